@@ -105,17 +105,31 @@ def in_lines(found: Estimate) -> list[str]:
     lines += [f"note: {note}" for note in found.notes]
     lines += [f"warning: {warning}" for warning in found.warnings]
     if found.partitions is not None:
-        what = "1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions"
-        lines.append(f"{what}, read in {_duration(found.seconds_to_read or 0.0)}")
+        lines.append("1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions")
     if found.memory_bytes is not None:
-        sweeps = found.sweeps or _USUAL
-        lines += [
-            f"run: about {_duration(found.seconds or 0.0)} in one process; fit: "
-            f"{_duration(sweeps * (found.seconds_a_sweep or 0.0))} for {sweeps} sweeps (at most "
-            f"{found.most_sweeps:,})",
-            f"memory: {_size(found.memory_bytes)} for data and local state",
-        ]
+        lines += [_time(found), f"memory: {_size(found.memory_bytes)} for data and local state"]
     return lines
+
+
+def _time(found: Estimate) -> str:
+    """Say what a run takes, and of which parts that is the sum."""
+    sweeps = found.sweeps or _USUAL
+    fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
+    many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
+    return (
+        f"time: about {_roughly(found.seconds or 0.0)} in one process: reading "
+        f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
+        f"{found.most_sweeps:,}), tables and report {_duration(_REST)}"
+    )
+
+
+def _roughly(seconds: float) -> str:
+    """Say a time in one digit, as an estimate has no more; minutes and hours as they are.
+
+    >>> _roughly(8.93), _roughly(23.0), _roughly(7300.0)
+    ('9 s', '20 s', '2.0 h')
+    """
+    return f"{float(f'{seconds:.1g}'):g} s" if seconds < 95.0 else _duration(seconds)
 
 
 def _headline(found: Estimate, files: str) -> str:

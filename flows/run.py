@@ -74,7 +74,7 @@ def score(
         stages.check(begun)
         stages.ingest(begun)
         stages.prepare(begun)
-        stages.fit(begun)  # which reads the posterior
+        stages.load(begun)
         stages.score(begun)
         outcome: dict[str, Any] = stages.publish(begun)
         return outcome

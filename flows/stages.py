@@ -121,18 +121,25 @@ def prepare(run: Run) -> None:
 
 @Stage
 def fit(run: Run) -> None:
-    """Fit the model, from its last checkpoint if there is one; a fitted run's posterior is read."""
+    """Fit the model, from its last checkpoint if there is one."""
     again, run.tried = run.is_resume or run.tried, True
     job = _job(run)
     run.work_by(run.compute.executor(job))
     if run.model is None:
         run.q = Nothing()
         return
-    if run.fitted is not None:
-        run.q = read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State)
-        return
     run.fit = run_fit(job, run.executor, on_step=sweeps(run), resume=again)
     run.q = run.fit.q
+
+
+@Stage
+def load(run: Run) -> None:
+    """Read the posterior of the run that is applied to new data."""
+    run.work_by(run.compute.executor(_job(run)))
+    if run.model is None or run.fitted is None:
+        run.q = Nothing()
+        return
+    run.q = read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State)
 
 
 @Stage

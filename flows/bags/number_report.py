@@ -16,6 +16,7 @@ from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.baselines import DRAWS
+from flows.report.labels import AGAINST, label
 from flows.report.page import Findings, Grid, NextStep, Section, Tile
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -169,23 +170,25 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
     if "rmse" in results:
         tested = f"{results['tested']:,} bags not seen"
         low, high = results["r2_interval"]
-        tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.3f} to {high:.3f}; {tested}"))
+        tiles.append(
+            Tile(label("r2"), f"{results['r2']:.3f}", f"{low:.3f} to {high:.3f}; {tested}")
+        )
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
-        tiles.append(Tile("RMSE", f"{results['rmse']:.4g}", note))
+        tiles.append(Tile(label("rmse"), f"{results['rmse']:.4g}", note))
     if "baselines" in results:
         name, best = min(results["baselines"].items(), key=lambda one: one[1]["rmse"])
         low, high = best["interval"]
         value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
         tiles.append(
             Tile(
-                f"against {name}",
+                f"{AGAINST}{name}",
                 value,
                 f"RMSE {best['rmse']:.4g}, {results['rmse']:.4g} of the model",
             )
         )
     note = f"{results['labelled']:,} with a label; {results['instances']:,} instances"
-    return [*tiles, Tile("bags", f"{results['bags']:,}", note)]
+    return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
 
 
 def _in_short(

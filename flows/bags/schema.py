@@ -202,7 +202,7 @@ NUMBER_BAGS = Table(
         Column("predicted", NUMBER, "the number that is predicted"),
         Column("sd", NUMBER, "standard deviation of the bag's number around it"),
         Column("low", NUMBER, "lower end of the 95 % interval of the bag's number"),
-        Column("high", NUMBER, "upper end of it"),
+        Column("high", NUMBER, "upper end of that interval"),
         Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
         Column(
             "without_it",

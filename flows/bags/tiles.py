@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.report.baselines import baseline_tile, log_loss_tile
+from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
 
@@ -15,12 +16,13 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     if "auroc" in results:
         low, high = results["auroc_interval"]
         tested = f"{results['tested']:,} bags, each without its own label"
-        tiles.append(Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {tested}"))
+        note = f"{low:.3f} to {high:.3f}; {tested}"
+        tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
     tiles += baseline_tile(results)
     labelled, instances = (f"{results[name]:,}" for name in ("labelled", "instances"))
     note = f"{labelled} with a label; {instances} instances"
-    return [*tiles, Tile("bags", f"{results['bags']:,}", note)]
+    return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
 
 
 def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from typing import Annotated, Any
@@ -79,7 +80,7 @@ MemoryLimit = Annotated[
     str | None, _option("--memory-limit", "SIZE", "Memory of one local worker, such as 4GiB.")
 ]
 Partitions = Annotated[int | None, _option("--partitions", "N", "Number of partitions.")]
-Seed = Annotated[int | None, _option("--seed", "N", "Seed of everything random.")]
+Seed = Annotated[int | None, _option("--seed", "N", "Seed of all random numbers.")]
 MaxIter = Annotated[int | None, _option("--max-iter", "N", "Maximum number of sweeps.")]
 CheckpointEvery = Annotated[
     int | None,
@@ -303,24 +304,38 @@ def show(
         bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
     ] = False,
     columns: Annotated[
-        str, _option("--columns", "NAME,NAME,...", "The columns to print, in this order.")
+        str,
+        _option(
+            "--columns",
+            "NAME,NAME,...",
+            "The columns to print, in this order; list: no rows, but every column of the table "
+            "with its meaning.",
+        ),
     ] = "",
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.tables import show_rows, show_run
+    from flows.cli.tables import show_meanings, show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import conditions, probability_in, rows_of
+    from flows.runs.listing import columns_of, conditions, described, probability_in, rows_of
 
     place, record = open_run(run)
-    if table:
+    if table and columns == "list":
+        listed = columns_of(place, table)
+        if json_output:
+            plain = [asdict(one) for one in listed]
+            print_json({"run_id": record.run_id, "table": table, "columns": plain})
+        else:
+            show_meanings(out(), listed, types=True)
+    elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
         read = rows_of(place, table, sort, rows, columns, holds)
         found = read.to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found, [sort.lstrip("-"), probability_in(read.column_names)])
+            first = [sort.lstrip("-"), probability_in(read.column_names)]
+            show_rows(out(), found, first, described(read.schema))
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
@@ -401,7 +416,7 @@ def compare(
 def simulate(
     pipeline: Pipeline,
     target: Target,
-    seed: Annotated[int, _option("--seed", "N", "Seed of the draws.", min=0)] = 0,
+    seed: Annotated[int, _option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
     rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
     """Generate synthetic data, and its ground truth in a second file."""
@@ -487,7 +502,9 @@ def count(
 
 @app.command(cls=ExampleCommand)
 def serve(
-    plan: Annotated[str, _argument("PLAN", "YAML file of deployments; see deploy/README.md.")],
+    plan: Annotated[
+        str, _argument("PLAN", "YAML file of deployments; in the documentation: howto/nightly.")
+    ],
     port: Annotated[
         int, _option("--port", "N", "Port of Prefect's page, if one is started.")
     ] = 4200,

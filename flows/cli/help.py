@@ -24,17 +24,30 @@ EXAMPLES = {
     "vbflows": ("vbflows demo", "vbflows keywords abstracts.csv results/"),
     "demo": ("vbflows demo",),
     "simulate": ("vbflows simulate bags in/ --rows 200", "vbflows bags in/ results/"),
-    "init": ("vbflows init experts", "vbflows experts churn.csv results/ --config experts.yaml"),
-    "check": ("vbflows check features survey.csv --set skip_rows=2",),
+    "init": (
+        "vbflows init experts",
+        "vbflows simulate experts in/",
+        "vbflows experts in/ results/ --config experts.yaml",
+    ),
+    "check": ("vbflows simulate features in/ --rows 200", "vbflows check features in/"),
     "show": (
         "vbflows show results/",
+        "vbflows show results/ keywords --columns list",
         "vbflows show results/ keywords --new --where doc_id=paper-7",
         "vbflows show results/ loci --selected --columns chrom,pos,alt,prob",
     ),
     "runs": ("vbflows runs results/", "vbflows runs results/ --prune keep=10"),
-    "compare": ("vbflows compare results/runs/20261124T021000-9f2c4e results/",),
-    "score": ("vbflows score results/ new.csv scored/", "vbflows show scored/ rows"),
-    "serve": ("vbflows serve deploy/nightly.yaml",),
+    "compare": (
+        "vbflows runs results/",
+        "vbflows compare results/runs/RUN_ID results/ --report compare.html",
+    ),
+    "score": (
+        "vbflows simulate bags in/ --rows 200",
+        "vbflows bags in/ results/",
+        "vbflows simulate bags new/ --rows 50 --seed 1",
+        "vbflows score results/ new/ scored/",
+    ),
+    "serve": ("vbflows serve nightly.yaml",),
     "count": (
         "vbflows count samples.csv counts/ --set fasta=reference.fa",
         "vbflows variants counts/ results/",
@@ -102,7 +115,8 @@ class PipelineCommand(TyperCommand):
                 formatter.write_dl([rows[member] for member in members])
         super().format_options(ctx, formatter)
         if settings.page:
-            _write_lines(formatter, "More", f"in the documentation, {settings.page}")
+            page = settings.page.removeprefix("docs/").removesuffix(".md")
+            _write_lines(formatter, "More", f"in the documentation: {page}")
 
 
 def _write_columns(formatter: Any, table: Table) -> None:

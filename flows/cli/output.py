@@ -143,7 +143,7 @@ class Bar:
         match event:
             case Stage(name):
                 self._progress.remove_task(self._task)
-                place = f" ({STAGES.index(name) + 1} of {len(STAGES)})" if name in STAGES else ""
+                place = f" ({PLACES[name]} of {len(STAGES)})" if name in PLACES else ""
                 self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
@@ -164,6 +164,8 @@ class Bar:
 
 
 STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
+PLACES = {name: place for place, name in enumerate(STAGES, start=1)} | {"load": 4}
+"""The place of each stage; ``vbflows score`` loads a posterior in place of a fit."""
 
 
 def _in_words(sweep: Sweep) -> str:

@@ -20,10 +20,10 @@ from flows.runs.compare import (
     differs,
     headline,
     moved_in_words,
-    setting_in_words,
+    settings_in_words,
     shown,
 )
-from flows.runs.listing import Listed, cell, tables_of
+from flows.runs.listing import ColumnOfTable, Listed, cell, described, tables_of
 
 _ROWS = 30
 _MOVED = 5  # rows that moved most
@@ -75,15 +75,21 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         raise InputError(faults)
     columns = ["name", "index", "mean", "sd"]
     console.print("posterior")
-    show_rows(console, found.slice(0, _ROWS).select(columns).to_pylist())
+    rows = found.slice(0, _ROWS).select(columns)
+    show_rows(console, rows.to_pylist(), meanings=described(rows.schema))
     if found.num_rows > _ROWS:
         console.print(_text(f"and {found.num_rows - _ROWS} more in {url}"), soft_wrap=True)
 
 
 def show_rows(
-    console: Console, rows: Sequence[Mapping[str, Any]], first: Sequence[str] = ()
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    first: Sequence[str] = (),
+    meanings: Sequence[ColumnOfTable] = (),
 ) -> None:
-    """Print rows of a table: the columns that fit, those called ``first`` among them."""
+    """Print rows of a table: the columns that fit, those called ``first`` among them; then what
+    each of them means.
+    """
     if not rows:
         console.print("no rows")
         return
@@ -98,10 +104,22 @@ def show_rows(
     for row in rows:
         table.add_row(*(_text(cell(row[name])) for name in shown_names))
     console.print(table)
+    show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
-        console.print(_text(f"not shown: {', '.join(left)} (--columns NAME,NAME or --json)"))
+        how = "--columns list explains them; --columns NAME,NAME shows them"
+        console.print(_text(f"not shown: {', '.join(left)} ({how})"))
     if empty and len(empty) < len(rows[0]):
         console.print(_text(f"empty in these rows: {', '.join(empty)}"))
+
+
+def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: bool = False) -> None:
+    """Print a line for each column: its name, on request its type, and its meaning."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for column in columns:
+        what = f"{column.type}: {column.meaning}" if types else column.meaning
+        table.add_row(_text(f"{column.name}:"), _text(what))
+    if columns:
+        console.print(table)
 
 
 def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
@@ -147,11 +165,12 @@ def show_comparison(console: Console, found: Comparison) -> None:
         if not differing:
             continue
         table.add_row(Text(HEADINGS[part], style="bold"))
-        as_text = setting_in_words if part == "settings" else shown
         for name, values in differing.items():
             change = f"{values['change']:+.3g}" if values["change"] else ""
-            both = (_text(as_text(values[run])) for run in ("first", "second"))
-            table.add_row(_text(f"  {name}"), *both, change)
+            both = (shown(values["first"]), shown(values["second"]))
+            if part == "settings":
+                both = settings_in_words(found, name)
+            table.add_row(_text(f"  {name}"), *map(_text, both), change)
     if table.row_count:
         console.print(table)
     for one in found.predictions:

@@ -7,6 +7,7 @@ import platform
 import re
 import resource
 import secrets
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -324,8 +325,11 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
     try:
         paths = _paths_of(run)
         if not storage.exists(paths.file("run.json")):
-            found = "none: that run has not finished" if storage.exists(paths.root) else "none"
-            raise PublishError(paths.root, "a finished run, with run.json", found)
+            found, remedy = "none", f"list the runs: vbflows runs {shlex.quote(paths.target)}"
+            if storage.exists(paths.root):
+                found = "one that has not finished"
+                remedy = f"run the same command again with --resume {paths.run_id}"
+            raise PublishError(paths.root, "a finished run", found, remedy)
         return paths, read_record(paths)
     except storage.TransientStorageError:
         raise
@@ -350,12 +354,22 @@ def _paths_of(run: str) -> RunPaths:
     above, _, run_id = url.rpartition("/")
     target, _, runs = above.rpartition("/")
     if runs != "runs":
-        raise PublishError(
-            storage.shown(run),
-            "a target with latest.json, or TARGET/runs/RUN_ID",
-            "no such run",
-        )
+        raise _no_finished_run(run, url)
     return RunPaths(target, run_id)
+
+
+def _no_finished_run(run: str, url: str) -> PublishError:
+    """Say what a folder has in place of a finished run, and what to do."""
+    place = shlex.quote(storage.shown(run))
+    if storage.names(storage.join(url, "runs")):
+        found = "only runs that have not finished"
+        remedy = f"list them (vbflows runs {place}) and continue one with --resume RUN_ID"
+    elif storage.exists(url):
+        found = "a folder without runs"
+        remedy = f"write a run to it first: vbflows PIPELINE SOURCE {place}"
+    else:
+        found, remedy = "no such folder", "give the TARGET of a run, or TARGET/runs/RUN_ID"
+    return PublishError(storage.shown(run), "a finished run", found, remedy)
 
 
 def latest_of(target: str) -> str:

@@ -27,6 +27,7 @@ from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import compared_in_words, next_steps
 from flows.report import plots
+from flows.report.labels import AGAINST, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
@@ -87,7 +88,7 @@ def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
 
 
 def _named(results: dict[str, Any]) -> str:
-    return "Deviance explained" if "deviance_explained" in results else "R2"
+    return label("deviance_explained" if "deviance_explained" in results else "r2")
 
 
 def _verb(one: NumberBaseline) -> str:
@@ -96,12 +97,12 @@ def _verb(one: NumberBaseline) -> str:
 
 def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list[Tile]:
     if "r2" not in results:
-        return [Tile("R2", "not known", "no row with a label was held out")]
+        return [Tile(label("r2"), "not known", "no row with a label was held out")]
     value, (low, high) = _main(results)
     share, (near, far) = _named(results), results["rmse_interval"]
     tiles = [
         Tile(share, f"{value:.3f}", f"{low:.3f} to {high:.3f} (95\u00a0%); higher is better"),
-        Tile("RMSE", f"{results['rmse']:.4g}",
+        Tile(label("rmse"), f"{results['rmse']:.4g}",
              f"{near:.4g} to {far:.4g} (95\u00a0%); {results['mean_rmse']:.4g} by the mean"),
     ]  # fmt: skip
     rest = [one for one in baselines if one.name != "the mean"]
@@ -110,7 +111,7 @@ def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list
         verdict = "better" if best.low > 0.0 else "worse" if best.high < 0.0 else _UNCLEAR
         ends = f"{best.low:+.3f} to {best.high:+.3f}"
         note = f"{share}, model minus baseline: {best.more:+.3f} ({ends})"
-        tiles.append(Tile(f"against {best.name}", verdict, note))
+        tiles.append(Tile(f"{AGAINST}{best.name}", verdict, note))
     return tiles
 
 

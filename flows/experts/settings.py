@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: ignore[misc]
     """A mixture of logistic experts that predicts a label from a table."""
 
-    question = "What is the label of each row, and which expert is responsible for it?"
+    question = "What is a row's label, number or count, and what does each column add?"
     family = "flows.experts.family"
     reads = "flows.experts.schema:ROWS_IN"
     example = (
@@ -29,6 +29,10 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
             "prior", "tau", "omega", "gaussian_process", "chains", "warmup", "draws",
         ),
     }  # fmt: skip
+
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {} if self.n_experts is not None else {"n_experts": experts_of(self)}
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     target: Literal["auto", "classes", "ordered", "number", "count"] = Field(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.report.baselines import baseline_tile
+from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
 OTHER_MODELS = (
@@ -19,18 +20,23 @@ OTHER_MODELS = (
 def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     """Return how well labels are predicted on rows that were not fitted, and against what."""
     if "accuracy" not in results:
-        return [Tile("accuracy", "not known", "no labelled row was held out")]
+        return [Tile(label("accuracy"), "not known", "no labelled row was held out")]
     rows = f"{results['test_rows']:,} held-out rows"
-    name, value, interval = "accuracy", f"{results['accuracy']:.1%}", "accuracy_interval"
+    name, value, interval = label("accuracy"), f"{results['accuracy']:.1%}", "accuracy_interval"
     digits = ".1%"
     if "auroc" in results:
-        name, value, interval, digits = "AUROC", f"{results['auroc']:.3f}", "auroc_interval", ".3f"
+        name, value, interval, digits = (
+            label("auroc"),
+            f"{results['auroc']:.3f}",
+            "auroc_interval",
+            ".3f",
+        )
     note = f"{in_range(results, interval, digits)}{rows}; higher is better"
     tiles = [Tile(name, value, note)]
     note = f"{in_range(results, 'log_loss_interval', '.3f')}lower is better"
     if "share_log_loss" in results:
         note += f"; the base rate has {results['share_log_loss']:.3f}"
-    tiles.append(Tile("log loss", f"{results['log_loss']:.3f}", note))
+    tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
     return [*tiles, *baseline_tile({"baselines": compared})]

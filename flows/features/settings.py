@@ -19,7 +19,7 @@ LEAST_MULTINOMIAL = 24
 class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ignore[misc]
     """Latent binary features behind a table of categories (the Indian buffet process)."""
 
-    question = "Which hidden features explain a table of categories, and who has them?"
+    question = "Which hidden groups of answers explain a survey, and which rows have them?"
     family = "flows.features.family"
     reads = "flows.features.schema:CATEGORIES_IN"
     example = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.features.description import percent
 from flows.features.simpler_models import LOOSE
+from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
 
@@ -14,12 +15,12 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     """Return how many features there are, how sure that is, and what simpler models reach."""
     meaning = results.get("meaning", [])
     size = f"in {results['rows']:,} rows and {len(results['columns']):,} columns"
-    tiles = [Tile("features", f"{results['features']:,}", size)]
+    tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
         name = f"feature {most['feature']}: {most['short_name']}"
-        label = "rows with the feature" if len(meaning) == 1 else "most common feature"
-        tiles.append(Tile(label, f"{percent(most['prevalence'])} of rows", name))
+        of = "rows with the feature" if len(meaning) == 1 else "most common feature"
+        tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", name))
         if meaning[0]["other_starts"]:
             again = sum(one["found_by"] > 0 for one in meaning)
             starts = meaning[0]["other_starts"]
@@ -37,7 +38,7 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
         note = f"log probability of the rows: {gain:+,.0f}; below about {slack:,.0f} is not clear"
         tiles.append(Tile(f"against {models['number']} latent classes", value, note))
     if results["imputed_cells"]:
-        tiles.append(Tile("missing cells filled", f"{results['imputed_cells']:,}"))
+        tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}"))
     return tiles
 
 

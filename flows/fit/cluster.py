@@ -22,6 +22,8 @@ from distributed import Client, Future, KilledWorker, get_worker
 from flows.data import storage
 from flows.faults import InputError
 from flows.fit.cluster_executor import (
+    FEWER,
+    LOGS,
     NO_WORKERS,
     POLL,
     SILENCE,
@@ -99,7 +101,7 @@ class Cluster:
                     looked, able = now, now if self.workers() else able
                     self.restart_silent()
                     if now - able > NO_WORKERS:
-                        raise no_workers(self.name)
+                        raise no_workers(self.name, self.local is not None)
             return [found[i] for i in range(len(items))]
         except InputError:
             self._end(open_.values())
@@ -128,13 +130,15 @@ class Cluster:
             return True
         what = _described(item)
         if killed:
+            more = (
+                "(--partitions) or fewer workers (--workers)" if self.local else "or larger workers"
+            )
             raise ClusterError(
                 f"{what}: workers die of it, most likely for lack of memory; use more partitions "
-                "or give workers more memory"
+                f"{more}"
             ) from error
-        raise ClusterLost(
-            f"{what}: {self.name} lost it {LOST} times; look at the workers' logs"
-        ) from error
+        remedy = LOGS if self.local is None else FEWER
+        raise ClusterLost(f"{what}: {self.name} lost it {LOST} times; {remedy}") from error
 
     def _end(self, futures: Collection[Future[Any]]) -> None:
         """Drop the tasks that have not begun, and wait for the others."""
@@ -169,9 +173,8 @@ class Cluster:
             raise self._gone() from error
 
     def _gone(self) -> ClusterLost:
-        return ClusterLost(
-            f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
-        )
+        remedy = "start a cluster and " if self.local is None else ""
+        return ClusterLost(f"the scheduler of {self.name} went away; {remedy}go on with --resume")
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Submit a task of its own; return Dask's future."""

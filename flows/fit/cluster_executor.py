@@ -91,6 +91,7 @@ class ClusterExecutor(Executor):
     def __init__(self, job: Job, cluster: Any) -> None:
         super().__init__(job)
         self.cluster, self.name = cluster, cluster.name
+        self.local = cluster.local is not None  # its workers are started here
         self.placed: dict[str, list[int]] = {}  # partitions by worker
         self.rolled = 0  # times that it went back
         self._ready = False
@@ -205,7 +206,7 @@ class ClusterExecutor(Executor):
                 if failures == FAILURES or (lost.error and failures == BLAME):
                     raise lost.error or ClusterLost(
                         f"{self.name} failed {failures} times in a row, at last because {lost}; "
-                        "look at the workers' logs (lack of memory?) and go on with --resume"
+                        f"{FEWER if self.local else LOGS}"
                     ) from lost
                 until = time.monotonic() + 60.0 * failures
                 self._avoided.update(dict.fromkeys(lost.workers, until))
@@ -248,7 +249,7 @@ class ClusterExecutor(Executor):
         deadline = time.monotonic() + NO_WORKERS
         while not (workers := self._able()):
             if time.monotonic() > deadline:
-                raise no_workers(self.name)
+                raise no_workers(self.name, self.local)
             time.sleep(POLL)
         return workers
 
@@ -429,8 +430,16 @@ def error_of(address: str, error: Exception) -> Exception:
     return ClusterError(message) if isinstance(error, _OF_ITS_OWN) else error
 
 
-def no_workers(name: str) -> ClusterLost:
-    """Return the error of a cluster that has had no worker for too long."""
-    return ClusterLost(
-        f"{name}: no worker for {NO_WORKERS:.0f} s; start some and go on with --resume"
-    )
+def no_workers(name: str, local: bool) -> ClusterLost:
+    """Return the error of a cluster that has had no worker for too long.
+
+    ``local``: its workers are processes that the run starts itself.
+    """
+    remedy = FEWER if local else "start some and go on with --resume"
+    return ClusterLost(f"{name}: no worker for {NO_WORKERS:.0f} s; {remedy}")
+
+
+FEWER = "go on with --resume and fewer --workers, or without --workers: the machine is too busy or "
+FEWER += "short of memory"
+"""What helps where workers of this machine die: they have no logs, and nobody else starts them."""
+LOGS = "look at the workers' logs (lack of memory?) and go on with --resume"

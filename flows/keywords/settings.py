@@ -23,7 +23,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
         "vbflows keywords corpus/ results/ --set keyphrases=12",
-        "vbflows keywords texts/ results/ --set lists=some",
     )
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "lists", "language", "model")
@@ -44,9 +43,9 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
 
     model: Literal["corpus", "vbss", "bss", "ss", "textrank"] = Field(
         "corpus",
-        description="corpus: one regression over the corpus, with the number of keywords that a "
-        "document of its length has; vbss: VBSS, a regression for each document; bss: BSS, by "
-        "sampling; ss, textrank: scores without a posterior.",
+        description="corpus: one regression over all documents; vbss, bss: the papers' regression "
+        "for each document, by a variational fit or by sampling; ss, textrank: scores, no "
+        "probabilities.",
     )
     unit: Literal["phrase", "word"] | None = Field(
         None,
@@ -76,8 +75,8 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     )
     prior: str | None = Field(
         None,
-        description="File of what is learnt from other corpora (docs/keywords-model.md), or "
-        "none; by default that of ten public corpora (model corpus).",
+        description="File of what is learnt from other corpora (in the documentation: "
+        "keywords-model), or none; by default that of ten public corpora (model corpus).",
     )
     ask: int = Field(
         20,

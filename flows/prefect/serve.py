@@ -16,7 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
-from flows.faults import Fault, InputError, RunError, first_line, nearest, shown
+from flows.faults import (
+    Fault,
+    InputError,
+    RunError,
+    did_you_mean,
+    first_line,
+    nearest,
+    shown,
+)
 from flows.prefect import names_server, server
 from flows.settings import ComputeSettings
 from flows.settings.load import MOST_CHARACTERS, plain_values
@@ -101,7 +109,8 @@ def read_plan(path: str) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        raise InputError([_fault_of(path, problem) for problem in error.errors()]) from error
+        faults = [_fault_of(path, content, problem) for problem in error.errors()]
+        raise InputError(faults) from error
 
 
 def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
@@ -170,8 +179,35 @@ def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None
         raise RunError(str(error)) from error
 
 
-def _fault_of(path: str, problem: Any) -> Fault:
+def _fault_of(path: str, content: Any, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
+    place, key = _named(content, [str(part) for part in problem["loc"]])
+    where = f"{path}, {place}" if place else path
+    if problem["type"] == "extra_forbidden":
+        known = Deployment.model_fields if place else Plan.model_fields
+        what = f"a key out of {', '.join(known)}"
+        return Fault(where, what, key, remedy=did_you_mean(key, known))
+    if problem["type"] == "missing":
+        return Fault(where, f"the key {key}", "none", remedy=f"add a line {key}: ...")
     message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
-    expected, column = message[:1].lower() + message[1:], ".".join(map(str, problem["loc"]))
-    return Fault(path, expected, found or shown(problem["input"]), column)
+    expected = _IN_WORDS.get(problem["type"]) or message[:1].lower() + message[1:]
+    where += f", {key}" if key else ""
+    return Fault(where, expected.removeprefix("input should be "), found or shown(problem["input"]))
+
+
+_IN_WORDS = {
+    "model_type": "keys with values, such as name: nightly",
+    "model_attributes_type": "keys with values, such as name: nightly",
+    "too_short": "at least one deployment",
+}
+"""What pydantic says in the words of Python."""
+
+
+def _named(content: Any, loc: list[str]) -> tuple[str, str]:
+    """Return the deployment that a place of a plan is in, by its name, and the key there."""
+    if len(loc) < 2 or loc[0] != "deployments":
+        return "", ".".join(loc)
+    own = content["deployments"][int(loc[1])]
+    name = own.get("name") if isinstance(own, dict) else None
+    place = f"deployment {name}" if isinstance(name, str) else f"deployment {int(loc[1]) + 1}"
+    return place, ".".join(loc[2:])

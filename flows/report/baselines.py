@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flows.report.auroc import auroc
+from flows.report.labels import AGAINST, label
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -178,7 +179,7 @@ def shown(
         "baseline",
         "AUROC",
         "log loss",
-        "log loss, baseline minus model",
+        label("more"),
         "95 % interval",
         "beats the model?",
     )
@@ -212,7 +213,9 @@ def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile
     if base in results:
         named = "the base rate" if base.startswith("base") else "logistic regression"
         notes.append(f"{results[base]:.3f} for {named}")
-    return [Tile("log loss", f"{results['log_loss']:.3f}", "; ".join(filter(None, [*notes, rows])))]
+    notes.append(rows)
+    value = f"{results['log_loss']:.3f}"
+    return [Tile(label("log_loss"), value, "; ".join(filter(None, notes)))]
 
 
 def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
@@ -223,5 +226,5 @@ def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
     name, best = min(baselines.items(), key=lambda one: one[1]["log_loss"])
     low, high = best["interval"]
     value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
-    note = f"log loss, baseline minus model: {best['more']:+.3f} ({low:+.3f} to {high:+.3f})"
-    return [Tile(f"against {name}", value, note)]
+    note = f"{label('more')}: {best['more']:+.3f} ({low:+.3f} to {high:+.3f})"
+    return [Tile(f"{AGAINST}{name}", value, note)]

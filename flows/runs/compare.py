@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.report.labels import AGAINST
 from flows.runs.listing import plain
 from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
 
@@ -46,10 +50,10 @@ def compare(first: str, second: str) -> Comparison:
     """Compare two finished runs."""
     (here, one), (there, two) = open_run(first), open_run(second)
     parts = {
-        "answer": _both(_answer(one), _answer(two)),
+        "answer": _shared_baselines(_both(_answer(one), _answer(two)), AGAINST),
         "settings": _differing(one.settings, two.settings),
         "data": _both(_data(one, two), _data(two, one)),
-        "results": _both(_flat(one.results), _flat(two.results)),
+        "results": _shared_baselines(_both(_flat(one.results), _flat(two.results)), "baselines: "),
         "fit": _fits(one, two),
         "versions": _differing(one.versions, two.versions),
     }
@@ -59,6 +63,15 @@ def compare(first: str, second: str) -> Comparison:
 def _answer(record: RunRecord) -> dict[str, str]:
     """Return the numbers at the head of a run's report."""
     return {tile["label"]: tile["value"] for tile in record.tiles}
+
+
+def _shared_baselines(rows: dict[str, dict[str, Any]], begin: str) -> dict[str, dict[str, Any]]:
+    """Leave out comparisons with a baseline that only one run has: they compare nothing here."""
+    return {
+        name: values
+        for name, values in rows.items()
+        if not name.startswith(begin) or None not in (values["first"], values["second"])
+    }
 
 
 def headline(found: Comparison) -> str:
@@ -122,8 +135,7 @@ def _causes(found: Comparison) -> list[str]:
     """Return the settings that differ, with both values, and whether data and versions do."""
     one, two = found.records
     causes = [
-        f"{name}: {setting_in_words(values['first'])} → {setting_in_words(values['second'])}"
-        for name, values in found.parts["settings"].items()
+        f"{name}: {' → '.join(settings_in_words(found, name))}" for name in found.parts["settings"]
     ]
     if len(causes) > _CAUSES:
         causes[_CAUSES:] = [f"{len(causes) - _CAUSES} more settings"]
@@ -138,13 +150,24 @@ def _causes(found: Comparison) -> list[str]:
     return causes
 
 
-def setting_in_words(value: Any) -> str:
-    """Return a setting as a reader wants it.
+def settings_in_words(found: Comparison, name: str) -> tuple[str, str]:
+    """Return a setting of both runs as a reader wants it, a default with its value if known."""
+    values = found.parts["settings"][name]
+    one, two = (
+        shown(values[which]) if values[which] is not None else _default(record, name)
+        for which, record in zip(("first", "second"), found.records, strict=True)
+    )
+    return one, two
 
-    >>> setting_in_words(None), setting_in_words(0.05)
-    ('default', '0.05')
-    """
-    return "default" if value is None else shown(value)
+
+def _default(record: RunRecord, name: str) -> str:
+    """Say what an empty setting was; "default" alone where the data decide it."""
+    kind = PIPELINES.get(record.pipeline)
+    try:
+        decided = {} if kind is None else kind.model_validate(record.settings).decided()
+    except ValidationError:  # another version's settings
+        decided = {}
+    return f"default ({shown(decided[name])})" if name in decided else "default"
 
 
 def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

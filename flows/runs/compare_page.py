@@ -11,16 +11,18 @@ from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.report import page, plots
+from flows.report.labels import label
 from flows.report.page import Grid, Link, Section, Tile
-from flows.runs.compare import HEADINGS, Comparison, differs, headline, setting_in_words, shown
-from flows.runs.predictions import MOST_MOVED, MOST_ROWS, Moved
+from flows.runs.compare import HEADINGS, Comparison, differs, headline, settings_in_words, shown
+from flows.runs.listing import tables_of
+from flows.runs.predictions import MOST_MOVED, MOST_ROWS, TRUTHS, Moved
 from flows.settings.load import describe
 
 _HOW = {
     "answer": "The numbers at the head of both reports.",
-    "settings": "All other settings are the same; default: vbflows chooses the value.",
+    "settings": "All other settings are the same; default: the setting was left empty.",
     "data": "What each run read. A file is unchanged where its content is the same in both.",
-    "results": "The numbers of run.json, by the names that they have there.",
+    "results": "The other numbers of both runs; run.json has all of them.",
     "fit": "How each fit ended and what it took. Bounds compare only for the same data and model.",
     "versions": "All other packages are the same.",
 }
@@ -50,12 +52,20 @@ def _page(found: Comparison) -> page.Page:
             _part(found, "results", folded=True),
         ],
         next_steps=[
-            page.NextStep("See all rows of a table:", f"vbflows show {root} TABLE"),
+            *(page.NextStep(f"See the table {name} of the second run:",
+                            f"vbflows show {root} {shlex.quote(name)}")
+              for name in _tables(found)[:1]),
             page.NextStep("Keep the numbers of this page as JSON:",
                           f"vbflows compare {shlex.quote(found.runs[0].root)} {root} --json"),
         ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
     )  # fmt: skip
+
+
+def _tables(found: Comparison) -> list[str]:
+    """Return the tables of the second run, those whose rows are compared first."""
+    compared = [one.table for one in found.predictions]
+    return [*compared, *(name for name in tables_of(found.runs[1]) if name not in compared)]
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -85,12 +95,14 @@ def _predictions(one: Moved) -> Section:
     largest = [row for row in one.largest if row.first != row.second]
     keys = list(largest[0].row) if largest else []
     rows = [
-        (*row.row.values(), row.first, row.second, f"{row.second - row.first:+.3f}",
+        (*row.row.values(), *([row.truth] if one.truth else []), row.first, row.second,
+         f"{row.second - row.first:+.3f}",
          (row.first > 0.5) != (row.second > 0.5))
         for row in largest
     ]  # fmt: skip
+    truths = [TRUTHS[one.truth]] if one.truth else []
     grid = Grid(
-        (*keys, "first", "second", "change", "crossed 0.5"), rows,
+        (*keys, *truths, "first", "second", "change", "crossed 0.5"), rows,
         f"The {one.column} in both runs; the rows that moved most are first.",
         total=one.shared if len(rows) == MOST_MOVED else None, where=f"the tables {one.table}/",
     )  # fmt: skip
@@ -110,15 +122,19 @@ def _predictions(one: Moved) -> Section:
 def _part(found: Comparison, part: str, folded: bool = False) -> Section:
     def row(name: str, values: Any) -> tuple[object, ...]:
         change = "" if not values["change"] else f"{values['change']:+.4g}"
-        as_text = setting_in_words if part == "settings" else shown
         more = (meanings.get(name, ""),) if meanings else ()
-        both = as_text(values["first"]), as_text(values["second"])
-        return name, *both, *([] if part == "answer" else [change]), *more
+        both = shown(values["first"]), shown(values["second"])
+        if part == "settings":
+            both = settings_in_words(found, name)
+        named = label(name, found.parts[part]) if part == "results" else name
+        return named, *both, *([] if part == "answer" else [change]), *more
 
     meanings = _meanings(found) if part == "settings" else {}
     last = ["meaning"] if meanings else []
     columns = ("name", "first", "second", *([] if part == "answer" else ["change"]), *last)
-    every = found.parts[part].items()
+    every = list(found.parts[part].items())
+    if part == "results":  # what the answer has is not shown twice
+        every = [row for row in every if label(row[0]) not in found.parts["answer"]]
     differ = [row(name, values) for name, values in every if differs(values)]
     same = [row(name, values) for name, values in every if not differs(values)]
     caption = f"That differ ({len(differ)})" if folded else ""

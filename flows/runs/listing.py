@@ -203,10 +203,7 @@ def rows_of(
     InputError
         If there is no such table or column, or a condition is none.
     """
-    known = tables_of(paths)
-    if name not in known:
-        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
-        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+    _require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     kept = storage.read_table(urls[0])
     schema = kept.schema
@@ -231,6 +228,66 @@ def rows_of(
         elif len(found) >= most:
             break
     return found.slice(0, most).select(wanted)
+
+
+@dataclass(frozen=True)
+class ColumnOfTable:
+    """A column of a run's table: its name, what its cells are, and what they mean."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
+    """Return the columns of a table with their meanings, as the table's files have them.
+
+    Raises
+    ------
+    InputError
+        If there is no such table.
+    """
+    _require_table(paths, name)
+    url = storage.join(paths.table(name), parts_of(paths, name)[0])
+    return described(storage.parquet_file(url).schema_arrow)
+
+
+def described(schema: pa.Schema) -> list[ColumnOfTable]:
+    """Return the columns of a schema with the meanings that are stored with them."""
+    found = []
+    for one in schema:
+        stored = {key.decode(): text.decode() for key, text in (one.metadata or {}).items()}
+        unit = f" ({stored['unit']})" if stored.get("unit") else ""
+        found.append(
+            ColumnOfTable(one.name, _type_in_words(one.type), stored.get("meaning", "") + unit)
+        )
+    return found
+
+
+def _type_in_words(kind: pa.DataType) -> str:
+    """Say what cells are.
+
+    >>> _type_in_words(pa.int32()), _type_in_words(pa.list_(pa.string()))
+    ('whole number', 'list of texts')
+    """
+    if pa.types.is_list(kind):
+        return f"list of {_type_in_words(kind.value_type)}s"
+    for holds, words in (
+        (pa.types.is_boolean, "yes or no"),
+        (pa.types.is_integer, "whole number"),
+        (pa.types.is_floating, "number"),
+        (pa.types.is_string, "text"),
+    ):
+        if holds(kind):
+            return words
+    return str(kind)
+
+
+def _require_table(paths: RunPaths, name: str) -> None:
+    known = tables_of(paths)
+    if name not in known:
+        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
+        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
 
 
 def _require(column: str, known: Sequence[str], table: str, what: str) -> None:
@@ -272,8 +329,7 @@ def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[st
     """
     if not (new or selected) or name not in tables_of(paths):  # `rows_of` says so
         return []
-    url = storage.join(paths.table(name), parts_of(paths, name)[0])
-    columns = storage.read_table(url).schema.names
+    columns = [one.name for one in columns_of(paths, name)]
     found: list[str] = []
     for wanted, option, choices in ((new, "--new", (NEW,)), (selected, "--selected", SELECTED)):
         if not wanted:

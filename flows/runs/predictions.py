@@ -12,22 +12,28 @@ import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.runs.listing import parts_of, probability_in, tables_of
+from flows.runs.listing import cell, parts_of, probability_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
 MOST_DRAWN = 2_000
 MOST_MOVED = 50
 _MOVED = 0.1  # a change of a probability that counts
 _PLACE = "pos"  # the one number that names a row
+TRUTHS = {"label": "label as given", "observed": "known keyword"}
+"""Columns of what the input says of a row, and what people call them."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row of both runs: the texts that name it, by column, and both probabilities."""
+    """A row of both runs: the texts that name it, by column, and both probabilities.
+
+    ``truth``: its label as the input has it, where the table says it.
+    """
 
     row: Mapping[str, str]
     first: float
     second: float
+    truth: str = ""
 
     @property
     def label(self) -> str:
@@ -41,8 +47,8 @@ class Moved:
 
     Attributes
     ----------
-    table, column
-        Where it is.
+    table, column, truth
+        Where it is; the column of the rows' labels in the second run, "" for none.
     shared, only_first, only_second
         Rows of both runs, and of one alone.
     mean_change, correlation
@@ -59,6 +65,7 @@ class Moved:
 
     table: str
     column: str
+    truth: str
     shared: int
     only_first: int
     only_second: int
@@ -87,11 +94,14 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     if one is None or two is None or one.schema.names != two.schema.names:
         return None
     keys, column = _naming((one, two)), one.schema.names[-1]
+    truth = next((c for c in one.schema.names if _is_truth(one.schema.field(c))), "")
     cut = MOST_ROWS in (len(one), len(two))
     if not keys:
         return None
-    one, two = (table.select([*keys, column]) for table in (one, two))
-    both = one.join(two, keys, join_type="inner", right_suffix=" 2").drop_null()
+    one = one.select([*keys, column])
+    two = two.select([*keys, *([truth] if truth else []), column])
+    both = one.join(two, keys, join_type="inner", right_suffix=" 2")
+    both = both.filter(pc.field(column).is_valid() & pc.field(f"{column} 2").is_valid())
     if not len(both):
         return None
     both = both.sort_by([(key, "ascending") for key in keys])
@@ -102,6 +112,7 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     return Moved(
         table=name,
         column=column,
+        truth=truth,
         shared=len(both),
         only_first=len(one) - len(both),
         only_second=len(two) - len(both),
@@ -109,25 +120,37 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         correlation=float(np.corrcoef(p, q)[0, 1]) if spread else None,
         moved=int(np.sum(np.abs(q - p) > _MOVED)),
         crossed=int(np.sum((p > 0.5) != (q > 0.5))),
-        largest=_changes(both, keys, p, q, order),
-        drawn=_changes(both, keys, p, q, some),
+        largest=_changes(both, keys, truth, p, q, order),
+        drawn=_changes(both, keys, truth, p, q, some),
         cut=cut,
     )
 
 
 def _changes(
-    both: pa.Table, keys: Sequence[str], p: np.ndarray, q: np.ndarray, places: np.ndarray
-) -> list[Change]:
-    rows = both.select(keys).take(pa.array(places)).to_pylist()
+    both: pa.Table, keys: Sequence[str], truth: str, p: np.ndarray, q: np.ndarray,
+    places: np.ndarray,
+) -> list[Change]:  # fmt: skip
+    rows = both.take(pa.array(places)).to_pylist()
     return [
-        Change({k: "" if v is None else str(v) for k, v in row.items()}, float(p[i]), float(q[i]))
+        Change(
+            {key: cell(row[key]) for key in keys},
+            float(p[i]),
+            float(q[i]),
+            cell(row[truth]) if truth else "",
+        )
         for row, i in zip(rows, places, strict=True)
     ]
 
 
+def _is_truth(column: pa.Field) -> bool:
+    """Whether a column is what the input says of a row; a label in words is a predicted class."""
+    known = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+    return column.name in TRUTHS and known
+
+
 def _naming(tables: Sequence[pa.Table]) -> list[str]:
     """Return the fewest first columns that name a row in each table; none where none do."""
-    names = tables[0].schema.names[:-1]
+    names = [one.name for one in list(tables[0].schema)[:-1] if not _is_truth(one)]
     for count in range(1, len(names) + 1):
         if all(len(t) == len(t.group_by(names[:count]).aggregate([])) for t in tables):
             return names[:count]
@@ -149,6 +172,7 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
             keys.append(field.name)
     if not keys:
         return None
+    keys += [field.name for field in schema if _is_truth(field)][:1]
     tables: list[pa.Table] = []
     for url in urls:
         tables.append(storage.read_table(url, [*keys, column]))

@@ -154,6 +154,10 @@ class RunSettings(_Form, BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {}
+
     partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
 
@@ -169,10 +173,14 @@ class RunSettings(_Form, BaseModel):
             return values
         return {name: _as_meant(cls, name, value) for name, value in values.items()}
 
-    seed: int = Field(0, ge=0, description="Seed of everything that is random.")
+    seed: int = Field(0, ge=0, description="Seed of all random numbers.")
     max_iter: int = Field(1000, ge=1, description="Maximum number of sweeps.")
     tol: float = Field(
-        1e-8, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
+        1e-8,
+        gt=0.0,
+        lt=1.0,
+        description="Stop where the rise of the bound that is still expected is less "
+        "than this share of the bound.",
     )
     partitions: int | None = Field(
         None,

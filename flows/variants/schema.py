@@ -71,10 +71,12 @@ def _rates(sample: str) -> tuple[Column, ...]:
     return (
         Column(f"{sample}_mean", NUMBER, f"posterior mean of the {sample}'s rate"),
         Column(f"{sample}_sd", NUMBER, f"posterior sd of the {sample}'s rate"),
-        Column(f"{sample}_q05", NUMBER, "its 5 % quantile"),
-        Column(f"{sample}_q95", NUMBER, "its 95 % quantile"),
+        Column(f"{sample}_q05", NUMBER, f"5 % quantile of the {sample}'s rate"),
+        Column(f"{sample}_q95", NUMBER, f"95 % quantile of the {sample}'s rate"),
         Column(f"{sample}_depth", INT64, f"reads of the {sample}", unit="reads"),
-        Column(f"{sample}_reads", INT64, "reads of the allele", unit="reads"),
+        Column(
+            f"{sample}_reads", INT64, f"reads of the {sample} that show the allele", unit="reads"
+        ),
     )
 
 

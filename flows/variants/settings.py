@@ -22,7 +22,7 @@ MOST_NAME = 200  # bytes of the name of one of several cases
 class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     """Variants of a case against a control, from reads or from base counts."""
 
-    question = "Which alleles are in the case's reads beyond errors, compared with a control?"
+    question = "Which variants does a sample have beyond sequencing errors?"
     family = "flows.variants.family"
     reads = "flows.variants.schema:COUNTS"
     example = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 from flows.variants.detection import CALLABLE_SHARE
 
@@ -16,7 +17,7 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
     """
     filtered = results["calls"] - results["passed"]
     note = f"{level}; {filtered:,} more {'is' if filtered == 1 else 'are'} filtered"
-    tiles = [Tile("variants", f"{results['passed']:,}", note)]
+    tiles = [Tile(label("passed"), f"{results['passed']:,}", note)]
     if "callable_locations" in results:
         every = max(positions, results["locations"], 1)
         share = results["callable_locations"] / every
@@ -26,12 +27,12 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
         limit = results["median_limit_of_detection"]
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
         note = "of the reads; median of the positions with reads"
-        tiles.append(Tile("limit of detection", value, note))
+        tiles.append(Tile(label("median_limit_of_detection"), value, note))
     if "indels" in results:
         note = f"{results['indel_units']:,} were tested"
         if not results["indel_alleles"]:
             note = "no read shows one"
-        tiles.append(Tile("insertions and deletions", f"{results['indels']:,}", note))
+        tiles.append(Tile(label("indels"), f"{results['indels']:,}", note))
     if "cases" in results:
         some = sum(own["passed"] > 0 for own in results["cases"].values())
         tiles.append(Tile("cases with a variant", f"{some:,} of {len(results['cases']):,}"))

@@ -22,7 +22,7 @@ from flows.data import lock
 from flows.data.storage import StorageError, TransientStorageError
 from flows.faults import ComputeError
 from flows.fit import cluster_executor, tree
-from flows.fit.cluster_executor import ClusterExecutor, Lost, Worker
+from flows.fit.cluster_executor import ClusterExecutor, Lost, Worker, no_workers
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Answer, Holder
@@ -160,10 +160,10 @@ class Scene:
         loop = LOOPS[seed % 3]
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         job = replace(self.jobs[loop], store=str(folder / "run"))
-        deadly = more.pop("deadly", None)
+        deadly, local = more.pop("deadly", None), more.pop("local", False)
         rate = rng.choice([0.02, 0.08, 0.2]) if rate is None else rate
         world = World(job, seed, count or rng.choice([1, 2, 3, 5]), rate, **more)
-        world.deadly, sentence = deadly, None
+        world.deadly, world.local, sentence = deadly, local, None
         try:
             found = self.fit(job, world)
         except (ComputeError, StorageError) as error:
@@ -220,6 +220,17 @@ def test_the_partition_that_kills_workers_is_named_and_no_other(scene):
         sentence, world = scene.run(seed, 3, 0.0, deadly=(partition := seed % 13))
         assert f"workers die on partition {partition} (" in sentence or "no worker" in sentence
         assert world.met["dies"] >= 3
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_advice_on_lost_workers_is_of_their_kind(scene, monkeypatch, local):
+    """Workers of this machine have no logs, and nobody else can start some."""
+    said = str(no_workers("2 local workers", local))
+    assert ("start some" in said, "fewer --workers" in said) == (not local, local)
+    monkeypatch.setattr(cluster_executor, "UNKNOWN", 0.01)
+    sentence, _ = scene.run(1, 2, 1.0, kinds=["hangs"], local=local)
+    assert ("fewer --workers" in sentence) == local
+    assert "--resume" in sentence
 
 
 def test_a_worker_that_is_never_heard_of_ends_in_a_sentence(scene, monkeypatch):

@@ -69,7 +69,9 @@ def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
         assert f"  {setting} " in out
     places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
     assert places == sorted(places)
-    assert f"in the documentation, {settings.page}" in out
+    page = settings.page.removeprefix("docs/").removesuffix(".md")
+    assert f"in the documentation: {page}" in out
+    assert "docs/" not in out, "a path of a checkout"
     assert (ROOT / settings.page).exists()
     assert all(line in out for line in settings.example)
 

@@ -14,7 +14,8 @@ class BagOptions:
 
     tol: float = share(
         1e-6,
-        "Relative tolerance on the rise of the bound to come (mean_field; the collapsed form stops "
+        "Stop where the rise of the bound that is still expected is less than this share of the "
+        "bound (mean_field; the collapsed form stops "
         "when an epoch changes its objective by less than its draws do).",
     )
 

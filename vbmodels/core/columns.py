@@ -302,6 +302,8 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
     ('number', 'yes or no')
     >>> read_as("a", of("12,5", "3,25")).decimal, read_as("a", of("02139", "10001")).kind
     (',', 'category')
+    >>> read_as("a", of("33,413", "12,500")).remark
+    'thousands separators removed, cells fit both: --set decimal=, reads decimals'
     >>> read_as("a", of("13/02/2020", "01/02/2020")).order
     'dmy'
     """
@@ -381,8 +383,10 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     decimal = wishes.decimal or (
         {",": ".", ".": ","}.get(wishes.thousands or "") if wishes.thousands else None
     )
+    unsure = False
     if decimal is None:
         either = seen.point == seen.comma == seen.cells
+        unsure = either and bool(seen.comma_groups or seen.dot_groups)
         if either:
             thousands = commas and seen.dot_groups > 0
             written = seen.comma_groups > 0 and (commas or seen.semicolons > 0)
@@ -405,6 +409,14 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
         remarks.append("decimal comma")
     if seen.groups or (seen.dot_groups if decimal == "," else seen.comma_groups):
         remarks.append("thousands separators removed")
+    if unsure:
+        sign = "," if seen.comma_groups else "."
+        other = (
+            f"thousands={sign} reads thousands"
+            if decimal == sign
+            else f"decimal={sign} reads decimals"
+        )
+        remarks.append(f"cells fit both: --set {other}")
     if "'" in seen.units:
         remarks.append("apostrophes removed")
     for unit in units:

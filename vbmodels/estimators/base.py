@@ -132,8 +132,12 @@ class LoopEstimator(BaseEstimator):
         Whether the loop ended by itself.
     """
 
-    tol: float = share(1e-8, "Relative tolerance on the rise of the bound to come.")
-    max_iter: int = option(1000, "Most sweeps over the data.", ge=1)
+    tol: float = share(
+        1e-8,
+        "Stop where the rise of the bound that is still expected is less than "
+        "this share of the bound.",
+    )
+    max_iter: int = option(1000, "Maximum number of sweeps.", ge=1)
     n_partitions: int = option(
         1, "Parts that the rows are cut into; at least as many as a client has workers.", ge=1
     )

@@ -53,7 +53,7 @@ class ExpertOptions:
         ge=0.0,
     )
     chains: int = option(4, "Chains (mh).", ge=2, le=100)
-    warmup: int = option(900, "First evaluations of each chain that are thrown away (mh).", ge=0)
+    warmup: int = option(900, "mh: first evaluations of each chain, which are discarded.", ge=0)
     draws: int = option(400, "Draws kept of each chain (mh).", ge=4)
     standardise: bool = option(
         True,
@@ -70,9 +70,9 @@ class ExpertOptions:
     tol: float = share(
         3e-06,
         "additive: rise of the objective, in nats a row, that ends a search; cavi: "
-        "relative tolerance on the rise of the bound to come.",
+        "stop where the rise of the bound that is still expected is less than this share of it.",
     )
-    max_iter: int = option(5000, "Most evaluations of all rows.", ge=1)
+    max_iter: int = option(5000, "Maximum number of passes over all rows.", ge=1)
 
 
 @dataclass(eq=False, repr=False)

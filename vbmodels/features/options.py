@@ -47,7 +47,7 @@ class FeatureOptions:
         "log-odds have twice that.",
         gt=0.0,
     )
-    learn: bool = option(True, "Whether alpha and sigma2 are learned.")
+    learn: bool = option(True, "Whether alpha and sigma2 are estimated from the data.")
     variances: Literal["shared", "each"] = option(
         "shared",
         "learn: one sigma2 for all features, or each feature its own, so that features that nearly "
@@ -59,7 +59,7 @@ class FeatureOptions:
         ge=1,
         le=20,
     )
-    warmup: int = option(200, "Draws that are thrown away (laplace).", ge=0)
+    warmup: int = option(200, "laplace: first draws, which are discarded.", ge=0)
     draws: int = option(200, "Draws that are averaged (laplace).", ge=4)
     rare_below: int = option(
         5,
@@ -75,7 +75,8 @@ class FeatureOptions:
     )
     tol: float = share(
         1e-7,
-        "Relative tolerance on the rise of the bound to come; a table that was searched by a "
+        "Stop where the rise of the bound that is still expected is less than this share of the "
+        "bound; a table that was searched by a "
         "sample also ends where a sweep brings less than 1e-5 nats a row.",
     )
-    max_iter: int = option(2000, "Most sweeps over the data.", ge=1)
+    max_iter: int = option(2000, "Maximum number of sweeps.", ge=1)

@@ -82,7 +82,7 @@ class KeywordOptions:
         "English where that is not clear.",
     )
     vocabulary_only: bool = option(
-        True, "Whether other phrases than those of the vocabulary are no candidates."
+        True, "Whether phrases that are not in the vocabulary are left out."
     )
     max_words: int = option(
         2000, "Most candidate words of a document; the most frequent stay.", ge=10

@@ -20,7 +20,12 @@ class CallOptions:
     )
     e_bh: bool = option(
         False,
-        "Call by e-BH, which holds under any dependence of the positions, with fewer calls.",
+        "Control the false discovery rate however positions depend on each other (e-BH); calls "
+        "fewer.",
     )
     two_sided: bool = option(False, "Whether an allele that is rarer in the case counts too.")
-    tol: float = share(1e-06, "Relative tolerance on the rise of the objective to come.")
+    tol: float = share(
+        1e-06,
+        "Stop where the rise of the objective that is still expected is less "
+        "than this share of it.",
+    )

@@ -153,7 +153,10 @@ def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
     assert out.startswith("60 rows in 1 file, no errors, ")
     assert "\nwarning: " in out
     assert re.search(
-        r"^run: about .* in one process; fit: .* for \d+ sweeps \(at most 1,000", out, re.M
+        r"^time: about \d+ s in one process: reading .* s, fit .* s \(\d+ sweeps; at most 1,000\), "
+        r"tables and report 3.5 s$",
+        out,
+        re.M,
     )
     assert "ingest" in err
     assert os.listdir(tmp_path) == []
@@ -219,3 +222,7 @@ def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, ca
     assert answer["sweeps"] == json.loads(out)["iterations"]
     parts = answer["seconds_to_read"] + answer["sweeps"] * answer["seconds_a_sweep"]
     assert answer["seconds"] == pytest.approx(parts + 3.5)
+    (summary,) = [line for line in json.loads(out)["lines"] if line.startswith("columns: ")]
+    used = [one for one in answer["columns"] if one["used"] == "yes"]
+    assert summary.startswith(f"columns: {len(used)} of {len(used)} used (")
+    assert summary.endswith("), and the label label")

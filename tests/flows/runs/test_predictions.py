@@ -9,7 +9,7 @@ import pytest
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.runs.compare import compare, headline
-from flows.runs.compare_page import _tiles
+from flows.runs.compare_page import _page, _part, _predictions, _tiles
 from flows.runs.predictions import Change, compare_predictions
 from tests.flows.runs.test_publish import record
 
@@ -103,6 +103,47 @@ def test_where_intervals_are_apart_there_is_a_cause(tmp_path):
 def test_bounds_have_a_difference_only_with_the_same_settings(tmp_path, settings, change):
     found = two_runs(tmp_path, settings={"n_experts": settings}, elbo=-8.0)
     assert found.parts["fit"]["bound"]["change"] == change
+
+
+def test_a_default_that_other_settings_decide_is_shown_with_its_value(tmp_path):
+    for name, count in (("a", None), ("b", 5)):
+        paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
+        complete(paths, record(run_id=name, pipeline="experts", settings={"n_experts": count}))
+    found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
+    assert "n_experts: default (10) → 5" in headline(found)
+
+
+def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tmp_path):
+    trees = {"auroc": 0.9, "log_loss": 0.5, "more": 0.1, "interval": [0.0, 0.2]}
+    first = {"auroc": 0.996, "n_experts": 3, "baselines": {"trees": trees}}
+    second = {"auroc": 0.5, "n_experts": 2, "baselines": {"trees": trees, "shares": trees}}
+    for name, results in (("a", first), ("b", second)):
+        run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
+        more = interval("0.996", "0.985 to 1.000")
+        more["tiles"].append({"label": f"against {name}", "value": "better", "note": ""})
+        complete(RunPaths(str(tmp_path), name), record(run_id=name, results=results, **more))
+    found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
+    assert list(found.parts["answer"]) == ["AUROC"]
+    (grid,) = [g for g in _part(found, "results", folded=True).grids if "differ" in g.caption]
+    assert grid.rows == [("experts in the fit", "3", "2", "-1")]
+    (same,) = [g for g in _part(found, "results", folded=True).grids if "same" in g.caption]
+    assert "trees: log loss, baseline minus model" in [row[0] for row in same.rows]
+    assert not [row for row in same.rows if "shares" in row[0] or row[0] == "AUROC"]
+    steps = " ".join(step.command for step in _page(found).next_steps)
+    assert f"vbflows show {tmp_path}/runs/b rows" in steps
+
+
+def test_rows_that_moved_have_their_labels(tmp_path):
+    columns = {"bag_id": ["a", "b"], "label": pa.array([1, None], pa.int8())}
+    runs = [
+        run_with(tmp_path, name, **columns, probability=[first, 0.2])
+        for name, first in (("a", 0.1), ("b", 0.9))
+    ]
+    (found,) = compare_predictions(*runs)
+    assert [(row.label, row.truth) for row in found.largest] == [("a", "1"), ("b", "")]
+    (grid,) = _predictions(found).grids
+    assert grid.columns == ("bag_id", "label as given", "first", "second", "change", "crossed 0.5")
+    assert len(grid.rows) == 1
 
 
 def test_a_card_has_only_numbers_of_both_runs(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, open_run
+from flows.keywords.schema import KEYWORDS
 from flows.runs.resume import Request
 from tests.flows.commands import run
 
@@ -95,7 +96,8 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     page = file.read_text(encoding="utf-8")
     assert printed["report"] == str(file)
     records = [open_run(one)[1] for one in (first, second)]
-    said = "The same answer, with fdr: 0.2 → 0.1. "  # best_f selects, so that fdr has no effect
+    # best_f selects, so that fdr has no effect
+    said = f"The same answer, with fdr: 0.2 → 0.1; another start: none → {ids[0]}. "
     said += f"0 of {rows:,} probabilities in keywords/ crossed 0.5."
     assert f"<h1>{said}</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
@@ -112,7 +114,33 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert "The same answer, with fdr: 0.2 → 0.1" in shown
     assert all(value in shown for value in (first, open_run(str(place))[0].root))
     code, _, err = run(capsys, "compare", first, tmp_path)
-    assert (code, "no such run" in err) == (2, True)
+    assert (code, "vbflows PIPELINE SOURCE" in err) == (2, True)
+
+
+def test_every_column_of_a_table_is_explained_once(three, capsys):
+    place, _ = three
+    meanings = {column.name: column.meaning for column in KEYWORDS.columns}
+    code, out, _ = run(capsys, "show", place, "keywords", "--columns", "list", "--json")
+    columns = json.loads(out)["columns"]
+    assert (code, {one["name"]: one["meaning"] for one in columns}) == (0, meanings)
+    code, out, _ = run(capsys, "show", place, "keywords", "--columns", "rank,observed")
+    assert [line.partition(": ")[0] for line in out.splitlines()[-2:]] == ["rank", "observed"]
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("folders", "found", "remedy"),
+    [
+        ((), "no such folder", "give the TARGET of a run"),
+        (("out",), "a folder without runs", "vbflows PIPELINE SOURCE"),
+        (("out", "out/runs", "out/runs/a"), "runs that have not finished", "--resume RUN_ID"),
+    ],
+)
+def test_a_folder_without_a_finished_run_says_what_to_do(tmp_path, capsys, folders, found, remedy):
+    for name in folders:
+        (tmp_path / name).mkdir()
+    code, _, err = run(capsys, "show", tmp_path / "out")
+    assert (code, found in err, remedy in err) == (2, True, True)
 
 
 def test_rows_of_a_table_are_shown(three, capsys):
@@ -132,7 +160,8 @@ def test_rows_of_a_table_are_shown(three, capsys):
     shown = [row["probability"] for row in json.loads(out)["rows"]]
     assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
-    assert len(out.splitlines()) == 4
+    assert len(out.splitlines()) > 4
+    assert "expected: how many keywords the model expects" in " ".join(out.split())
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)

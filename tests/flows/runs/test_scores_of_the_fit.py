@@ -160,6 +160,8 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     [moved] = compared["predictions"]
     assert (moved["table"], moved["column"], moved["shared"]) == ("rows", chance, len(rows))
     assert page.exists()
+    code, _, err = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
+    assert (code, "\nload\n" in err, "\nfit\n" in err) == (0, True, False)
     before = source.read_bytes()
     code, _, err = run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--report", source)
     assert (code, source.read_bytes()) == (2, before)

@@ -51,7 +51,16 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
         in refused(right.replace("pipeline: keywords", "pipeline: words"), tmp_path, capsys)
     )
     assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
-    assert "deployments" in refused("runs: []", tmp_path, capsys)
+    assert "plan.yaml: expected the key deployments" in refused("runs: []", tmp_path, capsys)
+    printed = refused(right.replace("every: 5", "every: 0.1"), tmp_path, capsys)
+    assert "plan.yaml, deployment often, every: expected greater than" in printed
+    printed = refused(right.replace("    target", "    traget"), tmp_path, capsys)
+    assert "plan.yaml, deployment often: expected the key target, found none" in printed
+    assert "found traget; did you mean target?" in printed
+    printed = refused(right.replace("name: often", "every: 5", 1), tmp_path, capsys)
+    assert "deployments.0" not in printed
+    printed = refused("deployments: [text]", tmp_path, capsys)
+    assert "plan.yaml, deployment 1: expected keys with values" in printed
     for many in ("1.0e+300", ".inf"):
         printed = refused(right.replace("every: 5", f"every: {many}"), tmp_path, capsys)
         assert "every" in printed
@@ -121,7 +130,7 @@ def test_a_setting_that_contradicts_another_is_named_once(tmp_path):
     )
     with pytest.raises(InputError) as error:
         read_plan(str(plan))
-    assert "expected settings: keyword_rate is a share of words" in str(error.value)
+    assert "deployment n: expected settings: keyword_rate is a share of words" in str(error.value)
 
 
 def test_the_plan_of_the_night_in_the_image_is_one(tmp_path):

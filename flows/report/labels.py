@@ -1,0 +1,105 @@
+"""What reports and comparisons call the numbers of run.json, so that a number has one name."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+AGAINST = "against "
+"""How the label of a comparison with a baseline begins."""
+
+LABELS = {
+    "additive": "additive part",
+    "accuracy_interval": "accuracy, 95 % interval",
+    "alpha": "concentration (alpha)",
+    "auroc": "AUROC",
+    "auroc_interval": "AUROC, 95 % interval",
+    "bald": "information of a label, nats",
+    "base_log_loss": "log loss of the base rate",
+    "baseline_seconds": "time of the baselines, s",
+    "beats_base_rate": "better than the base rate",
+    "callable_locations": "callable positions",
+    "calls": "calls before filters",
+    "chosen": "chosen by held-out rows",
+    "chosen: n_experts": "chosen by held-out rows: experts",
+    "chosen: tau": "chosen by held-out rows: prior precision of weights (tau)",
+    "effects": "strength of effect (sd of the score)",
+    "expected_false": "new keyphrases expected to be wrong",
+    "expected_false_share": "share of new keyphrases expected to be wrong",
+    "expected_primary": "expected primary instances",
+    "expected_right": "expected to be right",
+    "f": "F1",
+    "filling": "missing cells",
+    "filling: mixture": "missing cells: mean log probability of hidden ones",
+    "filling_baseline_classes": "filling compared with latent classes",
+    "filling_baseline_logistic": "filling compared with logistic regression",
+    "filling_baseline_shares": "filling compared with column shares",
+    "deviance_explained": "Deviance explained",
+    "found": "new keyphrases",
+    "gain": "log loss, logistic regression minus model",
+    "gain_se": "standard error of that difference",
+    "additive: gain": "additive part: log loss, lines minus curves",
+    "additive: gain_se": "additive part: standard error of that difference",
+    "additive: intercept_log_loss": "log loss of the base rate, rows left out",
+    "gaussian_process: gain": "Gaussian process: log loss, without minus with it",
+    "pairs: gain": "pairs of columns: log loss, without minus with them",
+    "held_out": "bags held out",
+    "imputed_cells": "missing cells filled",
+    "indels": "insertions and deletions",
+    "instance_auroc": "AUROC of instances",
+    "interval": "log loss, baseline minus model: 95 % interval",
+    "keyword_rate": "keyphrase rate",
+    "keyword_rate_log_sd": "sd of the logarithm of the keyphrase rate",
+    "keyword_rate_sources": "where the keyphrase rate is from",
+    "labelled": "bags with a label",
+    "labels": "labels",
+    "largest_factor": "largest factor between samples' error rates",
+    "locations": "positions with reads",
+    "log_loss": "log loss",
+    "log_loss_interval": "log loss, 95 % interval",
+    "log_loss_se": "standard error of the log loss",
+    "logistic_log_loss": "log loss of logistic regression",
+    "mean_rmse": "RMSE of the mean",
+    "median_limit_of_detection": "limit of detection",
+    "mnv": "multi-nucleotide variants",
+    "more": "log loss, baseline minus model",
+    "n_experts": "experts in the fit",
+    "observed": "known keyphrases in the texts",
+    "passed": "variants",
+    "positive": "positive label",
+    "r2": "R2",
+    "r2_interval": "R2, 95 % interval",
+    "rmse": "RMSE",
+    "rmse_interval": "RMSE, 95 % interval",
+    "selected": "keyphrases selected",
+    "share_log_loss": "log loss of the base rate",
+    "share_of_outlying_sites": "share of outlying sites",
+    "sigma2": "prior variance of weights (sigma2)",
+    "site_sd": "sd of error rates between sites (log)",
+    "test_rows": "rows held out",
+    "tested": "bags tested",
+    "units": "alleles tested",
+    "used_experts": "experts that are responsible for rows",
+    "weights": "weight in the ensemble",
+}
+"""By the name in run.json; a name within another by both (``chosen: tau``), or by itself."""
+
+_OF_NUMBERS = {
+    "more": "R2, model minus baseline",
+    "interval": "R2, model minus baseline: 95 % interval",
+}
+"""Of baselines where a number is predicted."""
+
+
+def label(name: str, among: Container[str] = ()) -> str:
+    """Return what a number of run.json is called; ``among`` all names of the run's numbers.
+
+    >>> label("auroc"), label("baselines: boosted trees: more"), label("distinct_rows")
+    ('AUROC', 'boosted trees: log loss, baseline minus model', 'distinct rows')
+    """
+    if name in LABELS:
+        return LABELS[name]
+    above, _, last = name.rpartition(": ")
+    if f"{above}: rmse" in among and last in _OF_NUMBERS:
+        return f"{label(above)}: {_OF_NUMBERS[last]}"
+    parts = [part for part in name.split(": ") if part != "baselines"]
+    return ": ".join(LABELS.get(part, part.replace("_", " ")) for part in parts)
