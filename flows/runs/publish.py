@@ -149,7 +149,9 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
     state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
-    text = f"{state} {took} Rejected steps are not shown."
+    text = f"{state} {took} Rejected steps are not drawn."
+    if (first := int(trace.iteration[0])) > 0:
+        text += f" The sweeps before {first} prepare the fit and are not drawn."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the next stage of the fit begins, whose bound is another one."
     return report.Section(f"The {objective}'s trace", text, [plot])
