@@ -434,10 +434,12 @@ def _which(
             results["least_probability"] = cut
             text += f"with a probability of at least {cut:.2f}, {_level(settings)}"
         text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
-        text += _left_out(summaries, bool(limit), names)
-        text += f" If {_percent(right)} right is too few for you, take a row further down:"
-        every = f"all that are selected{f', {limit}' if limit else ''}"
-        all_of = every if cut is None else f"{cut:.2f} ({every})"
+        text += _left_out(summaries, bool(limit))
+        text += (
+            f" If {_percent(right)} right is too few for you, take the probability of a lower row "
+            "of the table."
+        )
+        all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
         above = np.sum([s.above for s in summaries], axis=0)
         rows += [
@@ -464,17 +466,15 @@ def _level(settings: KeywordSettings) -> str:
     return f"so that at most {100.0 * settings.fdr:g} % are expected to be wrong"
 
 
-def _left_out(summaries: Sequence[KeywordSummary], limited: bool, names: Names) -> str:
+def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
     """Say how many above the least probability are not selected, and why."""
     beyond, alike = (sum(getattr(s, n) for s in summaries) for n in ("beyond_limit", "alike"))
     reasons = []
     if beyond and limited:
-        reasons.append(f"{beyond:,} because their documents have as many already")
+        reasons.append(f"{beyond:,} beyond that number")
     if alike:
-        reasons.append(f"{alike:,} because they are parts or near copies of others")
-    if not reasons:
-        return ""
-    return f" Above the limit, these {names.units} are left out: {', '.join(reasons)}."
+        reasons.append(f"{alike:,} as parts or near copies of others")
+    return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
 
 
 def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:

@@ -83,7 +83,8 @@ def histogram(
     )
     layers = [layer]
     if limit is not None:
-        line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule", style="ink")
+        line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule")
+        line["mark"] |= {"color": _BELOW, "strokeWidth": 2}
         line["encoding"] |= {"y": {"value": 0}, "y2": {"value": "height"}}
         layers.append(line)
         how += f" Only those right of the line at {limit:.2f} are selected."
