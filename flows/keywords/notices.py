@@ -54,16 +54,20 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
     of = "the labels and other corpora" if labelled else "other corpora"
     if settings.prior == NONE:
         of = "the labels"
-    whole = "lists=complete (every list that is given is whole), " if labelled else ""
-    one = (
-        "keyphrases=8, or as many as a document has"
+    keys = "keyphrases" if settings.with_phrases else "keywords"
+    give = (
+        "mean: --set keyphrases=MEAN"
         if settings.with_phrases
-        else "keyword_rate=0.2, or the share of the words that are keywords"
+        else "share of its words: --set keyword_rate=SHARE"
     )
+    lists = "what your lists are: " if labelled else "which kind of list you want: "
+    if labelled:
+        lists += f"--set lists=complete (all {keys} of the document), "
     return [
-        f"Nothing says how many keywords a document has: that is estimated from {of}, roughly. Set "
-        f"{one}; or {whole}lists=some (a few a document, by authors or indexers) or lists=marked "
-        "(all that is in the text); or list all keywords of 20 documents and mark them complete."
+        f"Nothing says how many {keys} a document has, so that is estimated from {of}, roughly. "
+        f"Count those of a few documents and give the {give}. Or say {lists}lists=some (a few, as "
+        f"by authors or indexers) or lists=marked (all that are in the text). Or list all {keys} "
+        "of 20 documents and mark them complete."
     ]
 
 
@@ -91,13 +95,12 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
         )
     absent = report.absent_keywords
     if absent.count > LARGE_SHARE * report.listed:
-        separator = _separator(report)
         where = "are not in their documents' text, so nothing is learned from them"
         if absent.count == 1:
             where = "is not in its document's text, so nothing is learned from it"
         found.append(
             f"{absent.count:,} of {report.listed:,} known keywords {where} ({_examples(absent)})."
-            + (f" {separator}" if separator else "")
+            + _why_absent(report)
         )
     return found
 
@@ -108,11 +111,22 @@ def _languages(report: Report, settings: KeywordSettings) -> str | None:
     unclear = counts.pop("", 0)
     if not set(counts) - {settings.language, ENGLISH}:
         return None
-    listed = ", ".join(f"{language} {count:,}" for language, count in counts.items())
-    sentence = f"Documents by language: {listed}"
+    (first, count), *others = counts.items()
+    listed = [f"{first.capitalize()} {_documents(count)}"]
+    listed += [f"{language.capitalize()} {count:,}" for language, count in others]
+    sentence = f"Languages: {', '.join(listed)}"
     if unclear:
         sentence += f"; {unclear:,} too short or not clear, read as English"
-    return f"{sentence}. Where that is wrong, set language."
+    return f"{sentence}. If that is wrong, add --set language={first} (or another)."
+
+
+def _why_absent(report: Report) -> str:
+    """Name the separator that would find the absent keywords, or say that so many are usual."""
+    if separator := _separator(report):
+        return f" {separator}"
+    if 2 * report.absent_keywords.count > report.listed:
+        return ""
+    return " That is usual for lists by authors."
 
 
 def _separator(report: Report) -> str | None:

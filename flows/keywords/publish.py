@@ -32,6 +32,7 @@ from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
+    bins_of,
     most_new,
     probability_of,
     select_above,
@@ -172,6 +173,8 @@ def _write(
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     chosen = _selected(r, observed, offsets, least, number, settings)
+    above = chosen if least is None else observed | (bins_of(r) >= least)
+    beyond_limit, before = int(np.sum(above & ~chosen)), int(chosen.sum())
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
         chosen = without_parts(chosen, observed, r, spans)
@@ -204,7 +207,9 @@ def _write(
         )  # fmt: skip
     nodes = r[None] if scores.by_node is None else scores.by_node
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
-    return Published(summarise(table, gold, offsets, nodes, scores.r_hat, shown), open_)
+    summary = summarise(table, gold, offsets, nodes, scores.r_hat, shown)
+    alike = before - int(chosen.sum())
+    return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)
 
 
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:

@@ -150,6 +150,13 @@ class KeywordSummary:
         [K] how many it expects to be keywords at each node of the rate.
     above
         [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
+    expected
+        The sum of the probabilities of all candidates.
+    with_new
+        How many documents have a new keyword.
+    beyond_limit, alike
+        New candidates above the least probability that are not selected: beyond the most that a
+        document may have; and parts or near copies of others.
     cut
         The least probability that is selected in all partitions, and how many keywords a document
         may have, its known ones counted; None where documents have cuts of their own or no limit.
@@ -174,6 +181,10 @@ class KeywordSummary:
     examples: tuple[Example, ...]
     r_hat: float | None
     above: FloatArray
+    expected: float = 0.0
+    with_new: int = 0
+    beyond_limit: int = 0
+    alike: int = 0
     cut: tuple[float | None, int | None] = (None, None)
     to_label: tuple[DocumentToLabel, ...] = ()
     shown: tuple[ShownDocument, ...] = ()
@@ -211,6 +222,8 @@ def summarise(
         examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
         above=_above(probability[found]),
+        expected=float(probability.sum()),
+        with_new=int(np.count_nonzero(np.diff(np.concatenate([[0], np.cumsum(found)])[offsets]))),
         shown=shown,
     )
 
@@ -295,12 +308,15 @@ def report(
     """
     names = names_of(settings)
     scored = any(one.scored for one in summaries)
+    documents = sum(s.documents for s in summaries)
+    candidates = sum(s.candidates for s in summaries)
+    share = sum(s.expected for s in summaries) / max(candidates, 1)
     results: dict[str, Any] = {}
     coefficients: list[tuple[str, float, float]] = []
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
-        more.append(_rate_section(q, model, names))
+        more.append(_rate_section(q, model, names, share))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -308,15 +324,14 @@ def report(
         varies = np.isfinite(q.scale)
         table = zip(_table(model, q, names), varies, strict=True)
         coefficients = [row for row, it in table if it and row[0] != "intercept"]
-    documents = sum(s.documents for s in summaries)
     found = sum(s.selected - s.observed for s in summaries)
-    candidates = sum(s.candidates for s in summaries)
+    with_new = sum(s.with_new for s in summaries)
     terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), {}))
     scores = settings.model in SCORES
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = _found(found, documents, sum(s.observed for s in summaries), names)
+    headline = _found(found, with_new, documents, sum(s.observed for s in summaries), names)
     expected = None
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
@@ -349,7 +364,7 @@ def report(
         sections.append(_to_label(to_label, names, exact))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
-    results.update(documents=documents, candidates=candidates)
+    results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
     if given is not None:
@@ -368,15 +383,16 @@ def report(
         for e in examples[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results, names.keys), NEXT_STEPS,
-        row="document",
+        headline, sections, results, warnings, top,
+        tiles_of(results, names.unit, names.keys, settings.keyphrases), NEXT_STEPS, row="document",
     )  # fmt: skip
 
 
-def _found(found: int, documents: int, known: int, names: Names) -> str:
+def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> str:
     new, without = ("new ", "") if known else ("", f" without known {names.keys}")
     keys = names.keys if found != 1 else names.key
-    return f"{found:,} {new}{keys} in {documents:,} document" + "s" * (documents != 1) + without
+    of = f"{with_new:,} of " if 0 < with_new < documents else ""
+    return f"{found:,} {new}{keys} in {of}{documents:,} document{'s' * (documents != 1)}{without}"
 
 
 def _percent(shares: FloatArray) -> str:
@@ -405,22 +421,25 @@ def _which(
     text = "None is selected."
     grids: list[Grid] = []
     if found:
-        text = f"Selected are new {names.keys} "
+        limit = ""
+        if most is not None:
+            limit = f"at most {most} a document, known ones included"
+        elif settings.per_document is not None:
+            limit = f"at most {settings.per_document} new ones a document"
+        right = np.array(results["expected_right"])
+        text = f"vbflows selects new {names.keys} "
         if cut is None:
-            text += f"of each document, {_level(settings)}"
+            text += f"of each document {_level(settings)}"
         else:
             results["least_probability"] = cut
-            text += f"with a probability of at least {cut:.2f}: {_level(settings)}"
-        if most is not None:
-            text += f"; at most {most} a document, its known ones counted"
-        elif settings.per_document is not None:
-            text += f"; at most {settings.per_document} of a document"
+            text += f"with a probability of at least {cut:.2f}, {_level(settings)}"
+        text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
+        text += _left_out(summaries, bool(limit))
         text += (
-            f" (select={settings.select}). Where too few are right for "
-            "your use, take those above a higher probability."
+            f" If {_percent(right)} right is too few for you, take the probability of a lower row "
+            "of the table."
         )
         all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
-        right = np.array(results["expected_right"])
         rows = [(all_of, found, _percent(right))]
         above = np.sum([s.above for s in summaries], axis=0)
         rows += [
@@ -435,7 +454,7 @@ def _which(
     title = f"Probabilities of all candidate {names.units} that were not known"
     plot = plots.histogram(
         centres, f"probability of being a {names.key}", f"candidate {names.units}", title, BINS,
-        counts,
+        counts, cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
 
@@ -443,14 +462,27 @@ def _which(
 def _level(settings: KeywordSettings) -> str:
     """Say what decides on the cut."""
     if settings.select == "best_f":
-        return "there precision and recall together (F1) are expected to be best"
+        return "the limit at which the expected F1 (precision and recall together) is largest"
     return f"so that at most {100.0 * settings.fdr:g} % are expected to be wrong"
+
+
+def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
+    """Say how many above the least probability are not selected, and why."""
+    beyond, alike = (sum(getattr(s, n) for s in summaries) for n in ("beyond_limit", "alike"))
+    reasons = []
+    if beyond and limited:
+        reasons.append(f"{beyond:,} beyond that number")
+    if alike:
+        reasons.append(f"{alike:,} as parts or near copies of others")
+    return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
 
 
 def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
-    text = f"The documents with most known and new {names.keys}"
-    where = "the table keywords (vbflows show RUN keywords)"
+    text = f"Documents that have both known and new {names.keys}"
+    if not all(e.known and e.found for e in examples):
+        text = f"Documents with known or new {names.keys}; those with both are first"
+    where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
     grid = Grid(columns, rows, text, total=documents, where=where)
@@ -565,19 +597,21 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     ]
     use = (
         f"List all {names.keys} of these documents, the first ones first, and mark them complete "
-        "(column complete): then the next run knows better how many are right."
+        "(column complete: yes). The next run then knows better how many of its selections are "
+        "right."
     )
     if exact:
         use += (
-            f" {names.rate} was taken as exact: leave it out, and it is learned from them as well."
+            f" Run it without --set {names.rate}: that number is then learned from these documents "
+            "too."
         )
     columns = (
         "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
         "uncertainty removed",
     )  # fmt: skip
     how = (
-        "Uncertainty removed: share of the variance of the number of wrong selections, beyond "
-        "what the documents above remove."
+        "Uncertainty removed: by how much (in % of the variance) the estimate of how many selected "
+        f"{names.keys} are wrong gets surer if you label this document after those above it."
     )
     where = "the table ask (vbflows show RUN ask)"
     grid = Grid(columns, rows, total=len(documents), where=where)
@@ -595,16 +629,21 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
     }
 
 
-def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names) -> Section:
-    """Name every source of the rate with its factor and sd, and what they give together."""
+def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names, share: float) -> Section:
+    """Name every source of the rate with its factor and sd, and what they give together.
+
+    ``share`` is the mean probability of all candidates.
+    """
     mean, sd = q.sources.combined()
     grows = (
-        f"Longer documents have more {names.keys}: their number grows as the number of candidate "
-        f"{names.units} to the power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
+        f"With the known {names.keys} counted, the probabilities of all candidate {names.units} "
+        f"have a mean of {100.0 * share:.1f} %.\nA document with twice as many candidate "
+        f"{names.units} has {2.0**q.exponent:.2f} times as many {names.keys} (power "
+        f"{q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
     )
     title, how = f"The {names.key} rate", (
-        f"The share of the candidate {names.units} that are {names.keys}; all probabilities rise "
-        "and fall with it."
+        f"The share of the candidate {names.units} that are {names.keys}, before the known ones "
+        "are counted; all probabilities rise and fall with it."
     )  # fmt: skip
     if q.sources.exact:
         text = f"{100.0 * q.rate:.1f} %, from your setting {names.rate}, taken as exact. {grows}"
@@ -632,59 +671,61 @@ def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names
         [_FEATURES.get(label, label.replace("_", " ")) for label in labels], mean, sd,
         "effect of 1 sd (probit)", "Effect of each feature on the probability",
     )  # fmt: skip
-    some = (
-        f"The {len(ordered)} largest of {len(coefficients)} effects; all are in "
-        "posterior/parameters.parquet. "
-        if len(ordered) < len(coefficients)
-        else ""
-    )
+    some = "All"
+    if len(ordered) < len(coefficients):
+        some = f"The {len(ordered)} largest of {len(coefficients)}"
     return Section(
         f"What makes a {names.unit} a {names.key}",
-        f"{some}The 95 % intervals are somewhat too short, as variational ones are.",
+        f"{some} effects, on the probit scale, for a feature 1 standard deviation higher, the "
+        "others fixed: near a probability of 0.5, 0.1 adds about 4 percentage points. The 95 % "
+        "intervals are approximate, and rather too short. All effects are in "
+        "posterior/parameters.parquet.",
         (plot,) if ordered else (),
-        how=f"Right of zero, more of the feature makes a {names.unit} more probable.",
+        how=f"Right of zero, more of the feature makes a {names.unit} more probable. Known "
+        f"elsewhere: listed by other documents, as are its least and most known words; a known "
+        f"{names.unit}: listed by the same document.",
     )
 
 
 _FEATURES = {
-    "log_tf": "frequency in the document",
+    "log_tf": "times in the document",
     "idf": "rarity in the corpus",
-    "log_tf_idf": "frequency x rarity (tf-idf)",
+    "log_tf_idf": "times x rarity (tf-idf)",
     "first_position": "late first occurrence",
-    "spread": "spread over the document",
+    "spread": "spread in the document",
     "two_words": "two words long",
     "three_words": "three words long",
     "four_words": "four words long",
     "log_n_phrases": "length of the document",
     "log_n_words": "length of the document",
-    "log_tf_over_rarest_word": "frequency over its rarest word's",
-    "log_tf_over_commonest_word": "frequency over its commonest word's",
+    "log_tf_over_rarest_word": "times / rarest word's",
+    "log_tf_over_commonest_word": "times / commonest word's",
     "pmi": "words that go together",
-    "pmi_log_documents": "words that go together, often",
-    "maximal": "in no longer phrase",
-    "maximal_if_several": "in no longer phrase, several words",
+    "pmi_log_documents": "go together, frequently",
+    "maximal": "not in a longer phrase",
+    "maximal_if_several": "2+ words, not in longer",
     "in_title": "in the title",
-    "last_plural": "last word is a plural",
-    "last_proper": "last word is a name",
+    "last_plural": "last word: plural",
+    "last_proper": "last word: name",
     "last_gerund": "last word ends in -ing",
-    "first_adjective": "first word is an adjective",
-    "first_participle": "first word is a participle",
+    "first_adjective": "first word: adjective",
+    "first_participle": "first word: participle",
     "capitals": "written in capitals",
-    "keyphraseness": "known in other documents",
-    "least_word_keyphraseness": "its words known elsewhere (least)",
-    "most_word_keyphraseness": "its words known elsewhere (most)",
-    "log_tf_if_several": "frequency, several words",
+    "keyphraseness": "known elsewhere",
+    "least_word_keyphraseness": "its least known word",
+    "most_word_keyphraseness": "its most known word",
+    "log_tf_if_several": "times, if 2+ words",
     "inside_known": "inside a known phrase",
-    "holds_known": "has a known phrase in it",
-    "shares_with_known": "shares a word with a known phrase",
+    "holds_known": "holds a known phrase",
+    "shares_with_known": "word of a known phrase",
     "own_score": "your own score",
     "own_score_rank": "rank by your own score",
-    "own_score_given": "has a score of your own",
-    "word_score_mean": "score of its words (mean)",
-    "word_score_least": "score of its words (least)",
-    "word_score_most": "score of its words (most)",
-    "word_score_last": "score of its last word",
-    "word_score_rank": "rank by the score of its words",
-    "single_word_score": "score of a single word",
+    "own_score_given": "has your own score",
+    "word_score_mean": "word score: mean",
+    "word_score_least": "word score: least",
+    "word_score_most": "word score: most",
+    "word_score_last": "word score: last word",
+    "word_score_rank": "rank by word score",
+    "single_word_score": "word score, if 1 word",
 }
-"""What people call a feature."""
+"""What people call a feature: in 24 letters, so that narrow screens show it whole."""

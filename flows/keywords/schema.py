@@ -50,8 +50,9 @@ DOCUMENTS = Table(
         Column(
             "keywords",
             WORDS,
-            "known keywords; empty where somebody looked and listed none, null where nobody has "
-            "looked",
+            "known keywords; an empty cell or null: nobody has looked. Where somebody looked and "
+            "found none, set `complete` to yes (in Parquet and JSON lines an empty list also says "
+            "that somebody looked)",
             nullable=True,
             required=False,
         ),

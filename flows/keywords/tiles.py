@@ -9,9 +9,16 @@ from typing import Any
 from flows.report.page import NextStep, Tile
 
 
-def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]:
-    """Return how many keywords were found, how many of them are right, and how rare they are."""
-    tiles = [Tile(f"new {keys}", f"{results['found']:,}", f"in {results['documents']:,} documents")]
+def tiles_of(
+    results: Mapping[str, Any], unit: str = "phrase", keys: str = "keyphrases",
+    given: float | None = None,
+) -> list[Tile]:  # fmt: skip
+    """Return how many keywords were found, how many of them are right, and how rare they are.
+
+    ``given`` is the number of keyphrases that the user says a document has.
+    """
+    documents = f"in {results['documents_with_new']:,} of {results['documents']:,} documents"
+    tiles = [Tile(f"new {keys}", f"{results['found']:,}", documents)]
     if "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
@@ -24,12 +31,26 @@ def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]
         tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:
         rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
-        names = [_SOURCES.get(name, name) for name in results["keyword_rate_sources"]]
         low, high = (100.0 * min(rate * exp(sign * sd), 1.0) for sign in (-1, 1))
         between = f" ({low:.1f} to {high:.1f} %)" if f"{low:.1f}" != f"{high:.1f}" else ""
-        note = f"of the candidates are {keys}{between}, from {' and '.join(names)}"
+        note = f"of the candidate {unit}s{between}: {_each(results, given)}"
         tiles.append(Tile(f"{keys[:-1]} rate", f"{100.0 * rate:.1f} %", note))
     return tiles
+
+
+def _each(results: Mapping[str, Any], given: float | None) -> str:
+    """Say how many keyphrases of how many candidates a document has, and how that is known."""
+    candidates = results["candidates"] / max(results["documents"], 1)
+    number = results["keyword_rate"] * candidates
+    sources = results["keyword_rate_sources"]
+    among = f"{number:.1f} of a document's {candidates:,.0f}"
+    if given is None or sources != ["given"]:
+        return f"{among}, from {' and '.join(_SOURCES.get(name, name) for name in sources)}"
+    share = f"{100.0 * number / given:.0f} %"
+    listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
+    as_given = listed and f"{100.0 * (1.0 - absent / listed):.0f} %" == share
+    alike = ", as of the given ones" if as_given else ""
+    return f"{among}; of your {given:g}, {share} are expected in its text{alike}"
 
 
 def _known(results: Mapping[str, Any], keys: str) -> str:
@@ -52,7 +73,7 @@ NEXT_STEPS = (
     NextStep("Take the keyphrases of every document, as JSON lines:",
              "cat {run}/keyphrases/*.jsonl"),
     NextStep("List the new ones that are more probable than not:",
-             "vbflows show {run} keywords --new --where 'probability>0.5'"),
+             "vbflows show {run} keywords --new --selected --where 'probability>0.5'"),
     NextStep("Find the keyphrases of new documents without a fit:",
              "vbflows score {run} NEW_DOCUMENTS scored/", True),
 )  # fmt: skip

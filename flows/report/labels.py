@@ -34,6 +34,7 @@ LABELS = {
     "filling_baseline_logistic": "filling compared with logistic regression",
     "filling_baseline_shares": "filling compared with column shares",
     "deviance_explained": "Deviance explained",
+    "documents_with_new": "documents with a new keyphrase",
     "found": "new keyphrases",
     "gain": "log loss, logistic regression minus model",
     "gain_se": "standard error of that difference",

@@ -101,7 +101,8 @@ class Widget:
 class Section:
     """One part of the report: a heading, lines of text, charts, tables and a widget.
 
-    ``how`` says how to read it, below the heading.
+    ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
+    charts, where they are not open.
     """
 
     title: str
@@ -110,6 +111,7 @@ class Section:
     grids: Sequence[Grid] = field(default_factory=tuple)
     widget: Widget | None = None
     how: str = ""
+    folded: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ def render(
     *,
     run: str = "RUN",
     changed: Mapping[str, Any] | None = None,
+    trace: Section | None = None,
 ) -> str:
     """Return the report of a run as HTML.
 
@@ -185,6 +188,8 @@ def render(
         The run's address, for commands.
     changed
         The settings that differ from the defaults.
+    trace
+        How the fit went: its text and its chart.
     """
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
@@ -194,7 +199,7 @@ def render(
         headline=findings.headline,
         sections=[
             *findings.sections, *more, _inputs(record, findings),
-            _settings(record, dict(changed or {})),
+            _settings(record, dict(changed or {}), trace),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -232,7 +237,7 @@ def html(page: Page) -> str:
 def _with_lead(sections: Sequence[Section]) -> tuple[Spec | None, int, list[Section]]:
     """Take the first chart out of its section, which goes if it was all; return its number."""
     for place, section in enumerate(sections):
-        if section.plots:
+        if section.plots and not section.folded:
             rest = replace(section, plots=section.plots[1:])
             before, after = sections[:place], sections[place + 1 :]
             if not (rest.text or rest.plots or rest.grids or rest.widget):
@@ -288,7 +293,7 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     )
 
 
-def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
+def _settings(record: RunRecord, changed: dict[str, Any], trace: Section | None) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, in_words(value)) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
@@ -299,7 +304,9 @@ def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
     text = f"{fit_in_words(record)}; {parts}; {record.seconds:.1f} s; {memory}."
     return Section(
         "Settings and resources",
-        text[0].upper() + text[1:],
+        text[0].upper() + text[1:] + (f"\n{trace.text}" if trace else ""),
+        trace.plots if trace else (),
+        folded=trace.title if trace else "",
         grids=[
             *([grid(changed, f"Settings that differ from the defaults ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)})"),

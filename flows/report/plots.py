@@ -58,8 +58,12 @@ def histogram(
     title: str,
     bins: int = 40,
     counts: ArrayLike | None = None,
+    limit: float | None = None,
 ) -> Spec:
-    """Plot the distribution of values in [0, 1], weighted by ``counts``, on a log scale."""
+    """Plot the distribution of values in [0, 1], weighted by ``counts``, on a log scale.
+
+    ``limit`` is where a line is drawn: only values right of it are selected.
+    """
     number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
     bars = [
         {"x": low, "x2": high, "y": n, "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
@@ -73,8 +77,18 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "format": ",~g"},
     )
-    how = f"Each bar is a number of {y_label}, on a logarithmic axis."
-    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
+    how = (
+        f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g} (logarithmic axis: read "
+        "the numbers, not the lengths)."
+    )
+    layers = [layer]
+    if limit is not None:
+        line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule")
+        line["mark"] |= {"color": _BELOW, "strokeWidth": 2}
+        line["encoding"] |= {"y": {"value": 0}, "y2": {"value": "height"}}
+        layers.append(line)
+        how += f" Only those right of the line at {limit:.2f} are selected."
+    return _chart(title, layers, x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
 def bars(

@@ -57,16 +57,18 @@ def publish(run: Run) -> dict[str, Any]:
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
+    of_trace = None
     if fit is not None:
         trace = fit.trace
         write_trace(
             run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
         )
-        more.append(_trace_section(fit, record.objective))
+        of_trace = _trace_section(fit, record.objective)
     url = run.paths.file("report.html")
     html = report.render(
-        record, findings, more, run=run.paths.root, changed=changed_settings(record)
-    )
+        record, findings, more, run=run.paths.root, changed=changed_settings(record),
+        trace=of_trace,
+    )  # fmt: skip
     storage.write_bytes(url, html.encode())
     run.verify()
     complete(run.paths, record)
@@ -143,16 +145,21 @@ def _columns_section(run: Run) -> list[report.Section]:
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
     plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
-    took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
+    title, took = (
+        plot["description"],
+        f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s.",
+    )
     if objective not in CLIMBED:
         state = "The draws ended" if fitted.converged else "The draws were stopped"
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
-        return report.Section(f"The {objective}'s trace", text, [plot])
+        return report.Section(title, text, [plot])
     state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
-    text = f"{state} {took} Rejected steps are not shown."
+    text = f"{state} {took} Rejected steps are not drawn."
+    if (first := int(trace.iteration[0])) > 0:
+        text += f" The sweeps before {first} prepare the fit and are not drawn."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the next stage of the fit begins, whose bound is another one."
-    return report.Section(f"The {objective}'s trace", text, [plot])
+    return report.Section(title, text, [plot])
 
 
 def outcome(

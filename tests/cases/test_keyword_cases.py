@@ -43,7 +43,7 @@ CASES = (
     Case(
         "k01_zh_ja", ("language=chinese",), ("神经网络", "机器学习", "可再生能源"),
         no_candidates=("的", "和", "は", "。"), documents=42, not_said=("have no candidate",),
-        said=("Documents by language", "japanese"),
+        said=("Languages: ", "Japanese"),
     ),
     Case("k02_ar", ("language=arabic",), ("الري", "الطاقة الشمسية"),
          no_candidates=("الرّي", "،")),

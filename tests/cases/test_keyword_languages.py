@@ -111,10 +111,10 @@ def test_the_language_of_every_document_is_detected_and_said():
     assert {"Krankenkassen", "qualité de l'eau", "growth"} <= set(every)
     assert "die" not in every
     (notice, *_) = notices_of(prepared.report, KeywordSettings())
-    assert notice.startswith("Documents by language: ")
-    assert "german 1" in notice
+    assert notice.startswith("Languages: German 1 document, French 1, ")
     assert notice.endswith(
-        "; 1 too short or not clear, read as English. Where that is wrong, set language."
+        "; 1 too short or not clear, read as English. If that is wrong, add --set "
+        "language=german (or another)."
     )
     prepared, _, _ = read("auto", ENGLISH, ENGLISH)
     assert notices_of(prepared.report, KeywordSettings()) == []

@@ -278,5 +278,9 @@ function repaint() {
   drawn.forEach((_, figure) => draw(figure));
 }
 
-document.querySelectorAll("figure[data-name]").forEach((figure) => figure.closest(".detail") || draw(figure));
+const folds = [...document.querySelectorAll("details.fold")];
+for (const fold of folds) {
+  fold.addEventListener("toggle", () => fold.querySelectorAll("figure[data-name]").forEach((figure) => drawn.has(figure) || draw(figure)));
+}
+document.querySelectorAll("figure[data-name]").forEach((figure) => figure.closest(".detail, .fold") || draw(figure));
 system.addEventListener("change", repaint);

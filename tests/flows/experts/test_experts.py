@@ -140,7 +140,7 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path):
         baselines = record["results"]["baselines"]
         assert set(baselines) == {"logistic regression", "boosted trees"}
         losses.append(baselines["logistic regression"]["log_loss"])
-        trace = "The log density's trace" if name == "mh" else "The bound's trace"
+        trace = f"The {'log density' if name == 'mh' else 'bound'} after each sweep"
         html = (folder / "report.html").read_text().replace("&#39;", "'")
         assert trace in html
         assert "logistic regression</td>" in html

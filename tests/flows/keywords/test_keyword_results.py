@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
 from vbmodels.keywords.corpus.model import PLENTY, CorpusGlobal
+
+ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
 
 
 def run(source, target, **options):
@@ -86,12 +89,28 @@ def test_chains_that_disagree_are_warned_of():
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
 
 
+def test_what_is_above_the_limit_and_not_selected_is_counted(tmp_path):
+    """At most two a document, by the setting of one; the rest, parts and near copies are said."""
+    (place, record), outcome = run(ABSTRACTS, tmp_path, unit="phrase", keyphrases=1.0)
+    table = words_of(place, record)
+    above = table[~table.observed & (table.probability >= record.results["least_probability"])]
+    left_out = above[~above.selected]
+    with open(outcome["report"]) as page:
+        (said,) = re.findall(r"Left out above the limit: (.*?)\. ", page.read())
+    assert "beyond that number" in said
+    assert sum(map(int, re.findall(r"\d+", said))) == len(left_out) > 0
+    new = table[table.selected & ~table.observed]
+    assert new.groupby("doc_id").size().max() <= 2
+
+
 def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_exact():
     shown = [DocumentToLabel(1, "a", 9, 2, 3.0, 0.1)]
     exact, estimated = (_to_label(shown, PHRASES, given).text for given in (True, False))
-    assert exact.endswith("keyphrases was taken as exact: leave it out, and it is learned from "
-                          "them as well.")  # fmt: skip
-    assert "taken as exact" not in estimated
+    learned = (
+        "Run it without --set keyphrases: that number is then learned from these documents too."
+    )
+    assert exact.endswith(learned)
+    assert learned not in estimated
 
 
 @pytest.mark.thorough

@@ -112,15 +112,21 @@ def test_the_report_and_the_record_say_what_was_found(done):
     place, record, outcome = done
     page = storage.read_bytes(place.file("report.html")).decode()
     results = record.results
-    assert outcome["lines"][0].startswith(f"{results['found']:,} new keyphrases in 150 documents")
+    phrases = table_of(place, record).to_pandas()
+    new = phrases[phrases.selected & ~phrases.observed]
+    assert results["documents_with_new"] == new.doc_id.nunique()
+    some = "" if new.doc_id.nunique() == 150 else f"{new.doc_id.nunique()} of "
+    assert outcome["lines"][0].startswith(
+        f"{results['found']:,} new keyphrases in {some}150 documents; "
+    )
     assert "Keyphrases by document" in page
     assert results["keyword_rate_sources"] == ["labels", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert f"; {low} to {high} % expected to be right" in outcome["lines"][0]
-    assert f"with a probability of at least {results['least_probability']:.2f}: there" in page
+    assert f"with a probability of at least {results['least_probability']:.2f}, the limit" in page
+    assert f"have a mean of {100 * phrases.probability.mean():.1f} %" in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
-    assert record.warnings[0].startswith("Nothing says how many keywords a document has")
-    phrases = table_of(place, record).to_pandas()
+    assert record.warnings[0].startswith("Nothing says how many keyphrases a document has")
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
     assert results["candidates"] == len(phrases)
     selected = phrases[phrases.selected & ~phrases.observed]
@@ -185,11 +191,13 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
     pq.write_table(without_labels(40), tmp_path / "in.parquet")
     place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out")
     found, table = record.results["found"], table_of(place, record).to_pandas()
+    new = table[table.selected & ~table.observed].doc_id.nunique()
     assert outcome["lines"][0].startswith(
-        f"{found} keyphrases in 40 documents without known keyphrases; "
+        f"{found} keyphrases in {'' if new == 40 else f'{new} of '}40 documents without known "
+        "keyphrases; "
     )
     assert "expected to be right" in outcome["lines"][0]
-    assert record.warnings[0].startswith("Nothing says how many keywords a document has: that is ")
+    assert record.warnings[0].startswith("Nothing says how many keyphrases a document has, so ")
     assert "lists=complete" not in record.warnings[0]
     assert record.results["keyword_rate_sources"] == ["other corpora"]
     assert table.groupby("doc_id").selected.sum().between(1, 15).all()

@@ -26,6 +26,9 @@ ROWS = [
 ]  # fmt: skip
 
 
+TRACE = Section("The bound after each sweep", "It rose.", (plots.trace([1, 2], [-3.0, -1.0]),))
+
+
 def record():
     now = datetime(2026, 1, 2, tzinfo=UTC)
     return RunRecord.model_validate(
@@ -83,6 +86,14 @@ def test_a_part_of_one_chart_is_at_the_top_alone():
     assert "<figcaption>Frequent words" in html
     assert "Alone" not in html
     assert '<a href="#part-1">B</a>' in html
+
+
+def test_the_trace_is_folded_below_the_settings_and_never_at_the_top():
+    html = render(record(), Findings("h", [Section("B", "b")]), trace=TRACE)
+    assert 'id="lead"' not in html
+    end = html[html.index("<h2>Settings and resources") :]
+    opened = end.index('<details class="fold"><summary>The bound after each sweep</summary>')
+    assert end.index("It rose.") < opened < end.index("<figure") < end.index("All settings")
 
 
 def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
@@ -143,7 +154,7 @@ def browsed(tmp_path_factory):
     screenshots = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(screenshots)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(), encoding="utf-8")
+    path.write_text(page(trace=TRACE), encoding="utf-8")
     with screenshots.browser() as socket:
         shown = screenshots.Page(socket)
 
@@ -246,6 +257,18 @@ def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
     )
     assert evaluate(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
     assert evaluate(under.replace("NUMBER", "1")) == "three: 4.5 words"
+
+
+def test_a_folded_chart_is_drawn_when_it_opens(browsed):
+    evaluate = browsed()
+    folded = "const fold = document.querySelector('.fold:has(figure)');"
+    assert evaluate(f"{folded} return fold.querySelector('svg') === null;")
+    wide = evaluate(
+        f"{folded} fold.open = true; let svg;"
+        " for (let i = 0; i < 100 && !(svg = fold.querySelector('figure svg.marks')); i++)"
+        " await new Promise((go) => setTimeout(go, 50)); return svg.clientWidth;"
+    )
+    assert wide > 400
 
 
 def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):

@@ -84,6 +84,15 @@ def test_a_long_line_shows_the_values_of_two_hundred_points():
     assert tips(spec)[-1] == "case at 4,999: 1"
 
 
+def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
+    spec = plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[3, 1], limit=0.4)
+    assert spec["layer"][1]["data"]["values"][0]["x"] == 0.4
+    assert spec["usermeta"]["how"] == (
+        "Words in steps of 0.5 (logarithmic axis: read the numbers, not the lengths). Only those "
+        "right of the line at 0.40 are selected."
+    )
+
+
 def test_what_is_not_finite_is_null():
     spec = plots.lines([1.0, 2.0], [("a", [np.nan, 1.0])], "x", "y", "t")
     assert [row["y"] for row in spec["layer"][0]["data"]["values"]] == [None, 1.0]

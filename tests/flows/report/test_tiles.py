@@ -73,7 +73,8 @@ def test_experts():
 
 def test_keywords():
     results = {
-        "found": 921, "documents": 277, "observed": 394, "expected_right": [0.398, 0.4021],
+        "found": 921, "documents": 277, "documents_with_new": 209, "candidates": 26_424,
+        "observed": 394, "expected_right": [0.398, 0.4021],
         "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["given"],
         "keyword_rate_log_sd": 0.4,
         "known_given": 669, "known_absent": 266,
@@ -82,21 +83,31 @@ def test_keywords():
     found = shown(keywords(results))
     assert found["new keyphrases"] == (
         "921",
-        "in 277 documents",
+        "in 209 of 277 documents",
     )
     assert found["known keyphrases"] == (
         "394",
         "of 669 given; 266 are not in their document's text; 9 repeat another one's stem",
     )
     assert found["expected to be right"] == ("40 %", "about 554 of the 921 new are wrong")
-    rate = "of the candidates are keyphrases (2.5 to 5.6 %), from your setting"
+    rate = "of the candidate phrases (2.5 to 5.6 %): 3.6 of a document's 95, from your setting"
     assert found["keyphrase rate"] == ("3.8 %", rate)
     assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
     results["keyword_rate_log_sd"] = 0.0
-    found = shown(keywords(results))
+    found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
-    assert found["keyphrase rate"][1] == "of the candidates are keyphrases, from your setting"
+    rate = (
+        "of the candidate phrases: 3.6 of a document's 95; of your 6, 60 % are expected in its text"
+    )
+    assert found["keyphrase rate"][1] == f"{rate}, as of the given ones"
+    results["known_given"] = 0
+    assert shown(keywords(results, given=6.0))["keyphrase rate"][1] == rate
+    results["keyword_rate_sources"] = ["labels", "other corpora"]
+    assert shown(keywords(results))["keyphrase rate"][1] == (
+        "of the candidate phrases: 3.6 of a document's 95, from the known keyphrases and other "
+        "corpora"
+    )
 
 
 def test_features():

@@ -52,12 +52,14 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
 @pytest.mark.thorough
 def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
     said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
-    assert "that is estimated from the labels and other corpora, roughly. Set keyphrases=8" in said
+    assert "estimated from the labels and other corpora, roughly. Count those of a few" in said
+    assert "give the mean: --set keyphrases=MEAN" in said
     for given in ("keyphrases=12", "lists=some", "lists=complete"):
         said = " ".join(checked(capsys, "keywords", corpus, "--set", given)["warnings"])
         assert "estimated from" not in said
     words = ("--set", "unit=word")
-    assert "Set keyword_rate" in " ".join(checked(capsys, "keywords", corpus, *words)["warnings"])
+    said = " ".join(checked(capsys, "keywords", corpus, *words)["warnings"])
+    assert "--set keyword_rate=SHARE" in said
     rate = (*words, "--set", "keyword_rate=30%", "--set", "prior=none")
     before = checked(capsys, "keywords", corpus, *rate)["warnings"]
     assert run(capsys, "keywords", corpus, tmp_path, *rate)[0] == 0
