@@ -181,6 +181,16 @@ def probability_in(columns: Sequence[str]) -> str:
     )
 
 
+def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the conditions for the rows of a table that are selected; none where it has no
+    selection.
+
+    >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
+    (('called=yes', 'filter=PASS'), ())
+    """
+    return next((one for one in SELECTED if all(c.partition("=")[0] in columns for c in one)), ())
+
+
 def rows_of(
     paths: RunPaths, name: str, by: str, most: int, columns: str = "", where: Sequence[str] = ()
 ) -> pa.Table:

@@ -98,7 +98,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     records = [open_run(one)[1] for one in (first, second)]
     # best_f selects, so that fdr has no effect
     said = f"The same answer, with fdr: 0.2 → 0.1; another start: none → {ids[0]}. "
-    said += f"0 of {rows:,} probabilities in keywords/ crossed 0.5."
+    said += f"No longer selected: 0 of {rows:,} rows in keywords/; newly selected: 0."
     assert f"<h1>{said}</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
     assert page.count('report.html">report.html</a>') == 2
@@ -161,7 +161,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) > 4
-    assert "expected: how many keywords the model expects" in " ".join(out.split())
+    assert "expected: number of keywords that the model expects" in " ".join(out.split())
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
