@@ -329,13 +329,15 @@ def show(
             show_meanings(out(), listed, types=True)
     elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
-        read = rows_of(place, table, sort, rows, columns, holds)
+        read, count = rows_of(place, table, sort, rows, columns, holds)
         found = read.to_pylist()
         if json_output:
-            print_json({"run_id": record.run_id, "table": table, "rows": found})
+            print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
             first = [sort.lstrip("-"), probability_in(read.column_names)]
             show_rows(out(), found, first, described(read.schema))
+            if count > len(found):
+                line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
