@@ -235,5 +235,5 @@ def _report(paths: RunPaths) -> Link | str:
     """Return a link to a run's report where a browser can open it."""
     url = paths.file("report.html")
     if storage.is_local(url):
-        return Link("report.html", Path(url).as_uri())
-    return Link("report.html", url) if url.startswith(("https://", "http://")) else url
+        return Link("report", Path(url).as_uri())
+    return Link("report", url) if url.startswith(("https://", "http://")) else url

@@ -101,7 +101,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     said += f"No longer selected: 0 of {rows:,} rows in keywords/; newly selected: 0."
     assert f"<h1>{said}</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
-    assert page.count('report.html">report.html</a>') == 2
+    assert page.count('report.html">report</a>') == 2
     for name, line in printed["results"].items():
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
