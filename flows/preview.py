@@ -112,24 +112,28 @@ def in_lines(found: Estimate) -> list[str]:
 
 
 def _time(found: Estimate) -> str:
-    """Say what a run takes, and of which parts that is the sum."""
+    """Say what a run takes, of which parts that is the sum, and how far off it may be."""
+    total = found.seconds or 0.0
     sweeps = found.sweeps or _USUAL
     fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
     return (
-        f"time: about {_roughly(found.seconds or 0.0)} in one process: reading "
+        f"time: about {_duration(total)} ({_range(total)}) in one process: reading "
         f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
         f"{found.most_sweeps:,}), tables and report {_duration(_REST)}"
     )
 
 
-def _roughly(seconds: float) -> str:
-    """Say a time in one digit, as an estimate has no more; minutes and hours as they are.
+def _range(seconds: float) -> str:
+    """Say from half to twice a time, in one digit of seconds: other work on the machine counts.
 
-    >>> _roughly(8.93), _roughly(23.0), _roughly(7300.0)
-    ('9 s', '20 s', '2.0 h')
+    >>> _range(10.6), _range(30.0), _range(60.0), _range(7300.0)
+    ('5 to 20 s', '20 to 60 s', '30 s to 2 min', '61 min to 4.1 h')
     """
-    return f"{float(f'{seconds:.1g}'):g} s" if seconds < 95.0 else _duration(seconds)
+    low, high = seconds / 2.0, 2.0 * seconds
+    if high < 95.0:
+        return f"{float(f'{low:.1g}'):g} to {float(f'{high:.1g}'):g} s"
+    return f"{_duration(low)} to {_duration(max(high, 120.0))}"
 
 
 def _headline(found: Estimate, files: str) -> str:

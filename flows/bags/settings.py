@@ -30,7 +30,7 @@ HELD_OUT = 0.2
 class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc]
     """Labels of bags and their primary instances."""
 
-    question = "Which bags are positive, and which of their instances make them so?"
+    question = "Which groups of rows (bags) are positive, and which of their rows make them so?"
     family = "flows.bags.family"
     reads = "flows.bags.schema:INSTANCES_IN"
     example = (

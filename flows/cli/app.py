@@ -19,7 +19,7 @@ from flows.faults import Fault, InputError, refuse_missing
 app = typer.Typer(
     name="vbflows",
     help="Fit interpretable Bayesian models to documents, sequencing reads, tables and bags, and "
-    "get calibrated probabilities and a report.",
+    "get probabilities and a report.",
     cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -329,13 +329,15 @@ def show(
             show_meanings(out(), listed, types=True)
     elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
-        read = rows_of(place, table, sort, rows, columns, holds)
+        read, count = rows_of(place, table, sort, rows, columns, holds)
         found = read.to_pylist()
         if json_output:
-            print_json({"run_id": record.run_id, "table": table, "rows": found})
+            print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
             first = [sort.lstrip("-"), probability_in(read.column_names)]
             show_rows(out(), found, first, described(read.schema))
+            if count > len(found):
+                line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
@@ -419,7 +421,11 @@ def simulate(
     seed: Annotated[int, _option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
     rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
-    """Generate synthetic data, and its ground truth in a second file."""
+    """Generate synthetic data and its ground truth.
+
+    The truth is in TARGET/_truth/ (experts, features, variants), or in columns of the data that no
+    model sees (gold of keywords, primary of bags).
+    """
     from flows.data import storage
 
     family = pipeline_named(pipeline)
@@ -466,7 +472,7 @@ def demo(
 @app.command(name="compile", cls=ExampleCommand)
 def compile_kernels(
     pipelines: Annotated[
-        list[str] | None, _argument("[PIPELINE]...", "Pipelines; all of them by default.")
+        list[str] | None, _argument("[PIPELINE]", "Pipelines; all of them by default.")
     ] = None,
 ) -> None:
     """Precompile the numerical kernels."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from flows.catalogue import BROKEN, PIPELINES, known, table_read
 from flows.data.table import Table
@@ -16,7 +16,7 @@ SECTIONS = {
     "Pipelines (vbflows PIPELINE --help: columns, an example, settings)": tuple(PIPELINES),
     "Look at runs": ("show", "runs", "compare"),
     "Apply a fitted run to new data": ("score",),
-    "Run every night, count reads, compile": ("serve", "count", "compile"),
+    "Schedule runs, count bases, precompile": ("serve", "count", "compile"),
 }
 
 
@@ -56,7 +56,34 @@ EXAMPLES = {
 }
 
 
-class ExampleCommand(TyperCommand):
+class PlainCommand(TyperCommand):
+    """A command whose arguments have the names that we give them: ``SOURCE...``, ``[FILE]``."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line."""
+        return ["[OPTIONS]", *(name for name, _ in self._arguments(ctx))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options."""
+        options = [
+            record
+            for one in self.get_params(ctx)
+            if not isinstance(one, TyperArgument) and (record := one.get_help_record(ctx))
+        ]
+        for heading, rows in (("Arguments", self._arguments(ctx)), ("Options", options)):
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def _arguments(self, ctx: Any) -> list[tuple[str, str]]:
+        return [
+            (f"{one.metavar}{'...' * (one.nargs != 1)}", one.help or "")
+            for one in self.get_params(ctx)
+            if isinstance(one, TyperArgument)
+        ]
+
+
+class ExampleCommand(PlainCommand):
     """A command whose help opens with an example."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -84,13 +111,14 @@ class Commands(TyperGroup):
         """Write an example, the commands, a section for each thing that one wants, the options."""
         _write_lines(formatter, "Example", *EXAMPLES["vbflows"])
         for heading, members in SECTIONS.items():
-            rows = [(n, self.commands[n].help or "") for n in members if n in self.commands]
+            helps = {n: one.help or "" for n, one in self.commands.items()}
+            rows = [(n, helps[n].partition("\n\n")[0]) for n in members if n in helps]
             with formatter.section(heading):
                 formatter.write_dl(rows)
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
 
 
-class PipelineCommand(TyperCommand):
+class PipelineCommand(PlainCommand):
     """A command whose help teaches the pipeline."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

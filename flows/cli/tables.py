@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.data import reading, storage
-from flows.data.run_tables import POSTERIOR
+from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
-from flows.faults import InputError
 from flows.runs.compare import (
     HEADINGS,
     Comparison,
@@ -23,9 +21,18 @@ from flows.runs.compare import (
     settings_in_words,
     shown,
 )
-from flows.runs.listing import ColumnOfTable, Listed, cell, described, tables_of
+from flows.runs.listing import (
+    ColumnOfTable,
+    Listed,
+    cell,
+    conditions,
+    first_table,
+    probability_in,
+    rows_of,
+    tables_of,
+)
 
-_ROWS = 30
+_ROWS = 8  # of the table that has the answer
 _MOVED = 5  # rows that moved most
 _FOLDED = 24  # signs of a text that are shown in a line
 
@@ -49,7 +56,7 @@ def _text(value: str, style: str = "") -> Text:
 
 
 def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
-    """Print a run's record and the beginning of its posterior."""
+    """Print a run's record and the first rows of its answer."""
     if record.headline:
         console.print(_text(record.headline))
     facts = Table(box=None, show_header=False)
@@ -67,18 +74,13 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     console.print(facts)
     for warning in record.warnings:
         console.print(_text(f"warning: {warning}"))
-    url = storage.join(paths.root, "posterior", "parameters.parquet")
-    if not storage.exists(url):
-        return
-    found = storage.read_table(url)
-    if faults := reading.faults(POSTERIOR, found.schema, url):
-        raise InputError(faults)
-    columns = ["name", "index", "mean", "sd"]
-    console.print("posterior")
-    rows = found.slice(0, _ROWS).select(columns)
-    show_rows(console, rows.to_pylist(), meanings=described(rows.schema))
-    if found.num_rows > _ROWS:
-        console.print(_text(f"and {found.num_rows - _ROWS} more in {url}"), soft_wrap=True)
+    name, options = first_table(paths)
+    if name:
+        holds = conditions(paths, name, "--new" in options, "--selected" in options)
+        read, count = rows_of(paths, name, "", _ROWS, where=holds)
+        show_rows(console, read.to_pylist(), [probability_in(read.column_names)])
+        more = f"{len(read):,} of {count:,} rows: vbflows show RUN {name} {options}--rows {count}"
+        console.print(_text(more), soft_wrap=True)
 
 
 def show_rows(

@@ -108,6 +108,7 @@ class Checker:
         self.columns: tuple[str, ...] = ()
         self.separator = ""  # of columns, in a file of text
         self._known = False  # whether the names of its columns were looked at
+        self._theirs: tuple[str, ...] = ()  # the names of its columns as the file has them
         self._names: list[list[str]] = []
 
     @property
@@ -191,7 +192,7 @@ class Checker:
 
     def _head(self, given: pa.Table) -> set[str | None]:
         """Report columns that are missing or cannot be read; return the latter."""
-        faults = reading.faults(self.table, given.schema, self.found.file)
+        faults = reading.faults(self.table, given.schema, self.found.file, self._theirs)
         self.found.add(*faults)
         self.columns = tuple(given.column_names)
         return {fault.column for fault in faults}
@@ -205,6 +206,7 @@ class Checker:
         if not self._known:
             self.separator = reading.separator_of(given.schema)
             self._known = True
+            self._theirs = tuple(given.column_names)
         try:
             given = reading.given(self.table, given)
         except reading.UnreadableCells as error:

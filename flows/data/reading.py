@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from flows.data import mixed
 from flows.data.arrow_types import decoded, is_text
-from flows.data.names import row_names
+from flows.data.names import listed, row_names
 from flows.data.storage import CELLS, SEPARATOR
 from flows.data.table import (
     ANY,
@@ -288,10 +288,13 @@ def filled(table: Table, rows: pa.Table) -> pa.Table:
     )
 
 
-def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
-    """List what keeps a file with this schema from being read as this table."""
+def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()) -> list[Fault]:
+    """List what keeps a file with this schema from being read as this table.
+
+    ``theirs`` are its columns as the file has them, where ``found`` is of those that were read.
+    """
     names = found.names
-    listed = ", ".join(names) or "none"
+    columns = listed(theirs or names) or "none"
     own, times = table.declared(names), Counter(names)
     wrong = [
         Fault("settings", f"columns out of {', '.join(c.name for c in table.columns)}", name,
@@ -300,7 +303,7 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
         if table.others is None and name not in {c.name for c in table.columns}
     ]  # fmt: skip
     wrong += [
-        Fault(file, f"a column of type {c.type}", f"none; the columns are {listed}", c.name,
+        Fault(file, f"a column of type {c.type}", f"none; the columns are {columns}", c.name,
               remedy=_for_absent(c, found, table))
         for c in table.columns
         if c.required and c.name not in names
@@ -342,7 +345,10 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str | None:
     """Say what may be meant for a column that a file does not have."""
     others = table.others_in(found.names)
     if column.type != NUMBERS:
-        return _spelt_alike(column.name, others)
+        return (
+            _spelt_alike(column.name, others)
+            or f"name the one that holds it: --column {column.name}=YOURS"
+        )
     lists = [name for name in others if can_read(column, found.field(name).type)]
     if lists:
         return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"

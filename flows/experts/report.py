@@ -127,10 +127,11 @@ def report(
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and main == 1 and not alone and not summaries[0].applied:
-        simpler = "logistic regression" if additive is None else "the same model without it"
+        simpler = "logistic regression" if additive is None else "the additive model alone"
         warnings += (
             f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows, so "
-            f"the mixture adds little: --set n_experts=1 fits {simpler}.",
+            f"the mixture adds little: --set n_experts=1 fits {simpler}. Single probabilities can "
+            "differ; vbflows compare shows by how much.",
         )
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results),

@@ -14,7 +14,7 @@ from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: ignore[misc]
     """A mixture of logistic experts that predicts a label from a table."""
 
-    question = "What is a row's label, number or count, and what does each column add?"
+    question = "Predict a label, number or count of each row, and show what each column adds."
     family = "flows.experts.family"
     reads = "flows.experts.schema:ROWS_IN"
     example = (

@@ -20,7 +20,7 @@ LABELS = {
     "callable_locations": "callable positions",
     "calls": "calls before filters",
     "chosen": "chosen by held-out rows",
-    "chosen: n_experts": "chosen by held-out rows: experts",
+    "chosen: n_experts": "most experts, chosen by held-out rows",
     "chosen: tau": "chosen by held-out rows: prior precision of weights (tau)",
     "effects": "strength of effect (sd of the score)",
     "expected_false": "new keyphrases expected to be wrong",
@@ -63,7 +63,7 @@ LABELS = {
     "median_limit_of_detection": "limit of detection",
     "mnv": "multi-nucleotide variants",
     "more": "log loss, baseline minus model",
-    "n_experts": "experts in the fit",
+    "n_experts": "experts kept in the final fit",
     "observed": "known keyphrases in the texts",
     "passed": "variants",
     "positive": "positive label",
@@ -79,7 +79,7 @@ LABELS = {
     "test_rows": "rows held out",
     "tested": "bags tested",
     "units": "alleles tested",
-    "used_experts": "experts that are responsible for rows",
+    "used_experts": "experts that lead in at least 1 % of the rows",
     "weights": "weight in the ensemble",
 }
 """By the name in run.json; a name within another by both (``chosen: tau``), or by itself."""

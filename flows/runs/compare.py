@@ -12,9 +12,12 @@ from pydantic import ValidationError
 from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.faults import InputError
 from flows.report.labels import AGAINST
 from flows.runs.listing import plain
 from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
+from flows.runs.resume import NON_SEMANTIC
+from vbmodels.core.protocol import CLIMBED
 
 _MOST = 200  # characters of a value that are shown
 HEADINGS = {
@@ -26,6 +29,7 @@ HEADINGS = {
     "results": "Results",
 }
 _CAUSES = 3  # that are named
+_NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
 _INTERVAL = re.compile(r"(-?[\d.]+) to (-?[\d.]+)")  # at the beginning of a tile's note
 
 
@@ -47,8 +51,13 @@ class Comparison:
 
 
 def compare(first: str, second: str) -> Comparison:
-    """Compare two finished runs."""
+    """Compare two finished runs of one pipeline; raise `InputError` for two pipelines."""
     (here, one), (there, two) = open_run(first), open_run(second)
+    if one.pipeline != two.pipeline:
+        raise InputError.of(
+            "compare", "two runs of one pipeline",
+            f"a first run of {one.pipeline} and a second of {two.pipeline}",
+        )  # fmt: skip
     parts = {
         "answer": _shared_baselines(_both(_answer(one), _answer(two)), AGAINST),
         "settings": _differing(one.settings, two.settings),
@@ -76,9 +85,6 @@ def _shared_baselines(rows: dict[str, dict[str, Any]], begin: str) -> dict[str, 
 
 def headline(found: Comparison) -> str:
     """Say what changed in the answer, and which settings, data or versions changed with it."""
-    one, two = (record.pipeline for record in found.records)
-    if one != two:
-        return f"The runs are of different pipelines: {one} and {two}."
     answer = [
         f"{name}: {shown(values['first'])} → {shown(values['second'])}"
         for name, values in found.parts["answer"].items()
@@ -88,7 +94,7 @@ def headline(found: Comparison) -> str:
     unclear = _unclear(found)
     if unclear:
         text = f"No clear difference: {unclear}. {_differences(causes)}"
-        return text + _crossed(found)
+        return text + _changed(found)
     if not causes:
         why = "with the same settings, data and versions"
     elif answer and len(causes) == 1:  # where one alone differs, it is the cause
@@ -96,15 +102,21 @@ def headline(found: Comparison) -> str:
     else:
         why = f"with {'; '.join(causes)}"
     text = f"{answer[0]}, {why}." if answer else f"The same answer, {why}."
-    text += _crossed(found)
+    text += _changed(found)
     return f"{text[0].upper()}{text[1:]}"
 
 
-def _crossed(found: Comparison) -> str:
-    return "".join(
-        f" {moved.crossed:,} of {moved.shared:,} probabilities in {moved.table}/ crossed 0.5."
-        for moved in found.predictions[:1]
-    )
+def _changed(found: Comparison) -> str:
+    """Say how many rows of the first table changed: their selection where it has one."""
+    for moved in found.predictions[:1]:
+        of = f"of {moved.shared:,}"
+        if moved.lost is None:
+            return f" {moved.crossed:,} {of} probabilities in {moved.table}/ crossed 0.5."
+        return (
+            f" No longer selected: {moved.lost:,} {of} rows in {moved.table}/; newly selected: "
+            f"{moved.gained:,}."
+        )
+    return ""
 
 
 def _unclear(found: Comparison) -> str:
@@ -206,7 +218,6 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
     theirs = {(file.url, file.fingerprint) for file in other.inputs}
     shared = sum((file.url, file.fingerprint) in theirs for file in one.inputs)
     return {
-        "pipeline": one.pipeline,
         "source": storage.source_in_words(one.source),
         "files": len(one.inputs),
         "files that both read, unchanged": shared,
@@ -217,18 +228,18 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
 
 
 def _fits(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
-    """Return how both fits ended; bounds of other settings or data have no difference."""
+    """Return how both fits ended; bounds only where data and all settings of the model agree."""
     found = _both(_fit(one), _fit(two))
     data = [sorted(f.fingerprint for f in record.inputs) for record in (one, two)]
-    if data[0] != data[1] or _differing(one.settings, two.settings):
+    if data[0] != data[1] or set(_differing(one.settings, two.settings)) - _NO_MODEL:
         for name in {one.objective, two.objective}:
-            found[name]["change"] = None
+            del found[name]
     return found
 
 
 def _fit(record: RunRecord) -> dict[str, Any]:
     return {
-        "fit": fit_in_words(record),
+        "state": _state(record),
         record.objective: record.elbo,
         "sweeps": record.iterations,
         "partitions": record.partitions,
@@ -236,6 +247,14 @@ def _fit(record: RunRecord) -> dict[str, Any]:
         "memory at most, MiB": round(record.peak_memory_bytes / 2**20),
         "warnings": len(record.warnings),
     }
+
+
+def _state(record: RunRecord) -> str:
+    if record.elbo is None:
+        return fit_in_words(record)
+    if record.objective not in CLIMBED:
+        return "all draws made" if record.converged else "stopped before the last draw"
+    return "converged" if record.converged else "NOT converged"
 
 
 def shown(value: Any) -> str:
@@ -261,10 +280,16 @@ def moved_in_words(one: Moved) -> str:
     correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
     alone = one.only_first + one.only_second
     return (
-        f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); mean change "
-        f"{one.mean_change:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
+        f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); "
+        f"{changes_in_words(one)}{correlation}; {one.moved:,} moved by more than 0.1, "
         f"{one.crossed:,} crossed 0.5{_of_the_first(one)}"
     )
+
+
+def changes_in_words(one: Moved) -> str:
+    """Say the mean change of a table's probabilities, and its mean size."""
+    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keywords"
+    return f"mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}"
 
 
 def _of_the_first(one: Moved) -> str:

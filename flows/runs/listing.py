@@ -181,10 +181,21 @@ def probability_in(columns: Sequence[str]) -> str:
     )
 
 
+def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the conditions for the rows of a table that are selected; none where it has no
+    selection.
+
+    >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
+    (('called=yes', 'filter=PASS'), ())
+    """
+    return next((one for one in SELECTED if all(c.partition("=")[0] in columns for c in one)), ())
+
+
 def rows_of(
     paths: RunPaths, name: str, by: str, most: int, columns: str = "", where: Sequence[str] = ()
-) -> pa.Table:
-    """Return at most so many rows of a table, of the columns named with commas between them.
+) -> tuple[pa.Table, int]:
+    """Return at most so many rows of a table, of the columns named with commas between them, and
+    how many rows there are.
 
     Parameters
     ----------
@@ -216,18 +227,35 @@ def rows_of(
     for one in wanted:
         _require(one, schema.names, name, "its columns")
     holds = [_condition(text, schema, single, name) for text in where]
-    found = schema.empty_table()
+    found, count = schema.empty_table(), 0
     for number, url in enumerate(urls):
+        if len(found) >= most and not by and not holds:
+            count += storage.parquet_file(url).metadata.num_rows
+            continue
         rows = storage.read_table(url) if number else kept
         for one in holds:
             rows = rows.filter(one)
+        count += len(rows)
         found = pa.concat_tables([found, rows])
         if by:
             order = "ascending" if by.startswith("-") else "descending"
             found = found.take(pc.sort_indices(found, [(column, order)])[:most])
-        elif len(found) >= most:
-            break
-    return found.slice(0, most).select(wanted)
+        else:
+            found = found.slice(0, most)
+    return found.select(wanted), count
+
+
+def first_table(paths: RunPaths) -> tuple[str, str]:
+    """Return the table that has the answer, and the options that show it: one with a selection,
+    else one with a probability, else the first; empty texts where there is none.
+    """
+    found = []
+    for name in tables_of(paths):
+        columns = [one.name for one in columns_of(paths, name)]
+        chosen, ranked = selection_in(columns), probability_in(columns)
+        options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
+        found.append((not chosen, not ranked, name, options))
+    return min(found, default=("", "", "", ""))[2:]
 
 
 @dataclass(frozen=True)

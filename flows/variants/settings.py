@@ -131,9 +131,9 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         ge=0.0,
         lt=1.0,
         description="Only for posterior_difference and sampled_difference: least difference of the "
-        "rates; set 5e-4. At 0 about half the calls were false in a simulation (14 variants in 400 "
-        "locations). Without a control: least rate, above 0 (the papers take 0.05). two_groups "
-        "does not use it.",
+        "rates. Always set it, for example 5e-4: at the default 0 about half the calls were false "
+        "in a simulation (14 variants in 400 locations). Without a control: least rate, above 0 "
+        "(the papers take 0.05). two_groups does not use it.",
     )
     types: Annotated[
         Literal["12", "trinucleotide"],

@@ -31,11 +31,9 @@ class FeatureOptions:
     )
     search_rows: int | None = option(
         10_000,
-        "Rows that are searched, about, where a table has more than twice as many (variational); "
-        "all rows are fitted to what these show, and moves tried on them once more; then what all "
-        "rows leave unexplained is looked at for features that few of them have (10,000 rows and "
-        "more, at most 1,000 categories in all). None, or half the rows and more: all rows are "
-        "searched.",
+        "In tables of more than twice this many rows, features are searched for in about this many "
+        "(variational); then all rows are fitted, and searched for rare features (10,000 rows or "
+        "more, at most 1,000 categories). Empty: all rows are searched.",
         ge=100,
     )
     alpha: float = option(

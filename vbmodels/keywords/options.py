@@ -59,8 +59,8 @@ class KeywordOptions:
     )
     rate_sd: float = option(
         0.0,
-        "Uncertainty of the given rate, as the standard deviation of its logarithm: 0.3 for within "
-        "a factor of 1.6 or so; 0 = exact.",
+        "How sure you are of keyphrases or keyword_rate, as the standard deviation of its "
+        "logarithm: 0 = exact; 0.3 = within a factor of 1.8 with 95 % probability.",
         ge=0.0,
         le=2.0,
     )
@@ -82,7 +82,8 @@ class KeywordOptions:
         "English where that is not clear.",
     )
     vocabulary_only: bool = option(
-        True, "Whether phrases that are not in the vocabulary are left out."
+        True,
+        "With a vocabulary: whether phrases outside it are left out. Without one it has no effect.",
     )
     max_words: int = option(
         2000, "Most candidate words of a document; the most frequent stay.", ge=10

@@ -8,6 +8,7 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
+from flows.faults import InputError
 from flows.runs.compare import compare, headline
 from flows.runs.compare_page import _page, _part, _predictions, _tiles
 from flows.runs.predictions import Change, compare_predictions
@@ -34,7 +35,9 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     )  # fmt: skip
     (found,) = compare_predictions(first, second)
     assert (found.shared, found.only_first, found.only_second) == (3, 1, 1)
-    assert found.mean_change == pytest.approx((0.0 + 0.3 + 0.05) / 3)
+    assert found.mean_change == pytest.approx((0.0 + 0.3 - 0.05) / 3)
+    assert found.mean_size == pytest.approx((0.0 + 0.3 + 0.05) / 3)
+    assert (found.lost, found.gained) == (None, None)
     assert (found.moved, found.crossed) == (1, 1)
     assert found.largest[0] == Change({"id": "a", "of": ""}, 0.4, 0.7)
     assert (found.largest[0].label, found.largest[2].label) == ("a", "a, x")
@@ -99,10 +102,47 @@ def test_where_intervals_are_apart_there_is_a_cause(tmp_path):
     assert headline(found).startswith("AUROC: 0.996 → 0.5, because of n_experts: default → 1.")
 
 
-@pytest.mark.parametrize(("settings", "change"), [(None, 1.0), (1, None)])
-def test_bounds_have_a_difference_only_with_the_same_settings(tmp_path, settings, change):
-    found = two_runs(tmp_path, settings={"n_experts": settings}, elbo=-8.0)
-    assert found.parts["fit"]["bound"]["change"] == change
+def test_bounds_are_compared_only_with_the_same_settings_of_the_model(tmp_path):
+    same = {"settings": {"n_experts": None, "max_iter": 9}}
+    assert two_runs(tmp_path / "a", elbo=-8.0, **same).parts["fit"]["bound"]["change"] == 1.0
+    found = two_runs(tmp_path / "b", settings={"n_experts": 1}, elbo=-8.0)
+    assert "bound" not in found.parts["fit"]
+    assert found.parts["fit"]["state"]["first"] == "converged"
+
+
+def test_two_pipelines_do_not_compare(tmp_path):
+    with pytest.raises(InputError, match=r"expected two runs of one pipeline.*of features$"):
+        compared(tmp_path, pipeline="features")
+
+
+def test_a_selection_is_compared_where_there_is_one(tmp_path):
+    """A known keyword has probability 1 in both runs, and counts in no mean."""
+    columns = {"doc_id": ["a", "a", "b", "b"], "term": ["x", "y", "x", "y"]}
+    runs = [
+        run_with(
+            tmp_path, name, **columns, probability=[1.0, *probability], selected=[True, *selected],
+            observed=[True, False, False, False],
+        )
+        for name, probability, selected in (
+            ("a", [0.3, 0.2, 0.1], [True, True, False]),
+            ("b", [0.25, 0.1, 0.5], [False, True, True]),
+        )
+    ]  # fmt: skip
+    for paths in runs:
+        complete(paths, record(run_id=paths.run_id))
+    compared = compare(*(f"{tmp_path}/runs/{name}" for name in "ab"))
+    (found,) = compared.predictions
+    assert (found.free, found.lost, found.gained) == (3, 1, 1)
+    assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
+    said = "No longer selected: 1 of 4 rows in rows/; newly selected: 1."
+    assert headline(compared).endswith(said)
+    (grid,) = _predictions(found).grids
+    assert grid.columns == ("doc_id, term", "first", "second", "change", "selected: first → second")
+    assert [(row[0], row[4]) for row in grid.rows] == [
+        ("b, y", "no → yes"), ("a, y", "yes → no"), ("b, x", "yes → yes"),
+    ]  # fmt: skip
+    (step, _) = _page(compared).next_steps
+    assert step.command.endswith("runs/b rows --new --selected")
 
 
 def test_a_default_that_other_settings_decide_is_shown_with_its_value(tmp_path):
@@ -125,7 +165,7 @@ def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tm
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
     assert list(found.parts["answer"]) == ["AUROC"]
     (grid,) = [g for g in _part(found, "results", folded=True).grids if "differ" in g.caption]
-    assert grid.rows == [("experts in the fit", "3", "2", "-1")]
+    assert grid.rows == [("experts kept in the final fit", "3", "2", "-1")]
     (same,) = [g for g in _part(found, "results", folded=True).grids if "same" in g.caption]
     assert "trees: log loss, baseline minus model" in [row[0] for row in same.rows]
     assert not [row for row in same.rows if "shares" in row[0] or row[0] == "AUROC"]
@@ -142,7 +182,7 @@ def test_rows_that_moved_have_their_labels(tmp_path):
     (found,) = compare_predictions(*runs)
     assert [(row.label, row.truth) for row in found.largest] == [("a", "1"), ("b", "")]
     (grid,) = _predictions(found).grids
-    assert grid.columns == ("bag_id", "label as given", "first", "second", "change", "crossed 0.5")
+    assert grid.columns == ("bag_id", "first", "second", "change", "crossed 0.5", "label as given")
     assert len(grid.rows) == 1
 
 
@@ -176,7 +216,6 @@ CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
             {"fitted": "20261126-b", **tile("9")},
             f"Found: - → 9, because of another fit: its own → 20261126-b. {CROSSED}",
         ),
-        ({"pipeline": "features"}, "The runs are of different pipelines: keywords and features."),
     ],
 )
 def test_the_headline_says_what_changed_and_because_of_what(second, said, tmp_path):

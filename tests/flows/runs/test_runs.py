@@ -98,10 +98,10 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     records = [open_run(one)[1] for one in (first, second)]
     # best_f selects, so that fdr has no effect
     said = f"The same answer, with fdr: 0.2 → 0.1; another start: none → {ids[0]}. "
-    said += f"0 of {rows:,} probabilities in keywords/ crossed 0.5."
+    said += f"No longer selected: 0 of {rows:,} rows in keywords/; newly selected: 0."
     assert f"<h1>{said}</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
-    assert page.count('report.html">report.html</a>') == 2
+    assert page.count('report.html">report</a>') == 2
     for name, line in printed["results"].items():
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
@@ -124,7 +124,7 @@ def test_every_column_of_a_table_is_explained_once(three, capsys):
     columns = json.loads(out)["columns"]
     assert (code, {one["name"]: one["meaning"] for one in columns}) == (0, meanings)
     code, out, _ = run(capsys, "show", place, "keywords", "--columns", "rank,observed")
-    assert [line.partition(": ")[0] for line in out.splitlines()[-2:]] == ["rank", "observed"]
+    assert [line.partition(": ")[0] for line in out.splitlines()[-3:-1]] == ["rank", "observed"]
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -148,6 +148,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     code, out, _ = run(capsys, "show", place)
     assert code == 0
     assert "ask, keywords" in out
+    assert "rows: vbflows show RUN keywords --new --selected --rows " in out
     words = ("show", place, "keywords", "--rows", "7", "--sort")
     code, out, _ = run(capsys, *words, "rank", "--json")
     rows = json.loads(out)["rows"]
@@ -159,9 +160,13 @@ def test_rows_of_a_table_are_shown(three, capsys):
     code, out, _ = run(capsys, *words[:5], "--json")
     shown = [row["probability"] for row in json.loads(out)["rows"]]
     assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
+    every = pq.read_table(folder).num_rows
+    assert json.loads(out)["count"] == every
+    code, out, _ = run(capsys, *words[:5])
+    assert out.splitlines()[-1] == f"7 of {every:,} rows; --rows {every} prints all"
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) > 4
-    assert "expected: how many keywords the model expects" in " ".join(out.split())
+    assert "expected: number of keywords that the model expects" in " ".join(out.split())
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
