@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
+from vbmodels.core.state import BoolArray, FloatArray
 
 
 def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
@@ -25,18 +27,43 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
 
 
-def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:
-    """Return what to do next.
+UNSURE = 0.2, 0.8
+"""Probabilities between which a bag is worth a look."""
 
-    ``column`` of the table bags has the probabilities of the page; ``by_instance``: whether
-    instances have probabilities.
+
+@dataclass(frozen=True)
+class Uncertain:
+    """The uncertain bags that one command lists.
+
+    ``column`` of the table bags has their probabilities on the page; ``every``: whether the page
+    has no other uncertain bags.
     """
+
+    column: str
+    number: int
+    every: bool
+
+    @classmethod
+    def of(cls, probability: FloatArray, known: BoolArray) -> Uncertain:
+        """Choose the column; bags in ``known`` are predicted without their own label, [B]."""
+        unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+        if not known.any():
+            return cls("probability", int(unsure.sum()), True)
+        return cls("without_it", int((unsure & known).sum()), not (unsure & ~known).any())
+
+
+def next_steps(uncertain: Uncertain, by_instance: bool) -> list[NextStep]:
+    """Return what to do next; ``by_instance``: whether instances have probabilities."""
     sort = "probability" if by_instance else "contribution"
-    return (
-        NextStep(
-            "List all uncertain bags:",
-            f"vbflows show {{run}} bags --where '{column}>0.2' --where '{column}<0.8'",
-        ),
+    low, high = UNSURE
+    bounds = f"--where '{uncertain.column}>{low}' --where '{uncertain.column}<{high}'"
+    which = "all {} uncertain bags" if uncertain.every else "the {} uncertain bags of the fit"
+    listing = NextStep(
+        f"List {which.format(f'{uncertain.number:,}')}:",
+        f"vbflows show {{run}} bags {bounds} --rows {uncertain.number}",
+    )
+    return [
+        *([listing] if uncertain.number else []),
         NextStep(
             "See which instances make their bags positive:",
             f"vbflows show {{run}} instances --sort {sort}",
@@ -44,4 +71,4 @@ def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:
         NextStep(
             "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
         ),
-    )
+    ]
