@@ -90,13 +90,15 @@ def report(
         instances=instances,
     )  # fmt: skip
     of_bags = "labels of bags" if several else "bags"
-    headline = (
-        f"{np.sum(probability > 0.5):,} of {label.size:,} {of_bags} are probably {words.positive}"
-    )
-    if words.unseen and (label >= 0).all():
-        headline = f"without their labels {headline}; {np.sum(label == 1):,} are labelled so"
+    likely, labelled = int(np.sum(probability > 0.5)), int(np.sum(label == 1))
+    headline = f"{likely:,} of {label.size:,} {of_bags} are probably {words.positive}"
     if "auroc" in results:
         headline = f"{_success(test, results, things)}; {headline}"
+        if words.unseen and test.label.size == label.size:
+            headline = (
+                f"{_success(test, results, things)}: {likely:,} have P({words.positive}) above "
+                f"0.5, {labelled:,} are labelled {words.positive}"
+            )
     elif (label >= 0).any() and not held_out.any():
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
@@ -104,7 +106,8 @@ def report(
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results),
+        headline, sections, results, warnings, top,
+        tiles_of(results, test.described(things)),
         next_steps(uncertain, "expected_primary" in results),
     )  # fmt: skip
 
@@ -263,6 +266,15 @@ class TestedBags:
             tested = np.zeros(label.size, bool)
         return cls(which, label[tested], probability[tested], group[tested], base[tested])
 
+    def described(self, things: str) -> str:
+        """Say how many there are, and what of them the fit knew."""
+        count = f"{self.label.size:,}"
+        return {
+            "new": f"{count} new {things}",
+            "held out": f"{count} held-out {things}",
+            "without": f"{count} {things}, each predicted without its own label",
+        }[self.which]
+
     def losses(self, probability: FloatArray) -> FloatArray:
         """Return the log loss of each label, [n], in nats."""
         p = np.clip(probability, 1e-15, 1.0 - 1e-15)
@@ -277,12 +289,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
     text += f"log loss {results['log_loss']:.3f}"
     if "base_log_loss" in results:
         text += f" (base rate {results['base_log_loss']:.3f})"
-    count = f"{test.label.size:,}"
-    where = {
-        "new": f"on {count} new {things}",
-        "held out": f"on {count} held-out {things}",
-        "without": f"on {count} {things}, each predicted without its own label",
-    }[test.which]
+    where = f"on {test.described(things)}"
     if results.get("beats_base_rate") is False:
         return f"No better than the base rate {where}: {text}"
     return f"{text} {where}"

@@ -12,12 +12,14 @@ from flows.report.page import NextStep, Tile
 from vbmodels.core.state import BoolArray, FloatArray
 
 
-def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
-    """Return how well labels are predicted, against what, and how much there was."""
+def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
+    """Return how well labels are predicted, against what, and how much there was.
+
+    ``tested`` says of how many bags, and what of them the fit knew.
+    """
     tiles = []
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        tested = f"{results['tested']:,} bags, each without its own label"
         note = f"{low:.3f} to {high:.3f}; {tested}"
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")

@@ -126,7 +126,7 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
         kinds[kind] = kinds.get(kind, 0) + 1
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     of = len(columns) - len(roles) - len(named)
-    what = "features" if named else "columns"
+    what = "features" if features else "columns"
     line = f"{what}: {len(plain)} of {of} used ({counted})" if plain else f"{what}: none"
     lines = ["; ".join([line, *(f"{one.used}: {one.name}" for one in named)])]
     lines += [f"label: {one.name} ({one.read_as})" for one in roles]

@@ -84,7 +84,7 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     assert "auroc" not in found["results"]
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     assert found["lines"][0].startswith("AUROC 0.8")
-    assert "on 40 bags, each predicted without its own label;" in found["lines"][0]
+    assert "on 40 bags, each predicted without its own label: " in found["lines"][0]
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
@@ -108,7 +108,7 @@ def test_features_and_labels_have_the_users_names(tmp_path, capsys):
     found = fitted(
         capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000"
     )
-    counted = r"; without their labels \d+ of \d+ bags are probably yes it is; \d+ are labelled so$"
+    counted = r": \d+ have P\(yes it is\) above 0.5, \d+ are labelled yes it is$"
     assert re.search(counted, found["lines"][0])
     page = report(tmp_path / "t")
     for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
@@ -135,7 +135,8 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
     count = int((bags.without_it > 0.5).sum())
     assert count != int((bags.probability > 0.5).sum())
-    assert f"{count} of 40 bags are probably positive" in found["lines"][0]
+    said = f": {count} have P(positive) above 0.5, {np.sum(bags.label == 1)} are labelled positive"
+    assert said in found["lines"][0]
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert f"{right} of 40 bags" in page

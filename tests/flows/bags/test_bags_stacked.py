@@ -173,8 +173,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert f"List all {number} uncertain bags" in page
     assert f"--rows {number}" in page
     assert re.search(r"b\d+: P\(positive\) without its label (&gt;|&lt;|=) ", page)
-    headline = f"without their labels {np.sum(bags > 0.5)} of 80 bags are probably positive"
-    assert found["lines"][0].endswith(f"; {headline}; 40 are labelled so")
+    headline = f": {np.sum(bags > 0.5)} have P(positive) above 0.5, 40 are labelled positive"
+    assert found["lines"][0].endswith(f"on 80 bags, each predicted without its own label{headline}")
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)
@@ -183,7 +183,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     new = report(tmp_path / "new")
     assert "is from the fit of other bags." in new
     assert "P(primary)</th>" in new
-    for wrong in ("without its label", "without their labels", "all labels", "label in the fit"):
+    for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new
     assert "Not compared with boosted trees, which need bags held out of the fit" in page
     assert "features that move the score most" in page
