@@ -96,8 +96,8 @@ def report(
         headline = f"{_success(test, results, things)}; {headline}"
         if words.unseen and test.label.size == label.size:
             headline = (
-                f"{_success(test, results, things)}: {likely:,} have P({words.positive}) above "
-                f"0.5, {labelled:,} are labelled {words.positive}"
+                f"{_success(test, results, things)}: {likely:,} are probably {words.positive}, "
+                f"{labelled:,} are labelled so"
             )
     elif (label >= 0).any() and not held_out.any():
         headline += "; set held_out=0.3 to see how well new bags are predicted"

@@ -173,7 +173,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert f"List all {number} uncertain bags" in page
     assert f"--rows {number}" in page
     assert re.search(r"b\d+: P\(positive\) without its label (&gt;|&lt;|=) ", page)
-    headline = f": {np.sum(bags > 0.5)} have P(positive) above 0.5, 40 are labelled positive"
+    headline = f": {np.sum(bags > 0.5)} are probably positive, 40 are labelled so"
     assert found["lines"][0].endswith(f"on 80 bags, each predicted without its own label{headline}")
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
