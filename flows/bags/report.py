@@ -219,10 +219,7 @@ class Words:
         if self.new:
             return f"{text}from the fit of other bags."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        text += f"from the fit that knows {labels}."
-        if self.unseen:
-            text += f" {self.chance} is from a prediction that does not know this bag's label."
-        return text
+        return f"{text}from the fit that knows {labels}."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -322,6 +319,8 @@ def _examples(
     text = ""
     if any(i[2] is not None for e in examples for i in e.instances):
         text = words.about_primary
+    if words.unseen:
+        text += f" P({words.positive}) is from a prediction that does not know this bag's label."
     if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
         text += (
             " What an instance adds is to the mean of its bag's probit score, which is above 0 for "
@@ -346,8 +345,9 @@ def _examples(
     )
     what = "P(primary)"
     if all(i[2] is None for e in examples for i in e.instances):
-        what = "what it adds to the score"
-    columns = ("bag", words.chance, "label", f"foremost instances, {what} in brackets")
+        what = "what each adds to the score"
+    text += f" Of each bag's instances the foremost are listed, with {what} in brackets."
+    columns = ("bag", f"P({words.positive})", "label", "instances")
     grids = [
         Grid(
             columns,

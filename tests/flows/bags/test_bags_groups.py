@@ -140,7 +140,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert f"{right} of 40 bags" in page
-    assert "P(positive) without its label" in page
+    assert "P(positive) is from a prediction that does not know this bag" in page
     best = bags.without_it.idxmax()
     assert f"{best}: P(positive) without its label = {bags.without_it[best]:.3f}" in page
 

@@ -165,7 +165,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    assert "is from the fit that knows all labels. P(positive) without its label is from a" in page
+    assert "is from the fit that knows all labels. P(positive) is from a prediction that" in page
+    assert "the foremost are listed, with P(primary) in brackets." in page
     assert weights["pooled features"] < 0.1
     assert instances["contribution"].null_count == len(instances)
     bags = table_of(target, "bags")["without_it"].to_numpy()
