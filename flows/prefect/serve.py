@@ -67,10 +67,17 @@ class Deployment(BaseModel):
             raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
+        settings = pipeline_named(self.pipeline).settings
         try:
-            pipeline_named(self.pipeline).settings(**self.settings)
+            settings(**self.settings)
         except ValidationError as error:
             first = error.errors()[0]
+            if first["type"] == "extra_forbidden":
+                unknown = str(first["loc"][-1])
+                near = nearest(unknown, settings.model_fields)
+                which = f", such as {near}" if near else ""
+                what = f"a setting of {self.pipeline}{which}; found {unknown!r}"
+                raise ValueError(what) from None
             name = ".".join(("settings", *map(str, first["loc"])))
             message = first["msg"].removeprefix("Value error, ")
             message = message[:1].lower() + message[1:]

@@ -61,6 +61,8 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     printed = refused(wrong, tmp_path, capsys)
     assert "plan.yaml, deployment often, compute: expected a key out of workers, " in printed
     assert "found worker; did you mean workers?" in printed
+    printed = refused(right.replace("unit: word", "unti: word"), tmp_path, capsys)
+    assert "often: expected a setting of keywords, such as unit, found 'unti'" in printed
     for source in ("5", "[1, in]", "{a: b}"):
         printed = refused(right.replace("source: in", f"source: {source}"), tmp_path, capsys)
         sentence = "often, source: expected a path, folder, glob or URL, or a list of these, found"
