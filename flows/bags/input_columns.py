@@ -19,7 +19,7 @@ from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
-from flows.data.column_table import suggestions
+from flows.data.column_table import FEATURE, suggestions
 from flows.data.levels import count_levels
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
 from flows.data.storage import InputFile, StorageError
@@ -464,7 +464,7 @@ def describe(
     used: list[str] = []
     for name, one in found.items():
         is_feature = bool(features) and matches(name, features)
-        role = own.get(name, "feature" if is_feature else "")
+        role = own.get(name, FEATURE if is_feature else "")
         if is_feature and name in constant:
             role = "left out: constant"
         why = _named_rows(name, one, settings) if not is_feature else ""

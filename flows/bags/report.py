@@ -12,7 +12,7 @@ from flows.bags import stacked
 from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
-from flows.bags.tiles import next_steps, tiles_of
+from flows.bags.tiles import UNSURE, Uncertain, next_steps, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
@@ -23,8 +23,6 @@ from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
 MOST_REASONS = 8  # shown of what adds to a bag's score
-UNSURE = 0.2, 0.8  # probabilities between which a bag is worth a look
-LEAST = 0.1  # weight of pooled features from which what they add is shown
 CALIBRATION_BINS = 10
 
 
@@ -65,7 +63,9 @@ def report(
     test = TestedBags.of(summaries, label, group, held_out, probability)
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    words = Words.of(None if several else positive, all(s.unseen for s in summaries))
+    new = summaries[0].new
+    unseen = not new and all(s.unseen for s in summaries)
+    words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
     sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
     sections += _examples(examples, show, words, members)
@@ -80,18 +80,25 @@ def report(
     if len(expected) == len(summaries):
         results["expected_primary"] = sum(expected)
     unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
-    text = _in_short(test, results, probability, unsure, "labels" if several else "bags", words)
+    known = ~np.isnan(np.concatenate([s.without for s in summaries]))
+    uncertain = Uncertain.of(probability, known)
+    things = "labels" if several else "bags"
+    text = _in_short(test, results, probability, unsure, things, words, uncertain)
     sections.insert(0, Section("In short", text))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
         instances=instances,
     )  # fmt: skip
-    things = "labels of bags" if several else "bags"
-    headline = (
-        f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
-    )
+    of_bags = "labels of bags" if several else "bags"
+    likely, labelled = int(np.sum(probability > 0.5)), int(np.sum(label == 1))
+    headline = f"{likely:,} of {label.size:,} {of_bags} are probably {words.positive}"
     if "auroc" in results:
-        headline = f"{_success(test, results, 'labels' if several else 'bags')}; {headline}"
+        headline = f"{_success(test, results, things)}; {headline}"
+        if words.unseen and test.label.size == label.size:
+            headline = (
+                f"{_success(test, results, things)}: {likely:,} are probably {words.positive}, "
+                f"{labelled:,} are labelled so"
+            )
     elif (label >= 0).any() and not held_out.any():
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
@@ -99,15 +106,15 @@ def report(
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results),
-        next_steps("without_it" if test.which == "without" else "probability",
-                   "expected_primary" in results),
+        headline, sections, results, warnings, top,
+        tiles_of(results, test.described(things)),
+        next_steps(uncertain, "expected_primary" in results),
     )  # fmt: skip
 
 
 def _in_short(
     test: TestedBags, results: dict[str, Any], probability: FloatArray,
-    unsure: Sequence[Example], things: str, words: Words,
+    unsure: Sequence[Example], things: str, words: Words, uncertain: Uncertain,
 ) -> str:  # fmt: skip
     """Say in a few lines what to do with the result."""
     lines = []
@@ -141,11 +148,17 @@ def _in_short(
     line = (
         f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"
     )
-    if unsure:
+    if number > probability.size / 2:
+        line += (
+            ": the model separates few bags. More labelled bags or other features help more than "
+            "checks by eye"
+        )
+    elif unsure:
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
         line += f"; check these by eye first: {', '.join(e.bag_id for e in ordered[:EXAMPLES])}"
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
-        line += " (the first command at the end lists all)" if number > EXAMPLES else ""
+        if number > EXAMPLES and uncertain.every:
+            line += " (the first command at the end lists all)"
     lines.append(f"{line}.")
     if "expected_primary" in results:
         lines.append(
@@ -162,21 +175,51 @@ class Words:
     positive: str
     negative: str
     unseen: bool = False
+    new: bool = False
+    held_out: bool = False
 
     @classmethod
-    def of(cls, positive: str | None, unseen: bool = False) -> Words:
+    def of(
+        cls, positive: str | None, unseen: bool = False, new: bool = False, held_out: bool = False
+    ) -> Words:
         """Return the words for a positive label; by default 1 and 0.
 
-        ``unseen``: whether every bag is predicted without its own label.
+        Parameters
+        ----------
+        positive
+            The label.
+        unseen
+            Whether every bag of a fit is predicted without its own label.
+        new
+            Whether the posterior comes from other bags.
+        held_out
+            Whether labels of some bags are held out of the fit.
         """
+        of_bags = unseen, new, held_out
         if positive is None or positive.lower() in YES:
-            return cls("positive", "negative", unseen)
-        return cls(positive, f"not {positive}", unseen)
+            return cls("positive", "negative", *of_bags)
+        return cls(positive, f"not {positive}", *of_bags)
 
     @property
     def chance(self) -> str:
         """What a bag's probability is called in tables and charts."""
         return f"P({self.positive})" + " without its label" * self.unseen
+
+    @property
+    def primary(self) -> str:
+        """What an instance's probability is called where its bag's stands next to it."""
+        if self.new:
+            return "P(primary)"
+        return "P(primary) by the fit" if self.held_out else "P(primary) with all labels"
+
+    @property
+    def about_primary(self) -> str:
+        """Say what an instance's probability is, and which labels it knows."""
+        text = f"P(primary), the probability that an instance makes its bag {self.positive}, is "
+        if self.new:
+            return f"{text}from the fit of other bags."
+        labels = "the labels of all bags but those held out" if self.held_out else "all labels"
+        return f"{text}from the fit that knows {labels}."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -220,6 +263,15 @@ class TestedBags:
             tested = np.zeros(label.size, bool)
         return cls(which, label[tested], probability[tested], group[tested], base[tested])
 
+    def described(self, things: str) -> str:
+        """Say how many there are, and what of them the fit knew."""
+        count = f"{self.label.size:,}"
+        return {
+            "new": f"{count} new {things}",
+            "held out": f"{count} held-out {things}",
+            "without": f"{count} {things}, each predicted without its own label",
+        }[self.which]
+
     def losses(self, probability: FloatArray) -> FloatArray:
         """Return the log loss of each label, [n], in nats."""
         p = np.clip(probability, 1e-15, 1.0 - 1e-15)
@@ -234,12 +286,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
     text += f"log loss {results['log_loss']:.3f}"
     if "base_log_loss" in results:
         text += f" (base rate {results['base_log_loss']:.3f})"
-    count = f"{test.label.size:,}"
-    where = {
-        "new": f"on {count} new {things}",
-        "held out": f"on {count} held-out {things}",
-        "without": f"on {count} {things}, each predicted without its own label",
-    }[test.which]
+    where = f"on {test.described(things)}"
     if results.get("beats_base_rate") is False:
         return f"No better than the base rate {where}: {text}"
     return f"{text} {where}"
@@ -254,7 +301,10 @@ def _listed(example: Example) -> str:
 
 def _figure(probability: float | None, adds: float | None) -> str:
     """Write an instance's probability, or what it adds where it has none."""
-    return f"{probability:.2f}" if probability is not None else f"{adds or 0.0:+.2f}"
+    if probability is None:
+        return f"{adds or 0.0:+.2f}"
+    ends = {"0.00": "< 0.01", "1.00": "> 0.99"}
+    return ends.get(f"{probability:.2f}", f"{probability:.2f}")
 
 
 def _examples(
@@ -268,15 +318,13 @@ def _examples(
     requested = [e for name in show for e in examples if e.bag_id == name]
     text = ""
     if any(i[2] is not None for e in examples for i in e.instances):
-        text = (
-            f"P(primary) is the probability that an instance makes its bag {words.positive}, by "
-            "the fit that knows the labels"
-        )
-        text += f"; {words.chance} is not." if words.unseen else "."
+        text = words.about_primary
+    if words.unseen:
+        text += f" P({words.positive}) is from a prediction that does not know this bag's label."
     if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
         text += (
-            " What an instance adds is to the probit score of its bag: 0 is a probability of 0.5, "
-            "1 of 0.84, 2 of 0.98."
+            " What an instance adds is to the mean of its bag's probit score, which is above 0 for "
+            f"{words.positive} and below 0 for {words.negative}."
         )
     if any(e.markers for e in examples):
         text += (
@@ -288,7 +336,7 @@ def _examples(
         grids = [_in_detail(e, words, pooled_counts) for e in requested]
         if pooled_counts:
             pairs = zip(requested, grids, strict=True)
-            grids = [grid for e, own in pairs for grid in (own, *_why(e))]
+            grids = [grid for e, own in pairs for grid in (own, *_why(e, words))]
         detail.append(Section("Requested bags", "", (), grids))
     sorts = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
@@ -297,8 +345,9 @@ def _examples(
     )
     what = "P(primary)"
     if all(i[2] is None for e in examples for i in e.instances):
-        what = "what it adds to the score"
-    columns = ("bag", words.chance, "label", f"foremost instances, {what} in brackets")
+        what = "what each adds to the score"
+    text += f" Of each bag's instances the foremost are listed, with {what} in brackets."
+    columns = ("bag", f"P({words.positive})", "label", "instances")
     grids = [
         Grid(
             columns,
@@ -317,11 +366,11 @@ def _examples(
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
     """Return what opens below a bag: its instances, and what adds to its score."""
-    why = _why(example) if pooled_counts else []
+    why = _why(example, words) if pooled_counts else []
     return Section("", "", (), (_in_detail(example, words, pooled_counts), *why))
 
 
-def _why(example: Example) -> list[Grid]:
+def _why(example: Example, words: Words) -> list[Grid]:
     """Return what adds to a bag's score, block by block, the largest first."""
     if not example.reasons:
         return []
@@ -329,7 +378,9 @@ def _why(example: Example) -> list[Grid]:
     rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
     rows.append(("all others", f"{rest:+.2f}"))
     total = sum(adds for _, adds in example.reasons)
-    rows.append(("score, with the bag's label in the fit", f"{total:+.2f}"))
+    fitted = example.label is not None and not (words.new or words.held_out)
+    score = "score, with the bag's label in the fit" if fitted else "score"
+    rows.append((score, f"{total:+.2f}"))
     return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
 
 
@@ -343,7 +394,7 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
     with_contribution = pooled_counts and any(i[3] is not None for i in example.instances)
     with_chance = any(i[2] is not None for i in example.instances)
     with_markers = bool(example.markers)
-    columns = ["instance"] + ["modality"] * with_modality + [_PRIMARY] * with_chance
+    columns = ["instance"] + ["modality"] * with_modality + [words.primary] * with_chance
     rows = []
     for name, modality, p, contribution, _ in example.instances:
         chance = "" if p is None else _chance(p)
@@ -354,14 +405,12 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
             for feature, value, adds in example.markers.get((name, modality), ())
         )
         rows.append(row + [adds] * with_contribution + [markers] * with_markers)
-    caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
+    chance = _chance(example.probability)
+    caption = f"{example.bag_id}: {words.chance} {chance if chance[0] in '<>' else f'= {chance}'}"
     if example.label is not None:
         caption += f", label {words.label(example)}"
     columns += ["adds"] * with_contribution + ["features that move the score most"] * with_markers
     return Grid(columns, rows, caption)
-
-
-_PRIMARY = "P(primary) with all labels"
 
 
 def _chance(probability: float) -> str:
@@ -540,7 +589,7 @@ def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, An
     baselines = [baseline for one in summaries for baseline in one.baselines]
     compared, warnings = shown(baselines, results, "bags")
     weights = stacked.weights_of(q)
-    pooled_counts = weights.get(POOLED, 1.0) >= LEAST
+    pooled_counts = stacked.pooled_counts(q)
     modalities, features = summaries[0].modalities, summaries[0].features
     sections = []
     if pooled_counts:
@@ -567,8 +616,10 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
             " A large weight of an instance-level model means that single instances explain the "
             "labels; P(primary) is of the one with the largest weight."
         )
-    if weights.get(POOLED, 1.0) < LEAST:
-        text += f" Pooled features have a weight below {LEAST}, so what they add is not shown."
+    if weights.get(POOLED, 1.0) < stacked.LEAST:
+        text += (
+            f" Pooled features have a weight below {stacked.LEAST}, so what they add is not shown."
+        )
     rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
     return [
         Section("The members", text, (), (Grid(("model", "what it is", "weight (0 to 1)"), rows),))

@@ -237,16 +237,18 @@ INSTANCES = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that the instance makes its bag positive (is primary), by the fit that "
-            "knows the labels; null where the model gives contributions only (embedding)",
+            "probability that the instance makes its bag positive (is primary), by the fit, which "
+            "knows the labels of fitted bags; null where the model gives contributions only "
+            "(embedding)",
             nullable=True,
         ),
         Column("score", NUMBER, "ranks instances, of one bag and of several: the foremost largest"),
         Column(
             "contribution",
             NUMBER,
-            "what it adds to its bag: to the probit score (0 is a probability of 0.5, 1 of 0.84), "
-            "or to the number in the label's unit; null where the model has none",
+            "what it adds to its bag: to the mean of the probit score (above 0 for the positive "
+            "label, below 0 for the negative), or to the number in the label's unit; null where "
+            "the model has none, or pooled features weigh less than 0.1",
             nullable=True,
         ),
         Column(

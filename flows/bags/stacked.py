@@ -16,7 +16,7 @@ from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
-from vbmodels.bags.stack.model import INSTANCES, MEMBERS, PRIMARY, AutoModel, present
+from vbmodels.bags.stack.model import INSTANCES, MEMBERS, POOLED, PRIMARY, AutoModel, present
 from vbmodels.bags.stack.model import Auto as AutoState
 from vbmodels.bags.stack.predict import left_out as left_out_of
 from vbmodels.bags.stack.predict import predict_auto
@@ -25,7 +25,7 @@ from vbmodels.core.state import FloatArray
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
 LEAST = 0.1
-"""Weight of the member that gives instances' probabilities below which these are warned of."""
+"""Weight of a member from which what it says of instances is worth showing."""
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
@@ -80,8 +80,9 @@ def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
         )  # fmt: skip
     if of is None:
         return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
+    own_adds = adds if pooled_counts(q) else None
     return Scores(
-        found.probability, parted(data, of.probability), parted(data, of.score), adds,
+        found.probability, parted(data, of.probability), parted(data, of.score), own_adds,
         parted(data, of.bald), reasons=shares, reason_names=names,
     )  # fmt: skip
 
@@ -101,6 +102,11 @@ def coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
             for name, value in weights_of(q).items()
         ]
     return found
+
+
+def pooled_counts(q: Any) -> bool:
+    """Whether pooled features weigh enough for what they add to matter."""
+    return weights_of(q).get(POOLED, 1.0) >= LEAST
 
 
 def weights_of(q: Any) -> dict[str, float]:
@@ -132,8 +138,8 @@ def warnings_of(q: Any) -> tuple[str, ...]:
         return ()
     return (
         f"The member that gives instances their probabilities has weight {max(weights):.2f}: that "
-        "single instances decide explains the labels badly, so take these probabilities as hints "
-        "and see what instances add (contribution) instead.",
+        "single instances decide explains the labels badly, so take these probabilities as hints"
+        + (" and see what instances add (contribution) instead." if pooled_counts(q) else "."),
     )
 
 

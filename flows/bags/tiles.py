@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
+from vbmodels.core.state import BoolArray, FloatArray
 
 
-def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
-    """Return how well labels are predicted, against what, and how much there was."""
+def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
+    """Return how well labels are predicted, against what, and how much there was.
+
+    ``tested`` says of how many bags, and what of them the fit knew.
+    """
     tiles = []
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        tested = f"{results['tested']:,} bags, each without its own label"
         note = f"{low:.3f} to {high:.3f}; {tested}"
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
@@ -25,18 +29,43 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
 
 
-def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:
-    """Return what to do next.
+UNSURE = 0.2, 0.8
+"""Probabilities between which a bag is worth a look."""
 
-    ``column`` of the table bags has the probabilities of the page; ``by_instance``: whether
-    instances have probabilities.
+
+@dataclass(frozen=True)
+class Uncertain:
+    """The uncertain bags that one command lists.
+
+    ``column`` of the table bags has their probabilities on the page; ``every``: whether the page
+    has no other uncertain bags.
     """
+
+    column: str
+    number: int
+    every: bool
+
+    @classmethod
+    def of(cls, probability: FloatArray, known: BoolArray) -> Uncertain:
+        """Choose the column; bags in ``known`` are predicted without their own label, [B]."""
+        unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+        if not known.any():
+            return cls("probability", int(unsure.sum()), True)
+        return cls("without_it", int((unsure & known).sum()), not (unsure & ~known).any())
+
+
+def next_steps(uncertain: Uncertain, by_instance: bool) -> list[NextStep]:
+    """Return what to do next; ``by_instance``: whether instances have probabilities."""
     sort = "probability" if by_instance else "contribution"
-    return (
-        NextStep(
-            "List all uncertain bags:",
-            f"vbflows show {{run}} bags --where '{column}>0.2' --where '{column}<0.8'",
-        ),
+    low, high = UNSURE
+    bounds = f"--where '{uncertain.column}>{low}' --where '{uncertain.column}<{high}'"
+    which = "all {} uncertain bags" if uncertain.every else "the {} uncertain bags of the fit"
+    listing = NextStep(
+        f"List {which.format(f'{uncertain.number:,}')}:",
+        f"vbflows show {{run}} bags {bounds} --rows {uncertain.number}",
+    )
+    return [
+        *([listing] if uncertain.number else []),
         NextStep(
             "See which instances make their bags positive:",
             f"vbflows show {{run}} instances --sort {sort}",
@@ -44,4 +73,4 @@ def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:
         NextStep(
             "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
         ),
-    )
+    ]

@@ -317,9 +317,25 @@ def show(
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import show_meanings, show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import columns_of, conditions, described, probability_in, rows_of
+    from flows.runs.listing import (
+        columns_of,
+        conditions,
+        described,
+        probability_in,
+        rows_of,
+        tables_of,
+    )
 
     place, record = open_run(run)
+    of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
+    given = [name for name, value in {**of_rows, "--columns": columns}.items() if value]
+    if given and not table:
+        tables = ", ".join(tables_of(place))
+        raise InputError.of(given[0], f"the name of a table out of {tables}", "none")
+    if columns == "list" and given != ["--columns"]:
+        raise InputError.of(
+            "--columns list", "no condition and no order, since it prints no rows", given[0]
+        )
     if table and columns == "list":
         listed = columns_of(place, table)
         if json_output:

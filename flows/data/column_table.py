@@ -117,14 +117,18 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
         return []
     used = [one for one in columns if not one.left_out]
     roles = [one for one in used if one.used.startswith(LABEL)]
-    plain = [one for one in used if one not in roles]
+    features = any(one.used == FEATURE for one in used)
+    named = [one for one in used if features and one.used != FEATURE and one not in roles]
+    plain = [one for one in used if one not in (*roles, *named)]
     kinds: dict[str, int] = {}
     for one in plain:
         kind = one.read_as.partition(" (")[0]
         kinds[kind] = kinds.get(kind, 0) + 1
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    of = len(columns) - len(roles)
-    lines = [f"columns: {len(plain)} of {of} used ({counted})" if plain else "columns: none"]
+    of = len(columns) - len(roles) - len(named)
+    what = "features" if features else "columns"
+    line = f"{what}: {len(plain)} of {of} used ({counted})" if plain else f"{what}: none"
+    lines = ["; ".join([line, *(f"{one.used}: {one.name}" for one in named)])]
     lines += [f"label: {one.name} ({one.read_as})" for one in roles]
     reasons: dict[str, list[str]] = {}
     for one in columns:
@@ -134,6 +138,8 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     return lines
 
 
+FEATURE = "feature"
+"""The use of a column that is one of the features, where other columns have a name of their own."""
 LABEL = "label"
 """What the use of a column begins with that holds the label."""
 HEADINGS = ("column", "read as", "missing", "holds", "used")

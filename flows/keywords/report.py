@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from flows.data.run_tables import Parameter
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.texts import LONGEST, ShownDocument, within_page
-from flows.keywords.tiles import NEXT_STEPS, tiles_of
+from flows.keywords.tiles import next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section, Widget
 from vbmodels.core.state import FloatArray, IntArray
@@ -384,7 +384,8 @@ def report(
     ]
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, settings.keyphrases), NEXT_STEPS, row="document",
+        tiles_of(results, names.unit, names.keys, settings.keyphrases), next_steps(scores),
+        row="document",
     )  # fmt: skip
 
 

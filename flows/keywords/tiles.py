@@ -69,11 +69,17 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
 
 _SOURCES = {"given": "your setting", "labels": "the known keyphrases"}
 
-NEXT_STEPS = (
-    NextStep("Take the keyphrases of every document, as JSON lines:",
-             "cat {run}/keyphrases/*.jsonl"),
-    NextStep("List the new ones that are more probable than not:",
-             "vbflows show {run} keywords --new --selected --where 'probability>0.5'"),
-    NextStep("Find the keyphrases of new documents without a fit:",
-             "vbflows score {run} NEW_DOCUMENTS scored/", True),
-)  # fmt: skip
+
+def next_steps(scores: bool) -> list[NextStep]:
+    """Return what to do next; ``scores``: whether the model gives scores only."""
+    probable = NextStep(
+        "List the new ones that are more probable than not:",
+        "vbflows show {run} keywords --new --selected --where 'probability>0.5'",
+    )
+    return [
+        NextStep("Take the keyphrases of every document, as JSON lines:",
+                 "cat {run}/keyphrases/*.jsonl"),
+        *([] if scores else [probable]),
+        NextStep("Find the keyphrases of new documents without a fit:",
+                 "vbflows score {run} NEW_DOCUMENTS scored/", True),
+    ]  # fmt: skip

@@ -67,10 +67,17 @@ class Deployment(BaseModel):
             raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
+        settings = pipeline_named(self.pipeline).settings
         try:
-            pipeline_named(self.pipeline).settings(**self.settings)
+            settings(**self.settings)
         except ValidationError as error:
             first = error.errors()[0]
+            if first["type"] == "extra_forbidden":
+                unknown = str(first["loc"][-1])
+                near = nearest(unknown, settings.model_fields)
+                which = f", such as {near}" if near else ""
+                what = f"a setting of {self.pipeline}{which}; found {unknown!r}"
+                raise ValueError(what) from None
             name = ".".join(("settings", *map(str, first["loc"])))
             message = first["msg"].removeprefix("Value error, ")
             message = message[:1].lower() + message[1:]
@@ -110,7 +117,7 @@ def read_plan(path: str) -> Plan:
         return Plan.model_validate(content)
     except ValidationError as error:
         faults = [_fault_of(path, content, problem) for problem in error.errors()]
-        raise InputError(faults) from error
+        raise InputError(list(dict.fromkeys(faults))) from error
 
 
 def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
@@ -184,9 +191,15 @@ def _fault_of(path: str, content: Any, problem: Any) -> Fault:
     place, key = _named(content, [str(part) for part in problem["loc"]])
     where = f"{path}, {place}" if place else path
     if problem["type"] == "extra_forbidden":
-        known = Deployment.model_fields if place else Plan.model_fields
-        what = f"a key out of {', '.join(known)}"
-        return Fault(where, what, key, remedy=did_you_mean(key, known))
+        outer, _, inner = key.rpartition(".")
+        model = ComputeSettings if outer else Deployment if place else Plan
+        where += f", {outer}" if outer else ""
+        what = f"a key out of {', '.join(model.model_fields)}"
+        return Fault(where, what, inner, remedy=did_you_mean(inner, model.model_fields))
+    if key.partition(".")[0] == "source" and place and problem["type"] != "missing":
+        # Of both types that a source may be, and of each of several.
+        found = shown(content["deployments"][problem["loc"][1]]["source"])
+        return Fault(f"{where}, source", "a path, folder, glob or URL, or a list of these", found)
     if problem["type"] == "missing":
         return Fault(where, f"the key {key}", "none", remedy=f"add a line {key}: ...")
     message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")

@@ -137,7 +137,7 @@ def _listed(paths: RunPaths) -> Listed:
 def changed_settings(record: RunRecord) -> dict[str, Any]:
     """Return the settings of a run that differ from the defaults of today.
 
-    Nothing, no and 0 do not differ from a default that the input decides on.
+    An empty value is none, and so is held_out=0 where the input decides on held_out.
     """
     kind = PIPELINES.get(record.pipeline)
     if kind is None:
@@ -146,8 +146,14 @@ def changed_settings(record: RunRecord) -> dict[str, Any]:
     return {
         name: value
         for name, value in record.settings.items()
-        if name not in defaults or plain(value or None) != plain(defaults[name] or None)
+        if name not in defaults or _given(name, value) != _given(name, defaults[name])
     }
+
+
+def _given(name: str, value: Any) -> Any:
+    """Return a value of a setting as JSON has it, None where it says nothing."""
+    empty = value is None or value in ("", [], (), {}) or (name == "held_out" and not value)
+    return None if empty else plain(value)
 
 
 def plain(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """Bags of one patient, and copies of a bag: left out together wherever bags are left out."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.bags.report import _figure
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
@@ -82,7 +84,7 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     assert "auroc" not in found["results"]
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     assert found["lines"][0].startswith("AUROC 0.8")
-    assert "on 40 bags, each predicted without its own label;" in found["lines"][0]
+    assert "on 40 bags, each predicted without its own label: " in found["lines"][0]
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
@@ -106,7 +108,8 @@ def test_features_and_labels_have_the_users_names(tmp_path, capsys):
     found = fitted(
         capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000"
     )
-    assert found["lines"][0].endswith("are probably yes it is")
+    counted = r": \d+ are probably yes it is, \d+ are labelled so$"
+    assert re.search(counted, found["lines"][0])
     page = report(tmp_path / "t")
     for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
         assert text in page
@@ -132,13 +135,14 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
     count = int((bags.without_it > 0.5).sum())
     assert count != int((bags.probability > 0.5).sum())
-    assert f"{count} of 40 bags are probably positive" in found["lines"][0]
+    said = f": {count} are probably positive, {np.sum(bags.label == 1)} are labelled so"
+    assert said in found["lines"][0]
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert f"{right} of 40 bags" in page
-    assert "P(positive) without its label" in page
+    assert "P(positive) is from a prediction that does not know this bag" in page
     best = bags.without_it.idxmax()
-    assert f"{best}: P(positive) = {bags.without_it[best]:.3f}" in page
+    assert f"{best}: P(positive) without its label = {bags.without_it[best]:.3f}" in page
 
 
 def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
@@ -153,3 +157,26 @@ def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
     used = {one.name: one.used for one in record.columns}
     assert used["f0"] == "feature"
     assert used["f1"] == "left out: constant"
+
+
+def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys):
+    noise = np.random.default_rng(0).normal(size=(120, 2)).tolist()
+    table = instances(40, features=noise)
+    found = fitted(capsys, written(tmp_path, table), tmp_path / "t", "model=embedding")
+    page = report(tmp_path / "t")
+    assert "the model separates few bags. More labelled bags or other features help more" in page
+    assert "check these by eye first" not in page
+    assert found["lines"][0].startswith("No better than the base rate")
+
+
+def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
+    fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
+    page = report(tmp_path / "t")
+    assert "is from the fit that knows the labels of all bags but those held out." in page
+    assert "P(primary) by the fit</th>" in page
+    assert "all labels" not in page
+
+
+def test_an_instance_is_never_certain():
+    assert [_figure(p, None) for p in (0.001, 0.3, 0.999)] == ["< 0.01", "0.30", "> 0.99"]
+    assert _figure(None, 1.0) == "+1.00"

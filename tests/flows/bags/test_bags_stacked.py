@@ -1,9 +1,11 @@
 """The models auto and embedding in the bags pipeline."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.data import storage
@@ -163,8 +165,27 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    assert "by the fit that knows the labels; P(positive) without its label is not." in page
+    assert "is from the fit that knows all labels. P(positive) is from a prediction that" in page
+    assert "the foremost are listed, with P(primary) in brackets." in page
+    assert weights["pooled features"] < 0.1
+    assert instances["contribution"].null_count == len(instances)
+    bags = table_of(target, "bags")["without_it"].to_numpy()
+    number = int(np.sum((bags > 0.2) & (bags < 0.8)))
+    assert f"List all {number} uncertain bags" in page
+    assert f"--rows {number}" in page
+    assert re.search(r"b\d+: P\(positive\) without its label (&gt;|&lt;|=) ", page)
+    headline = f": {np.sum(bags > 0.5)} are probably positive, 40 are labelled so"
+    assert found["lines"][0].endswith(f"on 80 bags, each predicted without its own label{headline}")
+    table["bag_id"] = [f"n{i}" for i in bag]
+    source = tmp_path / "new.parquet"
+    pq.write_table(pa.table(table), source)
+    code, _, err = run(capsys, "score", target, source, tmp_path / "new")
+    assert code == 0, err
+    new = report(tmp_path / "new")
+    assert "is from the fit of other bags." in new
+    assert "P(primary)</th>" in new
+    for wrong in ("without its label", "own label", "all labels", "label in the fit"):
+        assert wrong not in new
     assert "Not compared with boosted trees, which need bags held out of the fit" in page
     assert "features that move the score most" in page
-    assert "List all uncertain bags" in page
     assert "Features of primary instances" in page

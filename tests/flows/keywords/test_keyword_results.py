@@ -158,3 +158,12 @@ def test_documents_to_label_are_chosen_by_integrated_probabilities(simulated, tm
     to_label = storage.read_table(place.table("ask", 0)).to_pandas()
     assert len(to_label) == 40
     assert to_label.expected.to_numpy() == pytest.approx(expected[to_label.doc_id].to_numpy())
+
+
+@pytest.mark.parametrize(("model", "probable"), [("textrank", False), ("corpus", True)])
+def test_no_next_step_takes_a_score_for_a_probability(tmp_path, model, probable):
+    (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 20, 3)
+    (place, _), _ = run(source, tmp_path / "out", model=model, partitions=1)
+    page = storage.read_bytes(place.file("report.html")).decode()
+    assert "keyphrases/*.jsonl" in page
+    assert ("more probable than not" in page) is probable

@@ -113,6 +113,12 @@ def test_nothing_is_no_difference_from_a_default_that_the_input_decides_on():
     assert changed_settings(of_bags) == {"seed": 7}
 
 
+def test_zero_and_no_differ_from_a_default_that_the_input_decides_on():
+    chosen = {"threshold": 0.0, "standardise": False, "levels": []}
+    of_bags = record().model_copy(update={"settings": chosen})
+    assert changed_settings(of_bags) == {"threshold": 0.0, "standardise": False}
+
+
 def test_commands_have_the_address_of_the_run():
     html = page(run="/data/my runs/r1")
     assert "vbflows score &#39;/data/my runs/r1&#39; NEW OUT" in html

@@ -224,8 +224,8 @@ def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, ca
     assert answer["sweeps"] == json.loads(out)["iterations"]
     parts = answer["seconds_to_read"] + answer["sweeps"] * answer["seconds_a_sweep"]
     assert answer["seconds"] == pytest.approx(parts + 3.5)
-    (summary,) = [line for line in json.loads(out)["lines"] if line.startswith("columns: ")]
+    lines = json.loads(out)["lines"]
+    (summary,) = [line for line in lines if line.startswith("columns: ")]
     used = [one for one in answer["columns"] if one["used"] == "yes"]
     assert summary.startswith(f"columns: {len(used)} of {len(used)} used (")
-    assert summary.endswith("(3 number)")
-    assert "label: label" in out
+    assert any(line.startswith("label: label (") for line in lines)

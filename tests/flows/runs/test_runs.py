@@ -172,6 +172,21 @@ def test_rows_of_a_table_are_shown(three, capsys):
         assert (code, f"did you mean {meant}?" in err) == (2, True)
 
 
+def test_options_of_rows_without_rows_are_refused(three, capsys):
+    place, _ = three
+    options = ("--where", "rank=1"), ("--columns", "list"), ("--new",), ("--selected",)
+    for option in (*options, ("--sort", "rank")):
+        code, out, err = run(capsys, "show", place, *option)
+        assert (code, out) == (2, "")
+        said = f"{option[0]}: expected the name of a table out of ask, keywords"
+        assert said in " ".join(err.split())
+    for option in (options[0], *options[2:]):
+        code, out, err = run(capsys, "show", place, "keywords", "--columns", "list", *option)
+        assert (code, out) == (2, "")
+        assert "--columns list: expected no condition and no order" in err
+        assert f"found {option[0]}" in " ".join(err.split())
+
+
 def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):
     place, _ = three
     every = pq.read_table(open_run(str(place))[0].table("keywords")).to_pylist()

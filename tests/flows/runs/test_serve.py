@@ -57,6 +57,16 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     printed = refused(right.replace("    target", "    traget"), tmp_path, capsys)
     assert "plan.yaml, deployment often: expected the key target, found none" in printed
     assert "found traget; did you mean target?" in printed
+    wrong = right + "    compute: {worker: 2}\n"
+    printed = refused(wrong, tmp_path, capsys)
+    assert "plan.yaml, deployment often, compute: expected a key out of workers, " in printed
+    assert "found worker; did you mean workers?" in printed
+    printed = refused(right.replace("unit: word", "unti: word"), tmp_path, capsys)
+    assert "often: expected a setting of keywords, such as unit, found 'unti'" in printed
+    for source in ("5", "[1, in]", "{a: b}"):
+        printed = refused(right.replace("source: in", f"source: {source}"), tmp_path, capsys)
+        sentence = "often, source: expected a path, folder, glob or URL, or a list of these, found"
+        assert printed.count("expected") == printed.count(sentence) == 1
     printed = refused(right.replace("name: often", "every: 5", 1), tmp_path, capsys)
     assert "deployments.0" not in printed
     printed = refused("deployments: [text]", tmp_path, capsys)
