@@ -70,6 +70,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
 
 MOST_CALLS = 200
 MOST_PLOTTED = 30
+MOST_LIMITS = 200  # different limits of detection in the plot
 GOOD_R_HAT = 1.05
 
 
@@ -105,7 +106,7 @@ class PartCalls:
     mixing: Mixing | None = None
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
-    limits: IntArray | None = None  # histogram of the limits of detection
+    limits: detection.LimitCounts | None = None
     callable: bytes = b""  # BED of where the callable share would be called
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
@@ -148,7 +149,7 @@ def report(
     sections = [_calls(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(_detection(np.sum(found_at, axis=0), parts, _positions(parts)))
+        sections.append(_detection(detection.LimitCounts.merge(found_at), parts, _positions(parts)))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
     sections.append(_depth(parts, settings))
@@ -291,7 +292,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         results |= {
-            "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
+            "median_limit_of_detection": detection.LimitCounts.merge(found_at).quantile(0.5),
             "callable_locations": _callable(parts),
         }
     reads = parts[0].sample_reads if parts else None
@@ -468,33 +469,43 @@ def _callable(parts: Sequence[PartCalls]) -> int:
     return sum(detection.positions(part.callable) for part in parts)
 
 
-def _detection(counts: IntArray, parts: Sequence[PartCalls], positions: int) -> Section:
+def _detection(
+    limits: detection.LimitCounts, parts: Sequence[PartCalls], positions: int
+) -> Section:
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
-        limit = detection.quantile(counts, level)
+        limit = limits.quantile(level)
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
         rows.append((f"{100.0 * level:g} % of the positions with reads", value))
-    total = int(counts.sum())
     text = (
         f"An allele in {100.0 * CALLABLE_SHARE:g} % of the reads would be called at "
         f"{_callable(parts):,} of {positions:,} positions; callable.bed lists them. "
-        f"{total:,} positions have reads; the table detection has the limit of each."
+        f"{limits.locations:,} positions have reads; the table detection has the limit of each."
     )
     how = (
         "The limit of a position is the share of reads that an allele needs to be called with a "
         "probability of 0.95, at this run's depth, error rates and level, for the alternative "
         "allele with the highest error rate."
     )
-    below = np.cumsum(counts[:-1]) / max(total, 1)
-    first = max(int(np.argmax(below > 0.0)) - 1, 0)
-    plot = plots.lines(
-        detection.EDGES[1:][first:], [("positions with a limit at or below it", below[first:])],
-        "limit of detection (share of reads)", "share of positions",
-        "Share of the positions with reads whose limit is at most so large", log=True,
-    )  # fmt: skip
     grid = Grid(("positions", "limit at most (share of reads)"), rows)
-    drawn = (plot,) if counts[:-1].any() else ()
-    return Section("Limit of detection", text, drawn, (grid,), how=how)
+    return Section("Limit of detection", text, _limits_plot(limits), (grid,), how=how)
+
+
+def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
+    """Draw the share of positions by their limit; nothing where no position has one."""
+    known = int(np.count_nonzero(~np.isnan(limits.share)))
+    if not known:
+        return ()
+    shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
+    share, below = limits.share[shown], limits.below()[shown]
+    return (
+        plots.lines(
+            np.insert(share, 0, share[0]),
+            [("positions with a limit at or below it", np.insert(below, 0, 0.0))],
+            "limit of detection (share of reads)", "share of positions",
+            "Share of the positions with reads whose limit is at most so large", log=True,
+        ),
+    )  # fmt: skip
 
 
 MEANINGS = {

@@ -140,7 +140,7 @@ def test_variants():
     )
     assert found["limit of detection"] == (
         "1.47 %",
-        "of the reads; median of the positions with reads",
+        "of the reads; median of the 299 positions with reads",
     )
     assert found["insertions and deletions"] == ("0", "no read shows one")
     some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 300))
