@@ -141,6 +141,7 @@ def report(
     """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
     calls = in_order(parts)
     passed = [c for c in calls if not c["filters"]]
+    units = sum(p.units for p in parts)
     locations = sum(p.locations for p in parts)
     headline = headline_of(parts, len(passed), settings)
     reads = parts[0].sample_reads if parts else None
@@ -158,7 +159,7 @@ def report(
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_section(batch, settings.case, settings.compared_with))
+        sections.append(batch_section(batch, settings.case, settings.compared_with, units))
         if batch.of_context is not None:
             sections.append(context_section(batch))
         if settings.members:
@@ -167,7 +168,6 @@ def report(
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
-    units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     top = [
         {"variant": name_of(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
@@ -251,10 +251,11 @@ def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettin
     found = [f"{variants(passed)} in {positions:,} positions {level_of(settings)}"]
     reads = parts[0].sample_reads if parts else None
     if any(p.limits is not None for p in parts):
-        found.append(
-            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of them callable for "
-            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads"
-        )
+        found = [
+            f"{variants(passed)} {level_of(settings)}",
+            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads would have been called at "
+            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of the {positions:,} positions",
+        ]
     if reads is not None and reads.account is not None:
         found.append(read_account.share_counted(reads.account))
     if reads is not None and reads.thin:
@@ -384,10 +385,10 @@ def _calls(
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": f"{settings.control} reads/depth",
-        "panel": "panel reads/depth; most in",
+        "control": settings.control,
+        "panel": "panel; most in",
     }
-    columns = ("variant", "share of reads (95 %)", f"{settings.case} reads/depth",
+    columns = ("variant", "share (95 %)", settings.case,
                *(heads[name] for name in against), "QUAL", "filter", "q-value")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
@@ -406,7 +407,8 @@ def _calls(
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
     how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
-    how += f"with the allele in {settings.case}, errors taken out; reads/depth are as counted."
+    how += f"with the allele in {settings.case}, errors taken out; below the name of a sample are "
+    how += "reads with the allele / depth, as counted."
     drawn = [_rates(calls, settings)] if calls else []
     return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
 
@@ -532,7 +534,12 @@ MEANINGS = {
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     caption = f"All {len(shown)} hyperparameters"
-    grid = Grid(("meaning", "of", "value", "name in parameters/"), shown, caption, folded=True)
+    grid = Grid(
+        ("meaning", "of", "value", "name in posterior/parameters.parquet"),
+        shown,
+        caption,
+        folded=True,
+    )
     samples = "both samples" if settings.controls else "the sample"
     text = f"Estimated from the data of {samples}."
     if settings.test == "two_groups" and units > FIT_UNITS:
