@@ -78,6 +78,7 @@ LABELS = {
     "test_rows": "rows held out",
     "tested": "bags tested",
     "units": "alleles tested",
+    "unlabelled_rows": "rows without a label, predicted",
     "used_experts": "experts that are responsible for rows",
     "weights": "weight in the ensemble",
 }
