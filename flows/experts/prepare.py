@@ -102,8 +102,8 @@ def prepared(
         batch = OrderedRows if encoding.ordered else ClassRows
     missing = about.label_cells.missing
     notes = (f"rows without a label, predicted: {missing:,}",) if missing else ()
-    urls = tuple(url for url, _ in built)
-    return Prepared(urls, batch, warnings, columns=columns, notes=notes)
+    partitions = tuple(url for url, _ in built)
+    return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
 
 
 @dataclass(frozen=True)

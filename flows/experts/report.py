@@ -128,26 +128,32 @@ def report(
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and main == 1 and not alone and not summaries[0].applied:
-        simpler = "logistic regression" if additive is None else "the same model without it"
-        warnings += (
-            f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
-            f"{_difference_of_mixture(results)}: --set n_experts=1 fits {simpler}.",
-        )
+        simpler = "fits logistic regression" if additive is None else "gives the simpler model"
+        if (of_mixture := _difference_of_mixture(results)) is not None:
+            warnings += (
+                f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
+                f"{of_mixture}: --set n_experts=1 {simpler}.",
+            )
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results),
         next_steps(f"probability_{label}"),
     )  # fmt: skip
 
 
-def _difference_of_mixture(results: dict[str, Any]) -> str:
-    """Say what the mixture makes of the log loss of held-out rows, as a sentence goes on."""
+def _difference_of_mixture(results: dict[str, Any]) -> str | None:
+    """Say what the mixture does to the log loss of held-out rows; None where it is of use.
+
+    Nothing where that is not known.
+    """
     without = results.get("baselines", {}).get(WITHOUT_EXPERTS)
     if without is None:
         return ""
     low, high = without["interval"]
-    better = "is better" if low > 0.0 else "is worse" if high < 0.0 else "makes no clear difference"
+    if low > 0.0:
+        return None
+    found = "is worse" if high < 0.0 else "makes no clear difference"
     return (
-        f". On held-out rows the mixture {better} (log loss {results['log_loss']:.3f}; "
+        f". On held-out rows the mixture {found} (log loss {results['log_loss']:.3f}; "
         f"{without['log_loss']:.3f} without it)"
     )
 
@@ -267,7 +273,7 @@ def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
     Where the model has no AUROC the table has none.
     """
     rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
-    columns = ("model", "AUROC", "log loss", _DIFFERENCE, _BEATS)
+    columns: tuple[str, ...] = ("model", "AUROC", "log loss", _DIFFERENCE, _BEATS)
     if not own[1]:
         columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
     return replace(grid, columns=columns, rows=rows)

@@ -385,7 +385,7 @@ def _calls(
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": settings.control,
+        "control": str(settings.control),
         "panel": "panel; most in",
     }
     columns = ("variant", "share (95 %)", settings.case,
@@ -415,7 +415,7 @@ def _calls(
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
     """Return the reads of every replicate of a call."""
-    names = {"case": settings.case, "control": settings.control, "panel": "panel"}
+    names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
     rows = [
         (names.get(role, role), number, reads, depth, reads / depth if depth else None)
         for role, replicates in call["replicates"].items()
