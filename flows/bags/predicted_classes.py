@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from flows.bags.summary import BagSummary
+from flows.report.baselines import share_interval
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray
 
@@ -41,25 +42,24 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
         short = Section("In short", "\n".join(lines))
         return replace(found, headline=lines[0][:-1], sections=[short, *found.sections[1:]])
     true = label.argmax(axis=1)[tested]
-    from scipy.stats import binomtest  # a second to load
-
     table = np.zeros((len(names), len(names)), np.int64)
     np.add.at(table, (true, predicted[tested]), 1)
     right, number = int(np.trace(table)), len(true)
-    interval = binomtest(right, number).proportion_ci(method="wilson")
+    interval = share_interval(right, number)
+    low, high = interval
     common = int(table.sum(axis=1).argmax())
     base = int(table.sum(axis=1)[common])
     results.update(
-        accuracy=right / number, accuracy_interval=[float(interval.low), float(interval.high)],
+        accuracy=right / number, accuracy_interval=interval,
         base_accuracy=base / number,
     )  # fmt: skip
     which = "new" if summaries[0][0].new else "held-out"
     headline = (
         f"The class of {right:,} of {number:,} {which} bags is predicted right "
-        f"({right / number:.0%}, {interval.low:.0%} to {interval.high:.0%}; {names[common]} for "
+        f"({right / number:.0%}, {low:.0%} to {high:.0%}; {names[common]} for "
         f"all: {base / number:.0%})"
     )
-    if interval.low <= base / number:
+    if low <= base / number:
         headline = (
             f"No better than {names[common]} for every bag: {headline[0].lower()}{headline[1:]}"
         )

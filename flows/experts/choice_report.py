@@ -20,6 +20,7 @@ _FORMS = {
     "lines": "a line for each column (logistic regression)",
     "curves": "a curve for each column",
 }
+_OTHER_ROWS = " (not comparable with log losses of held-out rows)"
 _PRIOR = "strength of the prior (tau)"
 
 
@@ -79,8 +80,15 @@ def _curves(additive: Additive) -> str:
     return (
         f"Curves against lines: the log loss of curves is {_less(additive.gain)} "
         f"(± {additive.error:.4f}, one standard error"
-        f"{'; no clear difference' if unclear else ''}). The smaller one is taken."
+        f"{'; no clear difference' if unclear else ''}). {_TAKEN_FORM[additive.form]}"
     )
+
+
+_TAKEN_FORM = {
+    "intercept": "Neither is taken: the log loss of the base rate alone is not larger.",
+    "lines": "The one with the smaller log loss, lines, is taken.",
+    "curves": "The one with the smaller log loss, curves, is taken.",
+}
 
 
 def _less(gain: float) -> str:
@@ -95,7 +103,7 @@ def _forms(additive: Additive) -> Grid:
     ]
     if additive.curves is not None:
         rows.append(("curves", "estimated for each column", f"{-additive.curves:.4f}"))
-    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn"
+    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn{_OTHER_ROWS}"
     return Grid(("candidate", _PRIOR, "log loss"), rows, caption, folded=True)
 
 
@@ -111,7 +119,7 @@ def _mixtures(chosen: Choice) -> str:
     return (
         f"Mixtures of up to {most} experts were tried: the log loss of the best is "
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
-        "A mixture is taken if it is smaller by more than one standard error: "
+        "A mixture is taken if its log loss is smaller by more than one standard error: "
         + (_TAKEN if taken else "none is.")
     )
 
@@ -129,6 +137,7 @@ def _candidates(chosen: Choice) -> Grid:
     ]
     caption = (
         f"Mixtures of experts: {len(rows)} candidates, parts of the rows left out of a first fit"
+        f"{_OTHER_ROWS}"
     )
     return Grid(("candidate", _PRIOR, "log loss", "used"), rows, caption, folded=True)
 
@@ -144,5 +153,5 @@ def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:
         else "was fitted too. Added to the rest it does not make the log loss smaller: not used."
     )
     rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
-    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn"
+    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn{_OTHER_ROWS}"
     return said, Grid(("variance of the log odds", "log loss"), rows, caption, folded=True)

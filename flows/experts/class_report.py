@@ -9,6 +9,7 @@ import numpy as np
 
 from flows.experts.effect_report import effect_charts
 from flows.experts.report import (
+    TOO_FEW,
     baseline_sections,
     few_rows,
     log_loss_of,
@@ -17,9 +18,9 @@ from flows.experts.report import (
 )
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
-from flows.experts.thresholds import share_interval
 from flows.experts.tiles import compared_in_words, next_steps, tiles_of
 from flows.report import plots
+from flows.report.baselines import share_interval
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 
@@ -51,8 +52,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
         {"label": label, "most probable in rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
-    headline = f"{len(labels)} classes in {rows:,} rows; no row was held out to say how well"
-    headline += " they are predicted"
+    headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
+    headline += "fit, so how good these predictions are is not known here"
     if held_out[0]:
         low, high = results["accuracy_interval"]
         headline = (
@@ -97,26 +98,37 @@ def _quality(
     at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
     title = "Calibration over all classes, on held-out rows"
     picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
+    of_class = Grid(
+        ("label", "rows", "share", "mean probability", "calibration error"), by_class,
+        f"Calibration by class: the error is the mean gap between probability and share over "
+        f"{BINS} bins of probability.",
+    )  # fmt: skip
+    enough = n >= TOO_FEW
+    own = ("this model", "", loss, "", "")
     return [
         Section(
             "How good it is",
             f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
             f"{few_rows(n)}",
-            (picture,),
+            (picture,) if enough else (),
             (
-                *(with_model(one, ("this model", "", loss, "", "")) for one in compared),
+                *([with_model(one, own) for one in compared] or _logistic_alone(loss, results)),
                 Grid(
                     ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",
                 ),
-                Grid(
-                    ("label", "rows", "share", "mean probability", "calibration error"), by_class,
-                    f"Calibration by class: the error is the mean gap between probability and "
-                    f"share over {BINS} bins of probability.",
-                ),
+                *([of_class] if enough else []),
             ),
         )
     ]  # fmt: skip
+
+
+def _logistic_alone(loss: str, results: dict[str, Any]) -> list[Grid]:
+    """Compare with logistic regressions where no other baseline was fitted."""
+    if "logistic_log_loss" not in results:
+        return []
+    other = ("a logistic regression for each class", f"{results['logistic_log_loss']:.3f}")
+    return [Grid(("model", "log loss"), [("this model", loss), other])]
 
 
 def _gap(counts: FloatArray, sums: FloatArray, found: FloatArray) -> float:
@@ -148,11 +160,13 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
     ]
     if not pictures:
         return []
+    mixture = any(experts > 1 for _, experts, _ in first.forms)
     return [
         Section(
             "What each column adds",
             "What a column adds to the log odds of a class, compared with its mean over rows: the "
-            "columns that move each class most, on one scale for each class.",
+            "columns that move each class most, on one scale for each class."
+            f"{' The curves are without what the experts add.' if mixture else ''}",
             pictures,
             (),
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from flows.data.names import listed
 from flows.report import plots
 from vbmodels.experts.effects import Effect, PairEffect
@@ -31,30 +33,57 @@ def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     """Name what moves predictions most in a sentence; empty where nothing does."""
     found = ranked(effects, pairs)
     names = [name for name, spread in found[:NAMED] if spread > WEAK * found[0][1]]
-    return f"Strongest effects: {listed(names)}." if names else ""
+    if not names:
+        return ""
+    known = {one.column: one for one in effects} | {" and ".join(p.columns): p for p in pairs}
+    zero = [name for name in names if _holds_zero(known[name])]
+    return f"Largest effects: {listed(names)}{_unsure(zero, len(names))}."
+
+
+def _holds_zero(one: Effect | PairEffect) -> bool:
+    """Return whether the 95 % band of an effect holds zero everywhere."""
+    return bool(np.all(np.abs(one.mean) <= 1.96 * one.sd))
+
+
+def _unsure(zero: Sequence[str], named: int) -> str:
+    """Say of which effects that were named the 95 % bands hold zero."""
+    if not zero:
+        return ""
+    if named == 1:
+        return " (its 95 % band holds zero)"
+    if len(zero) == named:
+        return f" (the 95 % bands of {'both' if named == 2 else 'all three'} hold zero)"
+    return f" (the 95 % band{'' if len(zero) == 1 else 's'} of {listed(zero)} " + (
+        "holds zero)" if len(zero) == 1 else "hold zero)"
+    )
 
 
 def strength_charts(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str, mixture: bool = False
 ) -> list[plots.Spec]:
-    """Return the chart of what moves predictions ``of`` most, or none where nothing does."""
+    """Return the chart of what moves predictions ``of`` most, or none where nothing does.
+
+    ``mixture``: experts add to it too, which is not in the chart.
+    """
     found = ranked(effects, pairs)[:MOST_BARS]
     if not found:
         return []
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
     how = f"{_HOW}{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
+    how += " The bars are without what the experts add to it." if mixture else ""
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 
-def effects_text(effects: Sequence[Effect], of: str) -> str:
-    """Say what the charts of effects on ``of`` show."""
+def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:
+    """Say what the charts of effects on ``of`` show; ``mixture``: experts add to it too."""
     which = f"The {MOST_EFFECTS} strongest of {len(effects)} columns"
     if len(effects) <= MOST_EFFECTS:
         which = "All columns, the strongest first"
     return (
         f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
         "scale; ticks below a curve are quantiles of the column."
+        f"{' The curves are without what the experts add.' if mixture else ''}"
     )
 
 

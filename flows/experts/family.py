@@ -13,7 +13,7 @@ from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.experts import check, numbers, several
 from flows.experts import ingest as tables_of
@@ -113,18 +113,15 @@ class Experts:
         table, about = tables_of.merge(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)
-        unlabelled = table.filter(table[LABEL].is_null())[tables_of.ID]
+        unlabelled = float(table[LABEL].null_count)
         return Ingested(
             rows_read=part.rows,
             rows_kept=len(table),
-            dropped=(
-                Dropped(
-                    reason="row without a label: predicted, not fitted",
-                    count=len(unlabelled),
-                    examples=unlabelled.slice(0, 100).to_pylist(),
-                ),
-            ),
-            notes={"columns": float(len(about.seen)), **about.weights.notes},
+            notes={
+                "columns": float(len(about.seen)),
+                "unlabelled": unlabelled,
+                **about.weights.notes,
+            },
             checked=tuple(checked),
         )
 
@@ -237,14 +234,16 @@ class Experts:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         if isinstance(model, OneVersusRest):
-            return with_effective_size(class_report(summaries), ingested, settings)
-        if isinstance(model, NumberModel):
-            return with_effective_size(number_report(summaries, settings), ingested, settings)
-        chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
-        chosen = additive = None
-        if isinstance(model, AdditiveExperts):
-            chosen, additive = q.chosen, q.additive
-        found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
+            found = class_report(summaries)
+        elif isinstance(model, NumberModel):
+            found = number_report(summaries, settings)
+        else:
+            chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
+            chosen = additive = None
+            if isinstance(model, AdditiveExperts):
+                chosen, additive = q.chosen, q.additive
+            found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
+        found.results["unlabelled_rows"] = int(sum(one.notes["unlabelled"] for one in ingested))
         return with_effective_size(found, ingested, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:

@@ -71,7 +71,10 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
 def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, Any]) -> str:
     """State how good the predictions are, and against what."""
     if "r2" not in results:
-        return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
+        return (
+            f"{label} in {rows:,} rows; no row with a label was kept from the fit, so how good "
+            "these predictions are is not known here"
+        )
     value, (low, high) = _main(results)
     said = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f}) for {label}"
     said += f" on {results['test_rows']:,} held-out rows{compared_in_words(results, 'r2')}"

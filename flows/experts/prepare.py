@@ -100,7 +100,10 @@ def prepared(
         batch = CountRows if encoding.target.count else TargetRows
     elif len(encoding.labels) > 2:
         batch = OrderedRows if encoding.ordered else ClassRows
-    return Prepared(tuple(url for url, _ in built), batch, warnings, columns=columns)
+    missing = about.label_cells.missing
+    notes = (f"rows without a label, predicted: {missing:,}",) if missing else ()
+    partitions = tuple(url for url, _ in built)
+    return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from flows.experts.effect_report import (
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, area_interval, roc, share_interval, threshold_table
+from flows.experts.thresholds import area, area_interval, roc, threshold_table
 from flows.experts.tiles import compared_in_words, next_steps, tiles_of
 from flows.report import plots
-from flows.report.baselines import shown
+from flows.report.baselines import share_interval, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
@@ -50,8 +50,8 @@ WITHOUT_PROCESS = "this model without the Gaussian process"
 """Baselines that are the model less one of its parts."""
 UNSURE = 0.1
 """Standard deviation of an expert's mean share from which on shares are hardly determined."""
-FEW = 200
-"""Held-out rows below which calibration is rough."""
+FEW, TOO_FEW = 200, 100
+"""Held-out rows below which calibration is rough, and below which it is not shown."""
 MAIN = 0.01
 """Share of the rows from which on an expert is counted in the headline."""
 MOST_R_HAT = 1.05
@@ -82,13 +82,14 @@ def report(
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
-    sections = _effects(additive, summaries, results, label)
-    sections += _pairs(additive, summaries, results, label)
-    sections += _quality(held_out, summaries, results, label, compared)
-    sections += choice_sections(posterior, additive, chosen, results)
+    predicted = f"{settings.columns.get('label', 'label')} = {label}"
     alone = isinstance(posterior, AdditivePosterior) and (
         not posterior.mixtures or posterior.own_weight < NOTHING
     )
+    sections = _effects(additive, summaries, results, label, not alone)
+    sections += _pairs(additive, summaries, results, label)
+    sections += _quality(held_out, summaries, results, label, compared)
+    sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
         share = sum((s.share for s in summaries), np.zeros(k))
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
@@ -120,23 +121,41 @@ def report(
         }
         for e in order
     ]
-    headline = _headline(results, label, rows)
+    headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
     headline = f"{headline}. {moved_by(effects, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and main == 1 and not alone and not summaries[0].applied:
-        simpler = "logistic regression" if additive is None else "the additive model alone"
-        warnings += (
-            f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows, so "
-            f"the mixture adds little: --set n_experts=1 fits {simpler}. Single probabilities can "
-            "differ; vbflows compare shows by how much.",
-        )
+        simpler = "fits logistic regression" if additive is None else "gives the simpler model"
+        if (of_mixture := _difference_of_mixture(results)) is not None:
+            warnings += (
+                f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
+                f"{of_mixture}: --set n_experts=1 {simpler}.",
+            )
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results),
         next_steps(f"probability_{label}"),
     )  # fmt: skip
+
+
+def _difference_of_mixture(results: dict[str, Any]) -> str | None:
+    """Say what the mixture does to the log loss of held-out rows; None where it is of use.
+
+    Nothing where that is not known.
+    """
+    without = results.get("baselines", {}).get(WITHOUT_EXPERTS)
+    if without is None:
+        return ""
+    low, high = without["interval"]
+    if low > 0.0:
+        return None
+    found = "is worse" if high < 0.0 else "makes no clear difference"
+    return (
+        f". On held-out rows the mixture {found} (log loss {results['log_loss']:.3f}; "
+        f"{without['log_loss']:.3f} without it)"
+    )
 
 
 def _others(posterior: AnyPosterior) -> bool:
@@ -144,9 +163,15 @@ def _others(posterior: AnyPosterior) -> bool:
     return isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
 
 
-def _headline(results: dict[str, Any], label: str, rows: int) -> str:
+def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSummary]) -> str:
     """State how good the predictions are, and against what."""
     if "log_loss" not in results:
+        rows, above = sum(s.rows for s in summaries), sum(s.above for s in summaries)
+        if any(s.applied for s in summaries):
+            return (
+                f"{rows:,} rows scored: {above:,} have a probability of {label} above 0.5. They "
+                "have no label, so how good these predictions are is not known here"
+            )
         return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
     said = f"log loss {results['log_loss']:.3f}"
     if "auroc" in results:
@@ -234,18 +259,24 @@ def _quality(
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
     models = tuple(with_model(grid, own) for grid in compared) or _logistic_alone(own, results)
     text = f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
-    calibration = _calibration(counts, predicted, found)
+    calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found),)
     return [
         Section(
-            "How good it is", f"{text}{few_rows(n)}", (calibration, *curve), (*models, *tables)
+            "How good it is", f"{text}{few_rows(n)}", (*calibration, *curve), (*models, *tables)
         )
     ]  # fmt: skip
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
-    """Return a table of baselines with the model's own line first."""
+    """Return a table of baselines with the model's own line first.
+
+    Where the model has no AUROC the table has none.
+    """
     rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
-    return replace(grid, columns=("model", "AUROC", "log loss", _DIFFERENCE, _BEATS), rows=rows)
+    columns: tuple[str, ...] = ("model", "AUROC", "log loss", _DIFFERENCE, _BEATS)
+    if not own[1]:
+        columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
+    return replace(grid, columns=columns, rows=rows)
 
 
 def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid, ...]:
@@ -264,9 +295,15 @@ def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid
 
 
 def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
-    """Return the mean log loss of ``n`` rows with its 95 % interval, from sums, as results."""
+    """Return the mean log loss of ``n`` rows with its 95 % interval, from sums, as results.
+
+    Equal losses, and one alone, say nothing of how they vary: they have no interval.
+    """
     mean = float(total / n)
-    half = 1.96 * sqrt(max(float(square) / n - mean**2, 0.0) / n)
+    variance = float(square) / n - mean**2
+    if n < 2 or variance <= 1e-12 * mean**2:
+        return {"log_loss": mean}
+    half = 1.96 * sqrt(variance / n)
     return {"log_loss": mean, "log_loss_interval": [max(mean - half, 0.0), mean + half]}
 
 
@@ -274,6 +311,8 @@ def few_rows(n: float) -> str:
     """Say so where rows are too few to see calibration."""
     if n >= FEW:
         return ""
+    if n < TOO_FEW:
+        return f" {n:,.0f} {'row is' if n == 1 else 'rows are'} too few to see calibration."
     return " On so few, calibration is rough: a bin has a handful of rows."
 
 
@@ -286,15 +325,17 @@ def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -
 
 def _effects(
     additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
-    label: str,
+    label: str, mixture: bool,
 ) -> list[Section]:  # fmt: skip
     if additive is None:
         return []
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
-    charts = strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
+    pairs = [one for s in summaries for one in s.pairs]
+    charts = strength_charts(effects, pairs, LOG_ODDS, mixture)
     charts += effect_charts(effects[:MOST_EFFECTS], "added log odds")
-    return [Section("What each column adds", effects_text(effects, f"log odds of {label}"), charts)]
+    text = effects_text(effects, f"log odds of {label}", mixture)
+    return [Section("What each column adds", text, charts)]
 
 
 def _pairs(

@@ -66,6 +66,8 @@ class ExpertSummary:
         What became of the columns and labels; with the first partition.
     applied
         Whether an earlier fit was applied to these rows.
+    above
+        Rows whose probability is above 0.5.
     """
 
     rows: int
@@ -83,6 +85,7 @@ class ExpertSummary:
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
     applied: bool = False
+    above: int = 0
 
 
 def summarise(
@@ -109,6 +112,7 @@ def summarise(
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         has_baseline=baseline is not None,
+        above=int(np.count_nonzero(found.probability > 0.5)),
     )
 
 

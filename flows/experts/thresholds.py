@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from flows.report import plots
+from flows.report.baselines import share_interval
 from flows.report.page import Grid
 from vbmodels.core.state import FloatArray
 
@@ -95,15 +96,3 @@ def _share(part: float, of: float) -> str:
         return ""
     low, high = share_interval(part, of)
     return f"{100.0 * part / of:.0f} % ({100.0 * low:.0f} to {100.0 * high:.0f})"
-
-
-def share_interval(part: float, of: float) -> list[float]:
-    """Return the 95 % interval of a share (Wilson 1927).
-
-    >>> [round(end, 3) for end in share_interval(13, 14)]
-    [0.685, 0.987]
-    """
-    square = 1.96**2
-    centre = (part + 0.5 * square) / (of + square)
-    half = 1.96 * float(np.sqrt(part * (of - part) / of + 0.25 * square)) / (of + square)
-    return [float(max(centre - half, 0.0)), float(min(centre + half, 1.0))]

@@ -33,7 +33,7 @@ DIRECTIONS = {
 """By kind of scale: answers that are higher with the feature, and lower."""
 
 
-MOST_NAME = 40
+MOST_NAME = 50
 """Characters of a short name, about."""
 
 
@@ -44,31 +44,34 @@ def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
         direction = _direction(c, columns)
         if direction is None:
             more = c.with_it >= c.without_it
-            words = "answers more often" if more else "answers less often"
+            words = "more often have" if more else "less often have"
             found.setdefault(words, []).append(_cell((c.column, c.category), columns))
         else:
-            found.setdefault(direction, []).append(columns[c.column].name)
-    return "; ".join(f"{words}: {', '.join(names)}" for words, names in found.items())
+            found.setdefault(f"{direction}:", []).append(columns[c.column].name)
+    return "; ".join(f"{words} {', '.join(names)}" for words, names in found.items())
 
 
 def short_name(meaning: Meaning, columns: Sequence[Column]) -> str:
-    """Return a feature's name in about 40 characters: as many of its strongest columns as fit."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Return a feature's name in about 50 characters: as many of its strongest columns as fit."""
+    found: dict[str, list[str]] = {}
     name = ""
     for c in _strong(meaning, columns):
         column, direction = columns[c.column], _direction(c, columns)
-        words, answer = f"{direction} ", ""
-        if direction is None:
-            words = "more often " if c.with_it >= c.without_it else "less often "
-            answer = f" = {column.levels[c.category]}"
-        found.setdefault((words, answer), []).append(column.name)
-        longer = "; ".join(
-            f"{words}{', '.join(names)}{answer}" for (words, answer), names in found.items()
-        )
+        words = direction
+        if words is None:
+            more = "more often in" if c.with_it >= c.without_it else "less often in"
+            words = f'"{column.levels[c.category]}" {more}'
+        found.setdefault(words, []).append(column.name)
+        longer = "; ".join(f"{words} {', '.join(names)}" for words, names in found.items())
         if len(longer) > MOST_NAME:
             return f"{name}, ..." if name else f"{longer[: MOST_NAME - 3]}..."
         name = longer
-    return name
+    return "; ".join(f"{words} {_all_of(names)}" for words, names in found.items())
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Return names as a sentence has them."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _strong(meaning: Meaning, columns: Sequence[Column]) -> list[ColumnContrast]:
@@ -141,8 +144,9 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 _WHAT = (
     "A feature is a yes-or-no property of a row that nobody recorded. It makes some answers "
-    "likelier, not certain. Of its two sides the rarer one is named. The table rows/ has each "
-    "row's probability of each feature."
+    "likelier, not certain. Having a feature and not having it are interchangeable in the model; "
+    "here the rarer of the two counts as having it. The table rows/ has each row's probability of "
+    "each feature."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -178,7 +182,8 @@ def meaning_sections(
     note = (
         "Share of the rows: the mean of their probabilities of the feature. Sure rows: the share "
         "with a probability below 10 % or above 90 % (on simulated tables these probabilities were "
-        "too sure). Association explained: the share of the association between columns that goes "
+        'too near 0 or 1: read 95 % as "likely"). Association explained: the share of the '
+        "association between columns that goes "
         "with the feature."
     )
     text = "\n".join([_WHAT, *cautions])
@@ -289,11 +294,22 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         Grid(
             heads,
             [_contrast_row(c, columns[c.column]) for c in one.contrasts[:MOST_COLUMNS]],
-            f"Feature {k + 1} {feature_name(one, columns)}",
+            _caption(k, feature_name(one, columns)),
         )
         for k, one in enumerate(found)
     ]
     return Section("What each feature changes", text, (), tuple(grids))
+
+
+def _caption(k: int, name: str) -> str:
+    """Return a feature's number and its name in full, as a sentence where it is one.
+
+    >>> _caption(0, "more often have board = society"), _caption(1, "higher: age")
+    ('Rows with feature 1 more often have board = society', 'Feature 2: higher: age')
+    """
+    if "often have" in name.partition(" = ")[0]:
+        return f"Rows with feature {k + 1} {name}"
+    return f"Feature {k + 1}: {name}"
 
 
 def _contrast_row(c: ColumnContrast, column: Column) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ _SAMPLED = (
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {
     DELETE.name: "deleted",
-    REFIT.name: "rows drawn again by a chain from the fit",
+    REFIT.name: "which rows have a feature was sampled again, from the fit so far",
     BIRTH.name: "taken from another start",
     SWAP.name: "replaced by one of another start",
     RARE.name: "born of what rows left unexplained",

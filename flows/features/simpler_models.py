@@ -15,7 +15,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.forms import searched
 from vbmodels.features.imputation.latent import one_hot
-from vbmodels.features.latent_class_analysis import few_classes
+from vbmodels.features.latent_class_analysis import FEW, few_classes
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
@@ -99,22 +99,19 @@ def model_results(found: SimplerModels) -> dict[str, Any]:
 def model_section(found: SimplerModels, features: int) -> Section:
     """Compare the features with simpler models, by the log probability of the rows."""
     rows = [
-        ("each column's shares alone", "", "0"),
-        (
-            "latent classes: each row is in one of a few groups",
-            str(found.number),
-            f"{found.classes - found.shares:+,.0f}",
-        ),
+        ("column shares", "", "0"),
+        ("latent classes", str(found.number), f"{found.classes - found.shares:+,.0f}"),
     ]
     if found.features is not None:
         more = f"{found.features - found.shares:+,.0f}"
-        rows.append(("features: each row may have any of them", str(features), more))
+        rows.append(("features", str(features), more))
     note = (
-        f"Log probability of {found.rows:,.0f} rows, less that of the columns' shares: higher is "
-        "better. Parameters are integrated out: by a lower bound for the features, by -BIC / 2 for "
-        "the others. Latent classes: the best of 2 to 4 by the BIC."
+        f"Log probability of {found.rows:,.0f} rows in nats, less that of each column's shares "
+        "alone: higher is better. Parameters are integrated out: by a lower bound for the "
+        "features, by -BIC / 2 for the others. Latent classes, each row in one of a few groups: "
+        "the best of 2 to 4 by the BIC. Features: each row may have any of them."
     )
-    heads = ("model", "classes or features", "log probability above the shares (nats)")
+    heads = ("model", "number", "log probability")
     return Section(
         "Against simpler models", _verdict(found, features), (), (Grid(heads, rows, note),)
     )
@@ -134,14 +131,20 @@ def _verdict(found: SimplerModels, features: int) -> str:
     ahead = found.features - found.classes
     slack = LOOSE * features
     words = (
-        f"the log probability of the rows is {abs(ahead):,.0f} "
+        f"the log probability of the rows is {abs(ahead):,.0f} nats "
         f"{'higher' if ahead >= 0.0 else 'lower'}"
     )
     said = difference_in_words(found, features)
     said = f"{said[0].upper()}{said[1:]}"
     if abs(ahead) < slack:
-        said += f": {words}, and a difference below about {slack:,.0f} is not clear."
-        if found.features > found.shares:
+        said += (
+            f": {words}. It is a lower bound for the features and -BIC / 2 for the classes. A "
+            f"difference below {slack:,.0f} nats, {LOOSE:g} for each feature, is not clear: a rule "
+            "of thumb for how far both can be off."
+        )
+        if features == 1 and found.number == 2:
+            said += " With one feature the two models are the same: each row has it or not."
+        elif found.features > found.shares:
             said += " Both describe the rows better than each column's shares alone: take the "
             said += "one that is easier to explain."
         return said
@@ -157,10 +160,12 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     if found is None or found.features is None or not features:
         return ""
     ahead, classes = found.features - found.classes, f"{found.number} latent classes"
+    if found.number == FEW[-1]:
+        classes += ", the most that were tried"
     if abs(ahead) < LOOSE * features:
         return f"no clear difference from {classes}"
     if ahead < 0.0:
-        return f"{classes} describe the rows better"
+        return f"better described by {classes}"
     return f"the features describe the rows better than {classes}"
 
 

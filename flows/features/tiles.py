@@ -29,13 +29,14 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
                 note = "by the one other start of the search"
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
-    if models.get("features") is not None:
+    if results["features"] and models.get("features") is not None:
         gain = models["features"] - models["classes"]
         slack = LOOSE * results["features"]
         value = "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"
-        note = f"log probability of the rows: {gain:+,.0f}; below about {slack:,.0f} is not clear"
+        note = f"{abs(gain):,.0f} nats {'higher' if gain > 0.0 else 'lower'}; a difference of "
+        note += f"less than about {slack:,.0f} either way is not clear"
         tiles.append(Tile(f"against {models['number']} latent classes", value, note))
     if results["imputed_cells"]:
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}"))

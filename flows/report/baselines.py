@@ -155,6 +155,18 @@ def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
     return result
 
 
+def share_interval(part: float, of: float) -> list[float]:
+    """Return the 95 % interval of a share (Wilson 1927).
+
+    >>> [round(end, 3) for end in share_interval(13, 14)]
+    [0.685, 0.987]
+    """
+    square = 1.96**2
+    centre = (part + 0.5 * square) / (of + square)
+    half = 1.96 * float(np.sqrt(part * (of - part) / of + 0.25 * square)) / (of + square)
+    return [float(max(centre - half, 0.0)), float(min(centre + half, 1.0))]
+
+
 def shown(
     baselines: Sequence[Baseline], results: dict[str, Any], units: str
 ) -> tuple[list[Section], tuple[str, ...]]:

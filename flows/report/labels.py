@@ -79,6 +79,7 @@ LABELS = {
     "test_rows": "rows held out",
     "tested": "bags tested",
     "units": "alleles tested",
+    "unlabelled_rows": "rows without a label, predicted",
     "used_experts": "experts that lead in at least 1 % of the rows",
     "weights": "weight in the ensemble",
 }

@@ -204,7 +204,7 @@ def render(
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
         next_steps=[
-            replace(step, command=step.command.replace(_RUN, shlex.quote(run)))
+            replace(step, command=step.command.replace(_RUN, shlex.quote(run), 1))
             for step in (*findings.next_steps, *_NEXT_STEPS)
             if record.elbo is not None or not step.needs_fit
         ][:MOST_STEPS],
@@ -272,9 +272,14 @@ def _used(record: RunRecord, row: str) -> Tile:
     left = record.rows_read - record.rows_kept
     rows = [one for one in record.dropped if one.count <= left]
     if not rows:
-        test = record.results.get("test_rows")
-        fitted = f"{_cell(record.rows_kept - test)} fitted, {_cell(test)} held out" if test else ""
-        return Tile(f"{row}s used", value, fitted or f"no {row} was left out")
+        test = record.results.get("test_rows", 0)
+        free = record.results.get("unlabelled_rows", 0)
+        parts = (
+            (record.rows_kept - test - free, "fitted"), (test, "held out"),
+            (free, "without a label (predicted)"),
+        )  # fmt: skip
+        said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count)
+        return Tile(f"{row}s used", value, said if test or free else f"no {row} was left out")
     most = max(rows, key=lambda one: one.count)
     return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)})")
 

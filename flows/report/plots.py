@@ -141,6 +141,7 @@ def paired_intervals(
     series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     x_label: str,
     title: str,
+    how: str = "Points are means, lines 95 % intervals, on a logarithmic axis.",
 ) -> Spec:
     """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
     points = [
@@ -156,7 +157,6 @@ def paired_intervals(
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
-    how = "Points are means, lines 95 % intervals, on a logarithmic axis."
     return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 

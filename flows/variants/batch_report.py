@@ -85,8 +85,8 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     return warnings
 
 
-def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
-    """Return the difference by substitution, as a table and a picture."""
+def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Section:
+    """Return the difference by substitution of so many alleles, as a table and a picture."""
     names = names_of_types()
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
@@ -105,15 +105,18 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
             ("control", [(float(r), float(r), float(r)) for r in control_rate]),
         ],
         "errors per base", "Error rate by substitution",
+        f"Points are error rates, on a logarithmic axis. The line of {case} is the rate of "
+        f"{control} times the 95 % interval of the factor; {control} has no line.",
     )  # fmt: skip
+    off = q.v * alleles
+    number = "less than one" if off < 1.0 else f"about {off:,.0f}"
     text = (
-        "At single positions the samples differ by more or less than this factor, by "
-        f"{100.0 * np.expm1(q.tau):.0f} % (1 sd); {100.0 * q.v:.2f} % of the positions differ far "
-        "more."
+        f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
+        f"The fit expects {100.0 * q.v:.2f} % of the alleles, here {number} of {alleles:,}, to "
+        "differ far more."
     )
     how = (
-        f"Error rates of {case} (with the 95 % interval of the factor) and of {control} (grey). A "
-        "factor that all positions share comes from the library or the sequencer: calls are what "
+        "A factor that all positions share comes from the library or the sequencer: calls are what "
         "exceeds it. Near 1 the samples were made alike."
     )
     grids = (Grid(columns, rows),)

@@ -220,7 +220,7 @@ def _write_loci(
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
     regions = detection.bed(detection.callable_regions(limit, loci, detection.CALLABLE_SHARE))
-    return replace(found, limits=detection.histogram(limit), callable=regions)
+    return replace(found, limits=detection.LimitCounts.of(limit), callable=regions)
 
 
 def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:

@@ -19,7 +19,6 @@ from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import least_reads, share_called
 
 PROBABILITY = 0.95
-EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits
 _PARTS = 2  # steps of a doubling, to which depths and errors are rounded
 Interval = tuple[str, int, int]
 
@@ -220,14 +219,51 @@ def _intervals(part: bytes | bytearray) -> list[Interval]:
     return [(contig, int(start), int(stop)) for contig, start, stop in fields]
 
 
-def quantile(histogram: IntArray, level: float) -> float | None:
-    """Return a quantile of limits from their histogram, to 21 %; None where it is no share."""
-    reached = np.cumsum(histogram) >= level * max(int(histogram.sum()), 1)
-    place = int(np.argmax(reached))
-    return None if place >= len(EDGES) - 1 else float(EDGES[place + 1])
+@dataclass(frozen=True)
+class LimitCounts:
+    """How many locations have each limit of detection.
 
+    Attributes
+    ----------
+    share
+        [U] different limits, rising; NaN comes last, of locations where no share would be called.
+    count
+        [U] locations with that limit.
+    """
 
-def histogram(limit: FloatArray) -> IntArray:
-    """Count limits by `EDGES`; those that are no share come last."""
-    known = np.clip(limit[~np.isnan(limit)], EDGES[0], EDGES[-1])
-    return np.append(np.histogram(known, EDGES)[0], np.isnan(limit).sum())
+    share: FloatArray
+    count: IntArray
+
+    @classmethod
+    def of(cls, limit: FloatArray) -> LimitCounts:
+        """Count the limits of a partition's locations."""
+        return cls(*np.unique(limit, return_counts=True))
+
+    @classmethod
+    def merge(cls, parts: Sequence[LimitCounts]) -> LimitCounts:
+        """Return the counts of several partitions."""
+        share, of = np.unique(np.concatenate([one.share for one in parts]), return_inverse=True)
+        count = np.zeros(len(share), np.int64)
+        np.add.at(count, of, np.concatenate([one.count for one in parts]))
+        return cls(share, count)
+
+    @property
+    def locations(self) -> int:
+        """How many locations were counted."""
+        return int(self.count.sum())
+
+    def below(self) -> FloatArray:
+        """Return the share of the locations whose limit is at most each of ``share``, [U]."""
+        reached: FloatArray = np.cumsum(self.count) / max(self.locations, 1)
+        return reached
+
+    def quantile(self, level: float) -> float | None:
+        """Return the least limit that a share of the locations do not exceed; None for none.
+
+        >>> LimitCounts.of(np.array([0.02, 0.01, 0.01, np.nan])).quantile(0.5)
+        0.01
+        """
+        place = int(np.searchsorted(self.below(), level - 1e-12))
+        if place >= len(self.share) or np.isnan(self.share[place]):
+            return None
+        return float(self.share[place])

@@ -70,6 +70,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
 
 MOST_CALLS = 200
 MOST_PLOTTED = 30
+MOST_LIMITS = 200  # different limits of detection in the plot
 GOOD_R_HAT = 1.05
 
 
@@ -105,7 +106,7 @@ class PartCalls:
     mixing: Mixing | None = None
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
-    limits: IntArray | None = None  # histogram of the limits of detection
+    limits: detection.LimitCounts | None = None
     callable: bytes = b""  # BED of where the callable share would be called
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
@@ -140,6 +141,7 @@ def report(
     """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
     calls = in_order(parts)
     passed = [c for c in calls if not c["filters"]]
+    units = sum(p.units for p in parts)
     locations = sum(p.locations for p in parts)
     headline = headline_of(parts, len(passed), settings)
     reads = parts[0].sample_reads if parts else None
@@ -148,7 +150,7 @@ def report(
     sections = [_calls(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(_detection(np.sum(found_at, axis=0), parts, _positions(parts)))
+        sections.append(_detection(detection.LimitCounts.merge(found_at), parts, _positions(parts)))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
     sections.append(_depth(parts, settings))
@@ -157,7 +159,7 @@ def report(
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_section(batch, settings.case, settings.compared_with))
+        sections.append(batch_section(batch, settings.case, settings.compared_with, units))
         if batch.of_context is not None:
             sections.append(context_section(batch))
         if settings.members:
@@ -166,7 +168,6 @@ def report(
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
-    units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     top = [
         {"variant": name_of(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
@@ -250,10 +251,11 @@ def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettin
     found = [f"{variants(passed)} in {positions:,} positions {level_of(settings)}"]
     reads = parts[0].sample_reads if parts else None
     if any(p.limits is not None for p in parts):
-        found.append(
-            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of them callable for "
-            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads"
-        )
+        found = [
+            f"{variants(passed)} {level_of(settings)}",
+            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads would have been called at "
+            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of the {positions:,} positions",
+        ]
     if reads is not None and reads.account is not None:
         found.append(read_account.share_counted(reads.account))
     if reads is not None and reads.thin:
@@ -291,7 +293,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         results |= {
-            "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
+            "median_limit_of_detection": detection.LimitCounts.merge(found_at).quantile(0.5),
             "callable_locations": _callable(parts),
         }
     reads = parts[0].sample_reads if parts else None
@@ -383,10 +385,10 @@ def _calls(
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": f"{settings.control} reads/depth",
-        "panel": "panel reads/depth; most in",
+        "control": str(settings.control),
+        "panel": "panel; most in",
     }
-    columns = ("variant", "share of reads (95 %)", f"{settings.case} reads/depth",
+    columns = ("variant", "share (95 %)", settings.case,
                *(heads[name] for name in against), "QUAL", "filter", "q-value")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
@@ -405,14 +407,15 @@ def _calls(
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
     how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
-    how += f"with the allele in {settings.case}, errors taken out; reads/depth are as counted."
+    how += f"with the allele in {settings.case}, errors taken out; below the name of a sample are "
+    how += "reads with the allele / depth, as counted."
     drawn = [_rates(calls, settings)] if calls else []
     return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
 
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
     """Return the reads of every replicate of a call."""
-    names = {"case": settings.case, "control": settings.control, "panel": "panel"}
+    names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
     rows = [
         (names.get(role, role), number, reads, depth, reads / depth if depth else None)
         for role, replicates in call["replicates"].items()
@@ -468,33 +471,43 @@ def _callable(parts: Sequence[PartCalls]) -> int:
     return sum(detection.positions(part.callable) for part in parts)
 
 
-def _detection(counts: IntArray, parts: Sequence[PartCalls], positions: int) -> Section:
+def _detection(
+    limits: detection.LimitCounts, parts: Sequence[PartCalls], positions: int
+) -> Section:
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
-        limit = detection.quantile(counts, level)
+        limit = limits.quantile(level)
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
         rows.append((f"{100.0 * level:g} % of the positions with reads", value))
-    total = int(counts.sum())
     text = (
         f"An allele in {100.0 * CALLABLE_SHARE:g} % of the reads would be called at "
         f"{_callable(parts):,} of {positions:,} positions; callable.bed lists them. "
-        f"{total:,} positions have reads; the table detection has the limit of each."
+        f"{limits.locations:,} positions have reads; the table detection has the limit of each."
     )
     how = (
         "The limit of a position is the share of reads that an allele needs to be called with a "
         "probability of 0.95, at this run's depth, error rates and level, for the alternative "
         "allele with the highest error rate."
     )
-    below = np.cumsum(counts[:-1]) / max(total, 1)
-    first = max(int(np.argmax(below > 0.0)) - 1, 0)
-    plot = plots.lines(
-        detection.EDGES[1:][first:], [("positions with a limit at or below it", below[first:])],
-        "limit of detection (share of reads)", "share of positions",
-        "Share of the positions with reads whose limit is at most so large", log=True,
-    )  # fmt: skip
     grid = Grid(("positions", "limit at most (share of reads)"), rows)
-    drawn = (plot,) if counts[:-1].any() else ()
-    return Section("Limit of detection", text, drawn, (grid,), how=how)
+    return Section("Limit of detection", text, _limits_plot(limits), (grid,), how=how)
+
+
+def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
+    """Draw the share of positions by their limit; nothing where no position has one."""
+    known = int(np.count_nonzero(~np.isnan(limits.share)))
+    if not known:
+        return ()
+    shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
+    share, below = limits.share[shown], limits.below()[shown]
+    return (
+        plots.lines(
+            np.insert(share, 0, share[0]),
+            [("positions with a limit at or below it", np.insert(below, 0, 0.0))],
+            "limit of detection (share of reads)", "share of positions",
+            "Share of the positions with reads whose limit is at most so large", log=True,
+        ),
+    )  # fmt: skip
 
 
 MEANINGS = {
@@ -521,7 +534,12 @@ MEANINGS = {
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     caption = f"All {len(shown)} hyperparameters"
-    grid = Grid(("meaning", "of", "value", "name in parameters/"), shown, caption, folded=True)
+    grid = Grid(
+        ("meaning", "of", "value", "name in posterior/parameters.parquet"),
+        shown,
+        caption,
+        folded=True,
+    )
     samples = "both samples" if settings.controls else "the sample"
     text = f"Estimated from the data of {samples}."
     if settings.test == "two_groups" and units > FIT_UNITS:

@@ -66,8 +66,9 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     )
     fasta: str | None = Field(
         None,
-        description="Reference FASTA; needed for BAM and CRAM. Counts are compared with it and "
-        "come in the order of its contigs.",
+        description="Reference FASTA, needed for BAM and CRAM; by default the only FASTA in "
+        "the sample sheet's folder. Counts are compared with it and come in the order of its "
+        "contigs.",
     )
     bed: str | None = Field(
         None,

@@ -26,7 +26,7 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
         tiles.append(Tile("callable", f"{100.0 * share:.1f} %", note))
         limit = results["median_limit_of_detection"]
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
-        note = "of the reads; median of the positions with reads"
+        note = f"of the reads; median of the {results['locations']:,} positions with reads"
         tiles.append(Tile(label("median_limit_of_detection"), value, note))
     if "indels" in results:
         note = f"{results['indel_units']:,} were tested"

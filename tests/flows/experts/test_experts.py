@@ -24,12 +24,35 @@ def plain(n=60, seed=0, **more):
 def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(tmp_path, capsys):
     source, target = written(tmp_path, plain()), tmp_path / "out"
     args = setting_args("n_experts=2", "inference=cavi", "tau=100")
-    said = "the mixture adds little"
+    said = "One expert has the largest share of"
     assert said in printed(capsys, "experts", source, target, *args)
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
     assert said not in printed(capsys, "score", target, source, tmp_path / "scored")
+
+
+def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path, capsys):
+    """And a fit says how many rows it learned from, with those that it predicts alone."""
+    columns = plain()
+    columns["label"] = [None if i < 9 else int(one) for i, one in enumerate(columns["label"])]
+    source, target = written(tmp_path, columns), tmp_path / "out"
+    args = setting_args("n_experts=1", "baselines=false", "test_share=0.3")
+    said = printed(capsys, "experts", source, target, *args)
+    assert "rows without a label, predicted: 9" in said
+    assert "for label = 1 on" in said
+    assert "not used" not in said
+    folder, record = latest(target)
+    held_out = record["results"]["test_rows"]
+    page = (folder / "report.html").read_text()
+    tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"
+    assert tile in page
+    assert f"{held_out} rows are too few to see calibration." in page
+    assert "Calibration on held-out rows" not in page
+    new = written(tmp_path, {k: v for k, v in plain(seed=1).items() if k != "label"}, "new.parquet")
+    said = printed(capsys, "score", target, new, tmp_path / "scored")
+    above = int(np.sum(probabilities_of(latest(tmp_path / "scored")[0]) > 0.5))
+    assert f"60 rows scored: {above} have a probability of label = 1 above 0.5." in said
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +90,9 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     results = record["results"]
     assert record["converged"]
     assert results["baselines"]["logistic regression"]["more"] > 0
-    assert record["dropped"][0]["count"] == unseen.sum()
+    assert results["unlabelled_rows"] == unseen.sum()
+    assert record["notes"] == [f"rows without a label, predicted: {unseen.sum()}"]
+    assert record["dropped"] == []
     html = (folder / "report.html").read_text()
     for heading in ("How good it is", "Who is responsible", "How different the experts are"):
         assert heading in html

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
+from flows.experts.report import log_loss_of
 from flows.experts.thresholds import (
     GRID,
     area,
@@ -67,3 +68,12 @@ def test_the_interval_of_the_area_is_that_of_its_placements():
     low, high = area_interval(count_scores(y, p))
     assert high - low == pytest.approx(2.0 * 1.96 * np.sqrt(variance), rel=0.02)
     assert area_interval(count_scores(y[:1], p[:1])) == [0.0, 1.0]
+
+
+def test_equal_losses_and_a_single_one_have_no_interval():
+    assert log_loss_of(7, 7 * 0.3, 7 * 0.3**2) == {"log_loss": pytest.approx(0.3)}
+    assert log_loss_of(1, 0.3, 0.09) == {"log_loss": 0.3}
+    losses = np.array([0.1, 0.5, 0.2])
+    low, high = log_loss_of(3, losses.sum(), losses @ losses)["log_loss_interval"]
+    half = 1.96 * losses.std() / np.sqrt(3)
+    assert (low, high) == pytest.approx((max(losses.mean() - half, 0.0), losses.mean() + half))

@@ -58,7 +58,7 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
     assert f"1 feature in 300 rows: {feature['short_name']} (2" in page
-    assert len(feature["short_name"]) <= 45
+    assert len(feature["short_name"]) <= 55
     assert "How rows with feature 1 answer, and rows without it" in page
     assert "% of the rows with this answer or mean answers in % of their scale" in page
 
@@ -108,10 +108,12 @@ def test_answers_at_both_ends_are_described_by_a_category():
                for n in ("a", "b")]  # fmt: skip
     sums = meaning_sums(nu, mean, covariance, codes, levels, np.arange(600), np.ones(600), 600)
     (one,) = meanings(sums, levels, [c.points for c in columns])
-    said, names = feature_name(one, columns).split(": ")
-    assert said == "answers less often"
+    said, _, names = feature_name(one, columns).partition("less often have ")
+    assert said == ""
     assert sorted(names.split(", ")) == ["a = 2", "b = 2"]
-    assert short_name(one, columns) == f"less often {names.replace(' = 2', '')} = 2"
-    rows = meaning_sections([one], columns, Stability(None, 0))[1].grids[0].rows
+    assert short_name(one, columns) == f'"2" less often in {" and ".join(names[::7])}'
+    grid = meaning_sections([one], columns, Stability(None, 0))[1].grids[0]
+    assert grid.caption == f"Rows with feature 1 less often have {names}"
+    rows = grid.rows
     assert ("b", "2", "12\u00a0%", "88\u00a0%") in [row[:4] for row in rows]
     assert pa.array(columns[0].points).to_pylist() == [2.0, 1.0, 3.0]

@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import (
     MOST_ROWS,
+    SimplerModels,
     compare_models,
+    difference_in_words,
     model_section,
     no_feature_in_words,
     sample_rows,
@@ -71,3 +73,18 @@ def test_a_run_without_features_says_what_latent_classes_say():
     said, _ = no_feature_in_words(alone, settings)
     assert said.startswith("the rows do not say more than each column's shares, and latent")
     assert "although no feature" in model_section(classes, 0).text
+
+
+def test_a_difference_is_said_with_its_unit_and_its_margin():
+    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
+    text = model_section(found, 1).text
+    assert (
+        "No clear difference from 2 latent classes: the log probability of the rows is 7 nats"
+        in text
+    )
+    assert "below 15 nats, 15 for each feature, is not clear" in text
+    assert "With one feature the two models are the same" in text
+    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
+    said = difference_in_words(most, 2)
+    assert said.endswith("better than 4 latent classes, the most that were tried")
+    assert "the two models are the same" not in model_section(most, 2).text

@@ -108,6 +108,12 @@ def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
     assert "Step 3:" not in html
 
 
+def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():
+    step = NextStep("Sort:", "vbflows show {run} rows --sort 'probability_{run}'")
+    html = render(record(), Findings("h", [], next_steps=[step]), run="out")
+    assert "vbflows show out rows --sort &#39;probability_{run}&#39;" in html
+
+
 def test_nothing_is_no_difference_from_a_default_that_the_input_decides_on():
     of_bags = record().model_copy(update={"settings": {"held_out": 0.0, "seed": 7}})
     assert changed_settings(of_bags) == {"seed": 7}

@@ -127,7 +127,7 @@ def test_features():
         "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": (
             "no clear difference",
-            "log probability of the rows: +10; below about 30 is not clear",
+            "10 nats higher; a difference of less than about 30 either way is not clear",
         ),
         "missing cells filled": ("12", ""),
     }
@@ -139,6 +139,8 @@ def test_features():
     assert found["features found again"] == ("2 of 2", "by the one other start of the search")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
+    models = {"features": -90.0, "classes": -100.4, "number": 2}
+    assert list(shown(features(none | {"simpler_models": models}))) == ["features"]
 
 
 def test_variants():
@@ -153,7 +155,7 @@ def test_variants():
     )
     assert found["limit of detection"] == (
         "1.47 %",
-        "of the reads; median of the positions with reads",
+        "of the reads; median of the 299 positions with reads",
     )
     assert found["insertions and deletions"] == ("0", "no read shows one")
     some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 300))

@@ -124,3 +124,15 @@ def test_a_limit_is_that_of_the_locations_context():
     assert np.ptp(limit, axis=0).max() == 0.0
     assert limit[0, 0] == limit[0, 2]
     assert limit[0, 1] > 1.5 * limit[0, 0]
+
+
+def test_quantiles_are_of_the_limits_themselves():
+    limit = np.random.default_rng(0).choice([0.0089, 0.0126, 0.0606, np.nan], 299)
+    parts = [detection.LimitCounts.of(part) for part in np.array_split(limit, 4)]
+    merged = detection.LimitCounts.merge(parts)
+    assert merged.locations == 299
+    order = np.sort(limit)
+    for level in (0.05, 0.5, 0.95):
+        expected = order[int(np.ceil(level * 299)) - 1]
+        assert merged.quantile(level) == (None if np.isnan(expected) else expected)
+    assert detection.LimitCounts.of(np.full(3, np.nan)).quantile(0.5) is None

@@ -1,0 +1,35 @@
+"""Effects in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flows.experts.effect_report import effects_text, moved_by
+from vbmodels.experts.effects import Effect
+
+
+def effect(name, spread, sd):
+    mean = np.array([-1.0, 1.0])
+    return Effect(name, "number", mean, (), mean, np.full(2, sd), mean, spread)
+
+
+@pytest.mark.parametrize(
+    ("sds", "said"),
+    [
+        ((0.1, 0.1, 0.1), "Largest effects: a, b, c."),
+        ((0.6, 0.1, 0.1), "Largest effects: a, b, c (the 95 % band of a holds zero)."),
+        ((0.6, 0.1, 0.6), "Largest effects: a, b, c (the 95 % bands of a, c hold zero)."),
+        ((0.6, 0.6, 0.6), "Largest effects: a, b, c (the 95 % bands of all three hold zero)."),
+        ((0.6,), "Largest effects: a (its 95 % band holds zero)."),
+    ],
+)
+def test_effects_whose_bands_hold_zero_are_named(sds, said):
+    effects = [effect(name, 1.0, sd) for name, sd in zip("abc", sds, strict=False)]
+    assert moved_by(effects, ()) == said
+
+
+def test_the_curves_say_that_they_are_without_the_experts():
+    found = [effect("a", 1.0, 0.1)]
+    assert "without what the experts add" in effects_text(found, "log odds", True)
+    assert "experts" not in effects_text(found, "log odds")
