@@ -101,6 +101,14 @@ def prepared(
     elif len(encoding.labels) > 2:
         batch = OrderedRows if encoding.ordered else ClassRows
     missing = about.label_cells.missing
+    if settings.strict and fitted is None and missing:
+        raise InputError.of(
+            file="the data",
+            column=settings.columns.get(LABEL, LABEL),
+            expected="a label in every row (strict)",
+            found=f"{missing:,} without one",
+            remedy="add the labels, or leave --strict out",
+        )
     notes = (f"rows without a label, predicted: {missing:,}",) if missing else ()
     partitions = tuple(url for url, _ in built)
     return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
