@@ -152,7 +152,10 @@ def _causes(found: Comparison) -> list[str]:
     if len(causes) > _CAUSES:
         causes[_CAUSES:] = [f"{len(causes) - _CAUSES} more settings"]
     if sorted(f.fingerprint for f in one.inputs) != sorted(f.fingerprint for f in two.inputs):
-        causes.append(f"other data: {one.rows_kept:,} → {two.rows_kept:,} rows")
+        if _extent(one) == _extent(two):
+            causes.append("an input written again, as large and with as many rows")
+        else:
+            causes.append(f"other data: {one.rows_kept:,} → {two.rows_kept:,} rows")
     if one.fitted != two.fitted:
         causes.append(f"another fit: {one.fitted or 'its own'} → {two.fitted or 'its own'}")
     if one.since != two.since:
@@ -160,6 +163,11 @@ def _causes(found: Comparison) -> list[str]:
     if versions := found.parts["versions"]:
         causes.append(f"other versions of {', '.join(versions)}")
     return causes
+
+
+def _extent(record: RunRecord) -> tuple[int, list[int]]:
+    """Return the rows of a run and the sizes of its input files."""
+    return record.rows_kept, sorted(one.size for one in record.inputs)
 
 
 def settings_in_words(found: Comparison, name: str) -> tuple[str, str]:

@@ -220,3 +220,12 @@ CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
 )
 def test_the_headline_says_what_changed_and_because_of_what(second, said, tmp_path):
     assert compared(tmp_path, **second) == said
+
+
+def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
+    for name, mark in (("a", "one"), ("b", "two")):
+        paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
+        inputs = [InputRecord(url="x", size=9, fingerprint=mark, rows=2)]
+        complete(paths, record(run_id=name, inputs=inputs))
+    said = headline(compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b"))
+    assert "an input written again, as large and with as many rows" in said
