@@ -320,7 +320,8 @@ def _examples(
     if any(i[2] is not None for e in examples for i in e.instances):
         text = words.about_primary
     if words.unseen:
-        text += f" P({words.positive}) is from a prediction that does not know this bag's label."
+        text += f" P({words.positive}) is from a prediction that does not know this bag's label, "
+        text += "for bags that were fitted the column without_it of the table bags."
     if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
         text += (
             " What an instance adds is to the mean of its bag's probit score, which is above 0 for "
@@ -622,7 +623,12 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         )
     rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
     return [
-        Section("The members", text, (), (Grid(("model", "what it is", "weight (0 to 1)"), rows),))
+        Section(
+            "The models and their weights",
+            text,
+            (),
+            (Grid(("model", "what it is", "weight (0 to 1)"), rows),),
+        )
     ]
 
 

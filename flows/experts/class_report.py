@@ -166,7 +166,7 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
             "What each column adds",
             "What a column adds to the log odds of a class, compared with its mean over rows: the "
             "columns that move each class most, on one scale for each class."
-            f"{' The curves are without what the experts add.' if mixture else ''}",
+            f"{' The curves leave out what the mixture of experts adds.' if mixture else ''}",
             pictures,
             (),
         )

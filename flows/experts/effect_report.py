@@ -71,7 +71,7 @@ def strength_charts(
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
     how = f"{_HOW}{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
-    how += " The bars are without what the experts add to it." if mixture else ""
+    how += " The bars leave out what the mixture of experts adds." if mixture else ""
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 
@@ -83,7 +83,7 @@ def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> s
     return (
         f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
         "scale; ticks below a curve are quantiles of the column."
-        f"{' The curves are without what the experts add.' if mixture else ''}"
+        f"{' The curves leave out what the mixture of experts adds.' if mixture else ''}"
     )
 
 

@@ -138,12 +138,13 @@ def _verdict(found: SimplerModels, features: int) -> str:
     said = f"{said[0].upper()}{said[1:]}"
     if abs(ahead) < slack:
         said += (
-            f": {words}. It is a lower bound for the features and -BIC / 2 for the classes. A "
-            f"difference below {slack:,.0f} nats, {LOOSE:g} for each feature, is not clear: a rule "
-            "of thumb for how far both can be off."
+            f": {words}, by a lower bound for the features and by -BIC / 2 for the classes. As a "
+            f"rule of thumb a difference below {slack:,.0f} nats ({LOOSE:g} for each feature) is "
+            "not clear."
         )
         if features == 1 and found.number == 2:
-            said += " With one feature the two models are the same: each row has it or not."
+            said += " With one feature the two models are the same (each row has it or not): the "
+            said += "difference is that of the two ways to compute it."
         elif found.features > found.shares:
             said += " Both describe the rows better than each column's shares alone: take the "
             said += "one that is easier to explain."

@@ -424,7 +424,7 @@ def _which(
     if found:
         limit = ""
         if most is not None:
-            limit = f"at most {most} a document, known ones included"
+            limit = f"none once a document has {most}, known ones included"
         elif settings.per_document is not None:
             limit = f"at most {settings.per_document} new ones a document"
         right = np.array(results["expected_right"])
@@ -437,8 +437,8 @@ def _which(
         text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
         text += _left_out(summaries, bool(limit))
         text += (
-            f" If {_percent(right)} right is too few for you, take the probability of a lower row "
-            "of the table."
+            f" If {_percent(right)} right is too few for you, keep those above a higher "
+            "probability: the second command under What to do next, with a limit of the table."
         )
         all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
@@ -586,7 +586,7 @@ def _frequent(terms: TermCounts, names: Names) -> list[Section]:
     if not most or most[0][1] == 1:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
-    title = f"New {names.keys} in most documents"
+    title = f"Most frequent new {names.keys}"
     how = f"In how many documents each of the {len(most)} most frequent new {names.keys} was found."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
@@ -637,8 +637,8 @@ def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names, share: flo
     """
     mean, sd = q.sources.combined()
     grows = (
-        f"With the known {names.keys} counted, the probabilities of all candidate {names.units} "
-        f"have a mean of {100.0 * share:.1f} %.\nA document with twice as many candidate "
+        f"After the model has seen the known {names.keys}, it expects {100.0 * share:.1f} %."
+        f"\nA document with twice as many candidate "
         f"{names.units} has {2.0**q.exponent:.2f} times as many {names.keys} (power "
         f"{q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
     )
@@ -647,7 +647,7 @@ def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names, share: flo
         "are counted; all probabilities rise and fall with it."
     )  # fmt: skip
     if q.sources.exact:
-        text = f"{100.0 * q.rate:.1f} %, from your setting {names.rate}, taken as exact. {grows}"
+        text = f"{100.0 * q.rate:.1f} %, from your setting {names.rate}. {grows}"
         return Section(title, text, how=how)
     rows = [
         (SOURCES[i], *_with_range(float(q.sources.log_rate[i]), float(q.sources.source_sd[i])))

@@ -87,7 +87,7 @@ def histogram(
         line["mark"] |= {"color": _BELOW, "strokeWidth": 2}
         line["encoding"] |= {"y": {"value": 0}, "y2": {"value": "height"}}
         layers.append(line)
-        how += f" Only those right of the line at {limit:.2f} are selected."
+        how += f" None left of the line at {limit:.2f} is selected."
     return _chart(title, layers, x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 

@@ -78,7 +78,7 @@ def _first_table(found: Comparison) -> Iterator[tuple[str, str, str]]:
         if one.lost is None:
             yield one.table, f"the table {one.table}", new
         else:
-            what = "what is new and selected" if new else "what is selected"
+            what = "all new ones that are selected" if new else "all that is selected"
             yield one.table, what, f"{new} --selected"
         return
     for name in tables_of(found.runs[1])[:1]:

@@ -112,12 +112,13 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     number = "less than one" if off < 1.0 else f"about {off:,.0f}"
     text = (
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        f"The fit expects {100.0 * q.v:.2f} % of the alleles, here {number} of {alleles:,}, to "
-        "differ far more."
+        f"Far larger differences are expected at {number} of the {alleles:,} alleles "
+        f"({100.0 * q.v:.2f} %)."
     )
     how = (
-        "A factor that all positions share comes from the library or the sequencer: calls are what "
-        "exceeds it. Near 1 the samples were made alike."
+        f"The factor is the error rate in {case} divided by that in {control}. Near 1 the samples "
+        "were made alike; a factor that all positions share comes from the library or the "
+        "sequencer, and only what exceeds it is called."
     )
     grids = (Grid(columns, rows),)
     return Section("Differences between the samples", text, (picture,), grids, how=how)

@@ -407,8 +407,8 @@ def _calls(
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
     how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
-    how += f"with the allele in {settings.case}, errors taken out; below the name of a sample are "
-    how += "reads with the allele / depth, as counted."
+    how += f"with the allele in {settings.case}, errors taken out; the columns of samples are "
+    how += "reads with the allele / all reads, as counted."
     drawn = [_rates(calls, settings)] if calls else []
     return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
 

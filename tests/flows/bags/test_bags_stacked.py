@@ -55,7 +55,7 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     page = report(target)
     for heading in ("Simple baselines", "Which blocks separate bags", "what adds to its score"):
         assert heading in page
-    assert ("The members" in page) == (model == "auto")
+    assert ("The models and their weights" in page) == (model == "auto")
     if model == "auto":
         assert abs(sum(results["weights"].values()) - 1.0) < 1e-9
 

@@ -31,5 +31,5 @@ def test_effects_whose_bands_hold_zero_are_named(sds, said):
 
 def test_the_curves_say_that_they_are_without_the_experts():
     found = [effect("a", 1.0, 0.1)]
-    assert "without what the experts add" in effects_text(found, "log odds", True)
+    assert "leave out what the mixture of experts adds" in effects_text(found, "log odds", True)
     assert "experts" not in effects_text(found, "log odds")

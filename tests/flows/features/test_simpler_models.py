@@ -82,7 +82,7 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
         "No clear difference from 2 latent classes: the log probability of the rows is 7 nats"
         in text
     )
-    assert "below 15 nats, 15 for each feature, is not clear" in text
+    assert "below 15 nats (15 for each feature) is not clear" in text
     assert "With one feature the two models are the same" in text
     most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
     said = difference_in_words(most, 2)

@@ -124,7 +124,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert f"; {low} to {high} % expected to be right" in outcome["lines"][0]
     assert f"with a probability of at least {results['least_probability']:.2f}, the limit" in page
-    assert f"have a mean of {100 * phrases.probability.mean():.1f} %" in page
+    assert f"it expects {100 * phrases.probability.mean():.1f} %." in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
     assert record.warnings[0].startswith("Nothing says how many keyphrases a document has")
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())

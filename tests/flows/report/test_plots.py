@@ -88,8 +88,8 @@ def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     spec = plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[3, 1], limit=0.4)
     assert spec["layer"][1]["data"]["values"][0]["x"] == 0.4
     assert spec["usermeta"]["how"] == (
-        "Words in steps of 0.5 (logarithmic axis: read the numbers, not the lengths). Only those "
-        "right of the line at 0.40 are selected."
+        "Words in steps of 0.5 (logarithmic axis: read the numbers, not the lengths). None "
+        "left of the line at 0.40 is selected."
     )
 
 
