@@ -18,7 +18,13 @@ from flows.experts.report import (
 )
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
-from flows.experts.tiles import compared_in_words, next_steps, tiles_of
+from flows.experts.tiles import (
+    compared_in_words,
+    next_steps,
+    of_tested_rows,
+    tested_rows,
+    tiles_of,
+)
 from flows.report import plots
 from flows.report.baselines import share_interval
 from flows.report.page import Findings, Grid, Section
@@ -59,10 +65,10 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
         headline = (
             f"Accuracy {results['accuracy']:.1%} ({low:.1%} to {high:.1%}), log loss "
             f"{results['log_loss']:.3f} for {len(labels)} classes on {results['test_rows']:,} "
-            f"held-out rows{compared_in_words(results, 'log_loss')}"
+            f"{tested_rows(first.applied)}{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
-        headline, sections, results, better, top, tiles_of(results), next_steps()
+        headline, sections, results, better, top, tiles_of(results, first.applied), next_steps()
     )  # fmt: skip
 
 
@@ -96,7 +102,8 @@ def _quality(
     some = calibration.sum(0)
     filled = some[0] > 0
     at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
-    title = "Calibration over all classes, on held-out rows"
+    applied = summaries[0].applied
+    title = f"Calibration over all classes, on {tested_rows(applied)}"
     picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
     of_class = Grid(
         ("label", "rows", "share", "mean probability", "calibration error"), by_class,
@@ -108,8 +115,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
-            f"{few_rows(n)}",
+            f"{of_tested_rows(n, applied)}{few_rows(n)}",
             (picture,) if enough else (),
             (
                 *([with_model(one, own) for one in compared] or _logistic_alone(loss, results)),

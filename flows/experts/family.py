@@ -152,9 +152,10 @@ class Experts:
     ) -> ExpertSummary | ClassSummary | NumberSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
         if isinstance(model, OneVersusRest):
-            return several.score(model, q, batch, index, settings, paths)
+            of_classes = several.score(model, q, batch, index, settings, paths)
+            return replace(of_classes, applied=fitted is not None)
         if isinstance(model, NumberModel):
-            return numbers.score(model, q, batch, index, paths)
+            return replace(numbers.score(model, q, batch, index, paths), applied=fitted is not None)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]

@@ -25,7 +25,7 @@ from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import compared_in_words, next_steps
+from flows.experts.tiles import compared_in_words, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
 from flows.report.labels import AGAINST, label
 from flows.report.page import Findings, Grid, Section, Tile
@@ -77,7 +77,8 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
         )
     value, (low, high) = _main(results)
     said = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f}) for {label}"
-    said += f" on {results['test_rows']:,} held-out rows{compared_in_words(results, 'r2')}"
+    said += f" on {results['test_rows']:,} {tested_rows(first.applied)}"
+    said += compared_in_words(results, "r2")
     if results["form"] == "intercept" and not first.pairs:
         said += "; no column predicts it: every row gets the mean"
     return f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
@@ -168,7 +169,7 @@ def _quality(
          ""),
     ]  # fmt: skip
     text = (
-        f"All figures are of the {n:,.0f} rows with a label that were held out of the fit; "
+        f"{of_tested_rows(n, summaries[0].applied)} "
         f"{100.0 * inside / n:.0f} % of them are within their predicted 95 % interval."
     )
     columns = ("model", "RMSE", "95 % interval", "R2", "95 % interval")

@@ -89,6 +89,8 @@ class NumberSummary:
     deviance
         Of counts, over the same rows: sums of the deviance, of its square, and of that of the mean
         of the fit; [3].
+    applied
+        Whether an earlier fit was applied to these rows.
     """
 
     rows: int
@@ -99,6 +101,7 @@ class NumberSummary:
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
     chosen: GaussianChoice | CountChoice | None = None
+    applied: bool = False
     baselines: tuple[NumberBaseline, ...] = ()
     baseline_seconds: float = 0.0
 

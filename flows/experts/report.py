@@ -30,7 +30,13 @@ from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
-from flows.experts.tiles import compared_in_words, next_steps, tiles_of
+from flows.experts.tiles import (
+    compared_in_words,
+    next_steps,
+    of_tested_rows,
+    tested_rows,
+    tiles_of,
+)
 from flows.report import plots
 from flows.report.baselines import share_interval, shown
 from flows.report.page import Findings, Grid, Section
@@ -135,7 +141,7 @@ def report(
                 f"{of_mixture}: --set n_experts=1 {simpler}.",
             )
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results),
+        headline, sections, results, warnings, top, tiles_of(results, summaries[0].applied),
         next_steps(f"probability_{label}"),
     )  # fmt: skip
 
@@ -178,8 +184,8 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
         low, high = results["auroc_interval"]
         said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
     compared = compared_in_words(results, "log_loss")
-    said = f"{said[0].upper()}{said[1:]} for {label} on {results['test_rows']:,} held-out rows"
-    return f"{said}{compared}"
+    on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
+    return f"{said[0].upper()}{said[1:]} for {label} on {on}{compared}"
 
 
 def baseline_sections(
@@ -250,7 +256,8 @@ def _quality(
     tables: tuple[Grid, ...] = ()
     area_said = ""
     if scores.sum(1).all():
-        table, results["thresholds"] = threshold_table(scores, label)
+        called = tested_rows(summaries[0].applied)
+        table, results["thresholds"] = threshold_table(scores, label, called)
         results["auroc"], results["auroc_interval"] = area(scores), area_interval(scores)
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
@@ -258,8 +265,9 @@ def _quality(
         curve, tables = (roc(scores),), (table,)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
     models = tuple(with_model(grid, own) for grid in compared) or _logistic_alone(own, results)
-    text = f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
-    calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found),)
+    text = of_tested_rows(n, summaries[0].applied)
+    title = f"Calibration on {tested_rows(summaries[0].applied)}"
+    calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
     return [
         Section(
             "How good it is", f"{text}{few_rows(n)}", (*calibration, *curve), (*models, *tables)
@@ -316,10 +324,11 @@ def few_rows(n: float) -> str:
     return " On so few, calibration is rough: a bin has a handful of rows."
 
 
-def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> plots.Spec:
+def _calibration(
+    counts: FloatArray, predicted: FloatArray, found: FloatArray, title: str
+) -> plots.Spec:
     some = counts > 0
     at, share = predicted[some] / counts[some], found[some] / counts[some]
-    title = "Calibration on held-out rows"
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), title)
 
 

@@ -64,6 +64,8 @@ class ClassSummary:
         Of each class: the additive form, number of experts, tau.
     effects
         What columns add for each class; these and the next come with the first partition.
+    applied
+        Whether an earlier fit was applied to these rows.
     """
 
     rows: int
@@ -74,6 +76,7 @@ class ClassSummary:
     forms: tuple[tuple[str, int, float], ...] = ()
     effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
+    applied: bool = False
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
 

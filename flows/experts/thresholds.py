@@ -58,8 +58,13 @@ def roc(scores: FloatArray) -> plots.Spec:
     return plots.lines(false[kept], series, "false positive rate", "true positive rate", title)
 
 
-def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str, float]]]:
-    """Return the table of thresholds (.5, and one for each set of counts), and its numbers."""
+def threshold_table(
+    scores: FloatArray, label: str, tested: str = "held-out rows"
+) -> tuple[Grid, list[dict[str, float]]]:
+    """Return the table of thresholds (.5, and one for each set of counts), and its numbers.
+
+    ``tested``: what the rows are called.
+    """
     at = np.searchsorted(GRID, SHOWN) + 1
     above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
     no, yes = scores.sum(1)
@@ -85,7 +90,7 @@ def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str
         "precision", "recall",
     )  # fmt: skip
     caption = (
-        f"What a threshold costs: held-out rows are called {label} if their probability is at "
+        f"What a threshold costs: {tested} are called {label} if their probability is at "
         "least the threshold. Precision and recall have 95 % intervals."
     )
     return Grid(columns, rows, caption), found

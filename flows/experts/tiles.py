@@ -17,11 +17,29 @@ OTHER_MODELS = (
 """Baselines of the headline and of the tile; the others are this model less one of its parts."""
 
 
-def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
+def tested_rows(applied: bool) -> str:
+    """Return what rows are called that say how good predictions are.
+
+    ``applied``: the fit is an earlier one, which may have seen them.
+    """
+    return "scored rows with a label" if applied else "held-out rows"
+
+
+def of_tested_rows(n: float, applied: bool) -> str:
+    """Say of which rows the figures of a part are."""
+    if applied:
+        return (
+            f"All figures are of the {n:,.0f} scored rows with a label. Of rows that the fit has "
+            "seen they are too good."
+        )
+    return f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
+
+
+def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     """Return how well labels are predicted on rows that were not fitted, and against what."""
     if "accuracy" not in results:
         return [Tile(label("accuracy"), "not known", "no labelled row was held out")]
-    rows = f"{results['test_rows']:,} held-out rows"
+    rows = f"{results['test_rows']:,} {tested_rows(applied)}"
     name, value, interval = label("accuracy"), f"{results['accuracy']:.1%}", "accuracy_interval"
     digits = ".1%"
     if "auroc" in results:

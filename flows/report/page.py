@@ -274,11 +274,12 @@ def _used(record: RunRecord, row: str) -> Tile:
     if not rows:
         test = record.results.get("test_rows", 0)
         free = record.results.get("unlabelled_rows", 0)
-        parts = (
-            (record.rows_kept - test - free, "fitted"), (test, "held out"),
-            (free, "without a label (predicted)"),
-        )  # fmt: skip
-        said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count)
+        rest = record.rows_kept - test - free
+        own = ((rest, "fitted"), (test, "held out"))
+        if record.fitted:
+            own = ((rest, ""), (test, "with a label"))
+        parts = (*own, (free, "without a label (predicted)"))
+        said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count and what)
         return Tile(f"{row}s used", value, said if test or free else f"no {row} was left out")
     most = max(rows, key=lambda one: one.count)
     return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)})")

@@ -29,7 +29,13 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
-    assert said not in printed(capsys, "score", target, source, tmp_path / "scored")
+    again = printed(capsys, "score", target, source, tmp_path / "scored")
+    assert said not in again
+    assert "60 scored rows with a label" in again  # of which the fit has seen most
+    page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
+    assert "Of rows that the fit has seen they are too good." in page
+    assert "60 with a label" in page
+    assert "held out" not in page
 
 
 def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path, capsys):
