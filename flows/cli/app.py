@@ -352,7 +352,7 @@ def show(
         else:
             first = [sort.lstrip("-"), probability_in(read.column_names)]
             show_rows(out(), found, first, described(read.schema))
-            if count > len(found):
+            if count is not None and count > len(found):
                 line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))

@@ -77,10 +77,11 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     name, options = first_table(paths)
     if name:
         holds = conditions(paths, name, "--new" in options, "--selected" in options)
-        read, count = rows_of(paths, name, "", _ROWS, where=holds)
+        read, _ = rows_of(paths, name, "", _ROWS, where=holds, counted=False)
         show_rows(console, read.to_pylist(), [probability_in(read.column_names)])
-        more = f"{len(read):,} of {count:,} rows: vbflows show RUN {name} {options}--rows {count}"
-        console.print(_text(more), soft_wrap=True)
+        if len(read) == _ROWS:
+            more = f"more rows: vbflows show RUN {name} {options}--rows 100"
+            console.print(_text(more), soft_wrap=True)
 
 
 def show_rows(

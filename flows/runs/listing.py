@@ -188,8 +188,9 @@ def probability_in(columns: Sequence[str]) -> str:
 
 
 def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the conditions for the rows of a table that are selected; none where it has no
-    selection.
+    """Return the conditions for the rows of a table that are selected.
+
+    None where it has no selection.
 
     >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
     (('called=yes', 'filter=PASS'), ())
@@ -198,10 +199,13 @@ def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def rows_of(
-    paths: RunPaths, name: str, by: str, most: int, columns: str = "", where: Sequence[str] = ()
-) -> tuple[pa.Table, int]:
-    """Return at most so many rows of a table, of the columns named with commas between them, and
-    how many rows there are.
+    paths: RunPaths, name: str, by: str, most: int, columns: str = "",
+    where: Sequence[str] = (), counted: bool = True,
+) -> tuple[pa.Table, int | None]:  # fmt: skip
+    """Return at most so many rows of a table, and how many there are where they are ``counted``.
+
+    Counting looks at all parts of the table, which may be many; without it, and without an order,
+    no part is read once there are enough rows.
 
     Parameters
     ----------
@@ -235,9 +239,12 @@ def rows_of(
     holds = [_condition(text, schema, single, name) for text in where]
     found, count = schema.empty_table(), 0
     for number, url in enumerate(urls):
-        if len(found) >= most and not by and not holds:
-            count += storage.parquet_file(url).metadata.num_rows
-            continue
+        if len(found) >= most and not by:
+            if not counted:
+                break
+            if not holds:
+                count += storage.parquet_file(url).metadata.num_rows
+                continue
         rows = storage.read_table(url) if number else kept
         for one in holds:
             rows = rows.filter(one)
@@ -248,12 +255,14 @@ def rows_of(
             found = found.take(pc.sort_indices(found, [(column, order)])[:most])
         else:
             found = found.slice(0, most)
-    return found.select(wanted), count
+    return found.select(wanted), count if counted else None
 
 
 def first_table(paths: RunPaths) -> tuple[str, str]:
-    """Return the table that has the answer, and the options that show it: one with a selection,
-    else one with a probability, else the first; empty texts where there is none.
+    """Return the table that has the answer, and the options that show it.
+
+    That is a table with a selection, else one with a probability, else the first; empty texts where
+    there is none.
     """
     found = []
     for name in tables_of(paths):

@@ -86,7 +86,9 @@ def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
     """
     if _ROWS not in storage.names(run.paths.root):
         return ()
-    found: Sequence[Mapping[str, Any]] = table_rows(run.paths, _ROWS, "", _SHOWN)[0].to_pylist()
+    found: Sequence[Mapping[str, Any]] = table_rows(run.paths, _ROWS, "", _SHOWN, counted=False)[
+        0
+    ].to_pylist()
     return found
 
 
