@@ -22,7 +22,7 @@ from flows.runs.compare import (
     settings_in_words,
     shown,
 )
-from flows.runs.listing import tables_of
+from flows.runs.listing import first_table
 from flows.runs.predictions import MOST_MOVED, MOST_ROWS, TRUTHS, Change, Moved
 from flows.settings.load import describe
 
@@ -61,9 +61,7 @@ def _page(found: Comparison) -> page.Page:
             _part(found, "results", folded=True),
         ],
         next_steps=[
-            *(page.NextStep(f"See {what} of the second run:",
-                            f"vbflows show {root} {shlex.quote(name)}{options}")
-              for name, what, options in _first_table(found)),
+            *_show_answer(found),
             page.NextStep("Keep the numbers of this page as JSON:",
                           f"vbflows compare {shlex.quote(found.runs[0].root)} {root} --json"),
         ],
@@ -71,18 +69,18 @@ def _page(found: Comparison) -> page.Page:
     )  # fmt: skip
 
 
-def _first_table(found: Comparison) -> Iterator[tuple[str, str, str]]:
-    """Yield the table to look at, what of it, and the options that show it."""
-    for one in found.predictions[:1]:
-        new = " --new" * (one.truth == "observed")
-        if one.lost is None:
-            yield one.table, f"the table {one.table}", new
-        else:
-            what = "all new ones that are selected" if new else "all that is selected"
-            yield one.table, what, f"{new} --selected"
-        return
-    for name in tables_of(found.runs[1])[:1]:
-        yield name, f"the table {name}", ""
+def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
+    """Yield the step to the answer of the second run, if it has a table."""
+    name, options = first_table(found.runs[1])
+    if name:
+        what = f"the table {name}"
+        if "--selected" in options:
+            what = (
+                "all new ones that are selected" if "--new" in options else "all that is selected"
+            )
+        root = shlex.quote(found.runs[1].root)
+        command = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
+        yield page.NextStep(f"See {what} of the second run:", command)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:

@@ -95,8 +95,9 @@ class Moved:
 
 
 def compare_predictions(first: RunPaths, second: RunPaths) -> list[Moved]:
-    """Compare the probabilities of all tables that both runs have and whose rows have names;
-    those with a selection are first.
+    """Compare the probabilities of all tables that both runs have and whose rows have names.
+
+    Tables with a selection are first.
     """
     names = [name for name in tables_of(first) if name in tables_of(second)]
     found = (_compare(name, first, second) for name in names)
@@ -199,8 +200,9 @@ def _naming(tables: Sequence[pa.Table]) -> list[str]:
 
 
 def _read(paths: RunPaths, name: str) -> pa.Table | None:
-    """Read the columns that name a row, whether it is selected, and its probability; None where
-    there are none.
+    """Read the columns that name a row, whether it is selected, and its probability.
+
+    None where there are none.
     """
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
