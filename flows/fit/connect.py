@@ -34,7 +34,8 @@ START = 60.0  # seconds until a local worker that does not come up is ended, and
 OTHERS = 20.0  # seconds after the first local worker in which the others are waited for
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
-# by HTTP, which any user of the machine could read.
+# by HTTP, which any user of the machine could read, so nobody would see a profile; and taking
+# one can stop a process of Python 3.11 for good (CPython's issue 106883).
 LOCAL = {
     "distributed.deploy.lost-worker-timeout": "60s",  # 15 s are too few on a busy machine
     "distributed.scheduler.http.routes": [],
@@ -45,6 +46,7 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
     "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.worker.profile.enabled": False,
     "distributed.nanny.http.routes": [],
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers

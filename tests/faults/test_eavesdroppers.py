@@ -101,6 +101,13 @@ def test_nothing_is_served_by_http(cluster):
                 connection.close()
 
 
+def test_nobody_samples_stacks(cluster):
+    """Which can stop a worker of Python 3.11 for good (CPython's issue 106883)."""
+    calls = cluster.client.run(lambda dask_worker: list(dask_worker.periodic_callbacks))
+    assert calls
+    assert not any("profile" in names for names in calls.values())
+
+
 @pytest.mark.thorough
 def test_files_of_workers_lie_where_no_one_else_can_reach(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
