@@ -19,7 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from flows.data.storage.encodings import encoding_of, guess, is_known, lines_in_utf8, words_of
+from flows.data.storage.encodings import (
+    encoding_of,
+    guess,
+    lines_in_utf8,
+    refuse_unknown,
+    words_of,
+)
 from flows.data.storage.errors import StorageError
 from flows.data.storage.file_options import file_options
 
@@ -84,11 +90,8 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         If lines have different numbers of cells, or bytes are no text.
     """
     options = file_options()
-    if options.encoding is not None and not is_known(options.encoding):
-        raise StorageError(
-            f"cannot read {url}: {options.encoding!r} is no encoding; pass one such as "
-            "--encoding cp1252"
-        )
+    if options.encoding is not None:
+        refuse_unknown(url, options.encoding)
     with opened() as stream:
         data = stream.read(HEADER)
     if not data.strip():
