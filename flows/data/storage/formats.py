@@ -21,11 +21,12 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from flows.data.storage import arrays, text_documents, text_files, workbooks
-from flows.data.storage.access import arrow
+from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.file_options import FileOptions, file_options
 from flows.data.storage.inputs import size_of
+from flows.data.storage.objects import fetch
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.staging import local_copy, made
 from flows.data.storage.urls import is_local
@@ -312,9 +313,7 @@ def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _document(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
-        fs, name = arrow(url)
-        with fs.open_input_stream(name, compression=None) as stream:
-            data = stream.read(_MOST_DOCUMENT + 1)
+        data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
         if len(data) > _MOST_DOCUMENT:
             raise StorageError(
                 f"cannot read {url} as one document: expected at most {_MOST_DOCUMENT >> 20} MiB; "

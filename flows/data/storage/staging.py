@@ -25,9 +25,10 @@ from pathlib import Path
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import bytes_set
-from flows.data.storage.inputs import fingerprint_of, size_of
+from flows.data.storage.inputs import fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import is_own, own
 from flows.data.storage.retry import expect, with_retry
+from flows.data.storage.row_groups import version_of
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
@@ -111,7 +112,9 @@ def made(
         Returns for how many bytes there must be room.
     """
     url = absolute(url)
-    key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    listed = version_of(url)  # which saves a request for each use of a file
+    version = listed or fingerprint_of(url)
+    key = hashlib.sha256(f"{what}|{url}|{version}".encode()).hexdigest()[:24]
     place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
         if not place.exists():
@@ -121,6 +124,8 @@ def made(
             own(str(part), COPY)
             try:
                 make(str(part / name))
+                if listed is not None:
+                    refuse_changed(url, listed)
                 _unmeasured.add(sum(file.lstat().st_size for file in part.iterdir()))
                 os.replace(part, place)
             finally:
