@@ -5,6 +5,7 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,7 +154,31 @@ def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> Non
                 )
             )
             say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
+        logging.getLogger("prefect.runner.state_proposer").addFilter(Waiting())
         prefect.serve(*deployments)
+
+
+class Waiting(logging.Filter):
+    """Says once of a run that it waits for the one before it.
+
+    Prefect says every half minute that its submission was aborted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record; say whether it is kept."""
+        text = record.getMessage()
+        if not (text.startswith("Aborted submission of flow run") and text.endswith("'SCHEDULED'")):
+            return True
+        run = str(record.args[0]) if isinstance(record.args, tuple) else ""
+        record.msg = "Flow run %s waits: another run of its deployment has not ended"
+        record.args = (run,)
+        new = run not in self._said
+        self._said.add(run)
+        return new
 
 
 def _check_cron(cron: str) -> None:

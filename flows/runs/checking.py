@@ -89,7 +89,8 @@ def _checked(run: Run) -> list[Checked]:
 def file_warnings(run: Run) -> list[str]:
     """Say what was found out of the files' form and is not plain: encodings, names, lines."""
     found: dict[str, list[str]] = {}
-    with reading_of(run.family, run.settings):
+    versions = {file.url: file.fingerprint for file in run.files}
+    with reading_of(run.family, run.settings), storage.sharing(versions):
         for file in run.files:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
                 for note in storage.file_notes(file.url):
@@ -209,7 +210,7 @@ def _carefully(
     settings: RunSettings,
 ) -> Checked:  # fmt: skip
     try:
-        with reading_of(family, settings):
+        with reading_of(family, settings), storage.sharing({file.url: file.fingerprint}):
             return check(file, settings)
     except storage.TransientStorageError:
         raise

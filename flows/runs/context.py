@@ -29,9 +29,10 @@ R = TypeVar("R")
 
 
 class KeptPart(json_files.Form):
-    """A partition that a run kept: its rows, its files after ingest."""
+    """A partition that a run kept: its rows and their input files, its files after ingest."""
 
     fingerprint: str
+    urls: list[str]
     folder: str
     files: dict[str, str]  # by name, the digest of what it holds
     ingested: Any

@@ -16,6 +16,7 @@ import json
 import logging
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,6 +28,7 @@ from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, StorageError
 from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
+from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
 from flows.report.page import Section
 from flows.runs.context import KeptPart, Manifest, Run, Since
@@ -47,6 +49,8 @@ log = logging.getLogger("vbflows.pipeline")
 _FREE = NON_SEMANTIC | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _MOST_GROUPS = 64
+_AT_ONCE = 8  # files that are looked at
+_MANY = 64  # files of which each has partitions of its own
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 _GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
 
@@ -104,7 +108,8 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
 def cut(run: Run) -> list[Part]:
     """Cut the input into partitions; with since, every file on its own or with those of its units.
 
-    An unchanged file then gives unchanged partitions.
+    An unchanged file then gives unchanged partitions. Of more than `_MANY` files, small ones share
+    partitions, and those that a partition of the earlier run held stay together.
     """
     family, files, checked, settings = run.family, run.files, run.checked, run.settings
     if run.earlier is None:
@@ -113,11 +118,37 @@ def cut(run: Run) -> list[Part]:
     groups = [[i] for i in range(len(files))]
     if isinstance(family, GroupsFiles):
         groups = family.group_files(files, checked)
+    if len(groups) > _MANY:
+        groups = _packed(run, groups, alone)
     parts: list[Part] = []
     for group in sorted(groups, key=lambda g: min(files[i].url for i in g)):
         found = family.plan([files[i] for i in group], [checked[i] for i in group], alone)
         parts += [Part(len(parts) + k, part.slices) for k, part in enumerate(found)]
     return parts
+
+
+def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[list[int]]:
+    """Return groups of files with small files in groups of at most `_MANY`."""
+    most = settings.rows_per_partition
+    small = {run.files[g[0]].url: g[0] for g in groups
+             if len(g) == 1 and run.checked[g[0]].rows < most}  # fmt: skip
+    packed = [g for g in groups if len(g) > 1 or run.files[g[0]].url not in small]
+    known = {} if run.earlier is None else run.earlier.known
+    for part in known.values():
+        if set(part.urls) <= set(small):
+            own = [small[url] for url in part.urls]
+            again = run.family.plan(
+                [run.files[i] for i in own], [run.checked[i] for i in own], settings
+            )
+            if [one.fingerprint for one in again] == [part.fingerprint]:
+                packed.append([small.pop(url) for url in part.urls])
+    rows, held = 0, list[int]()
+    for i in (small[url] for url in sorted(small)):
+        if held and (len(held) == _MANY or rows + run.checked[i].rows > most):
+            packed.append(held)
+            rows, held = 0, []
+        rows, held = rows + run.checked[i].rows, [*held, i]
+    return [*packed, held] if held else packed
 
 
 def new_parts(run: Run) -> list[Part]:
@@ -145,6 +176,7 @@ def ingest(run: Run) -> list[Ingested]:
     for part, files in zip(rest, digests, strict=True):
         taken[part.index] = KeptPart(
             fingerprint=part.fingerprint,
+            urls=list(dict.fromkeys(s.url for s in part.slices if s.start < s.stop)),
             folder=folders[part.index],
             files=files,
             ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
@@ -342,5 +374,5 @@ def _made(
 
 
 def _refuse_changed(files: dict[str, str]) -> None:
-    for url, fingerprint in sorted(files.items()):
-        storage.refuse_changed(url, fingerprint)
+    """Refuse files that have changed, looking at several at once."""
+    in_threads([partial(storage.refuse_changed, *file) for file in sorted(files.items())], _AT_ONCE)

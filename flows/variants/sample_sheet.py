@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,9 @@ ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input al
 SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
+_WHOLE = "a whole BAM or CRAM file"
+_AGAIN = "copy it again from where it was made, or take its row out of the sheet"
+_NAME = "correct the path, which is relative to the sheet, or take the row out"
 ROLES = ("", "case", "control", "panel")
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
@@ -275,14 +278,15 @@ def _check_alignment(
 ) -> list[Fault]:  # fmt: skip
     where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
     if storage.is_local(line.path) and not os.path.exists(line.path):
-        return [Fault(**where, expected="a BAM or CRAM file", found=f"no file {line.path}")]
+        found = f"no file {line.path}"
+        return [Fault(**where, expected="a BAM or CRAM file", found=found, remedy=_NAME)]
     try:
         with quiet(), open_alignment(line.path, settings, indexed=False) as file:
             # Before an index is made: of a part of a file there is none to be made.
             # htslib looks at the end of a BAM only.
             if file.is_cram and is_cut(local_alignment(line.path)):
                 found = f"{line.path} is truncated"
-                return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
+                return [Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
         unfit = _without_index(line.path, where, settings)
         if unfit is not None:
@@ -292,7 +296,7 @@ def _check_alignment(
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
-        return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+        return [_unreadable(line, where, error)]
     for contig in dict.fromkeys(region.contig for region in wanted):
         name = in_file(contig, lengths)
         if name is None:
@@ -313,7 +317,7 @@ def _check_alignment(
     except (OSError, ValueError) as error:
         if (other := _of_another_reference(line, wanted, settings)) is not None:
             return [other]
-        return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+        return [_unreadable(line, where, error)]
 
 
 def _of_another_reference(
@@ -327,8 +331,11 @@ def _of_another_reference(
         return None
 
 
-def _read_fault(line: Alignment, error: Exception) -> str:
-    return f"{line.path}, which cannot be read ({described(error)})"
+def _unreadable(line: Alignment, where: Mapping[str, Any], error: Exception) -> Fault:
+    found = f"{line.path}, which cannot be read ({described(error)})"
+    if storage.is_local(line.path) and not os.path.getsize(line.path):
+        found = f"{line.path}, which is empty"
+    return Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)
 
 
 def _damaged_index(path: str, error: DamagedIndex) -> Fault:

@@ -70,15 +70,33 @@ def part_of(data, change):
 
 
 def test_texts_of_every_kind_are_read():
-    assert text_of("a.pdf", pdf("One page\nof two", "The other")).split("\f") == [
+    assert text_of("a.pdf", pdf("One page\nof two", "The other"))[0].split("\f") == [
         "One page\nof two", "The other"
     ]  # fmt: skip
-    assert text_of("a.DOCX", docx("A heading", "Text.", table=("x", "y"))) == (
+    assert text_of("a.DOCX", docx("A heading", "Text.", table=("x", "y")))[0] == (
         "A heading\n\nText.\n\nx; y"
     )
-    assert text_of("a.txt", "Müll – Köln".encode("cp1252")) == "Müll – Köln"
-    assert text_of("a.txt", "Müll".encode("utf-16")) == "Müll"
-    assert text_of("a.md", b"\xef\xbb\xbfabc") == "abc"
+    text, notes = text_of("a.txt", "Müll – Köln".encode("cp1252"))
+    assert text == "Müll – Köln"
+    assert notes == ["it is not UTF-8 and is read as cp1252; for another pass --encoding NAME"]
+    assert text_of("a.txt", "Müll".encode("utf-16")) == ("Müll", [])
+    assert text_of("a.md", b"\xef\xbb\xbfabc") == ("abc", [])
+
+
+def test_the_encoding_of_documents_is_as_given_and_a_guess_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+    url = str(tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_bytes("Größe".encode("cp1252"))
+    (note,) = storage.file_notes(url)
+    assert note.startswith("it is not UTF-8 and is read as cp1252")
+    with storage.reading_with(storage.FileOptions(encoding="cp1251")):
+        assert storage.read_table(url)["text"].to_pylist() == ["GrцЯe"]
+        assert storage.file_notes(url) == []
+    for encoding, said in (("utf-8", r"no text in utf-8 \(byte 0xf6 at 2\)"), ("x", "'x' is no")):
+        options, refused = storage.FileOptions(encoding=encoding), storage.StorageError
+        with storage.reading_with(options), pytest.raises(refused, match=said):
+            storage.read_table(url)
+    assert not (tmp_path / "copies").exists()  # small ones are converted in memory
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,19 @@ def test_the_letters_of_a_few_words_stay(words, encoding, tmp_path, capsys):
     assert (code, all(word in out for word in words)) == (READ, True)
 
 
+def test_headings_that_were_merged_over_columns_are_not_names(tmp_path, capsys):
+    """As Excel writes them: the heading in its first column, nothing in the others."""
+    names = ["x", "z", "label", *"abcdef"]
+    wide = [[*row, *"pq" * 3] for row in rows_of(plain)]
+    lines = [["Report", *[""] * 8], ["Person", "", "", "Answers", *[""] * 5], names, *wide]
+    path = written(tmp_path / "t.csv", lines, separator=";", names=())
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    said = "2 lines above the names of the columns are not read, with headings of several columns"
+    assert f"{said} (Person, Answers)" in text
+
+
 def test_lines_of_an_old_macintosh_are_read(tmp_path, capsys):
     path = written(tmp_path / "t.csv", rows_of(plain))
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))

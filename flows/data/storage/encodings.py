@@ -6,6 +6,8 @@ import codecs
 import re
 from itertools import islice
 
+from flows.data.storage.errors import StorageError
+
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -75,14 +77,20 @@ def text_from(data: bytes) -> str:
 
     Raises `UnicodeDecodeError` if it is no text.
     """
+    return text_and_guess(data)[0]
+
+
+def text_and_guess(data: bytes) -> tuple[str, str | None]:
+    """Return the same text, and the encoding where it was guessed."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16")
+        return data.decode("utf-16"), None
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), None
     except UnicodeDecodeError:
         if b"\0" in data:
             raise
-        return data.decode(guess(data), errors="replace")
+        encoding = guess(data)
+        return data.decode(encoding, errors="replace"), encoding
 
 
 def _is_western(data: bytes) -> bool:
@@ -143,12 +151,16 @@ def words_of(data: bytes, encoding: str) -> list[str]:
     return list(dict.fromkeys(word[0] for word in islice(found, 20)))[:3]
 
 
-def is_known(name: str) -> bool:
-    """Say whether there is an encoding of text of this name."""
+def refuse_unknown(url: str, name: str) -> None:
+    """Raise `StorageError` for a file whose encoding is given a name that none has."""
     try:
         b"ab".decode(name, "replace")
+        known = True
     except UnicodeError:
-        return name.lower() not in ("idna", "undefined")
+        known = name.lower() not in ("idna", "undefined")
     except LookupError:
-        return False
-    return True
+        known = False
+    if not known:
+        raise StorageError(
+            f"cannot read {url}: {name!r} is no encoding; pass one such as --encoding cp1252"
+        )

@@ -21,11 +21,12 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from flows.data.storage import arrays, text_documents, text_files, workbooks
-from flows.data.storage.access import arrow
+from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.file_options import FileOptions, file_options
 from flows.data.storage.inputs import size_of
+from flows.data.storage.objects import fetch
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.staging import local_copy, made
 from flows.data.storage.urls import is_local
@@ -100,6 +101,7 @@ def _unused_options(end: str) -> list[str]:
 
 SMALL = 2**18  # bytes of a local file of text that is converted in memory
 _MOST_SMALL = 256  # such conversions that are kept
+_IN_MEMORY = ((".csv", None), (".txt", None), (".md", None))  # formats that are converted so
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def small_text(url: str) -> pa.Buffer | None:
 
 
 def _small_of(url: str) -> _Small | None:
-    if not is_local(url) or format_of(url) != (".csv", None):
+    if not is_local(url) or format_of(url) not in _IN_MEMORY:
         return None
     with storage_errors("read", url):
         found = os.stat(url)
@@ -135,6 +137,10 @@ def _converted(url: str, size: int, changed: int, options: FileOptions) -> _Smal
     with storage_errors("read", url), open(url, "rb") as file:
         data = file.read()
     sink, notes = pa.BufferOutputStream(), list[str]()
+    if format_of(url)[0] in _DOCUMENTS:
+        table, notes = _table_of(url, data)
+        pq.write_table(table, sink, compression="none")
+        return _Small(sink.getvalue(), notes)
 
     def write(table: text_files.TextTable) -> None:
         nonlocal sink, notes
@@ -307,17 +313,20 @@ def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _document(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
-        fs, name = arrow(url)
-        with fs.open_input_stream(name, compression=None) as stream:
-            data = stream.read(_MOST_DOCUMENT + 1)
+        data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
         if len(data) > _MOST_DOCUMENT:
             raise StorageError(
                 f"cannot read {url} as one document: expected at most {_MOST_DOCUMENT >> 20} MiB; "
                 "cut it into several files, or write a table of documents"
             )
-        text = text_documents.text_of(url, data)
-    table = pa.table({"doc_id": [url], "text": [text]})
-    pq.write_table(table, path)
+        table, notes = _table_of(url, data)
+    pq.write_table(table.replace_schema_metadata({_NOTES: json.dumps(notes)}), path)
+
+
+def _table_of(url: str, data: bytes) -> tuple[pa.Table, list[str]]:
+    """Return the table of one document, and notes on it."""
+    text, notes = text_documents.text_of(url, data)
+    return pa.table({"doc_id": [url], "text": [text]}), notes
 
 
 def _arrays(url: str, _: str | None, path: str) -> None:

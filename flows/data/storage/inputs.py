@@ -185,8 +185,9 @@ def _taken(
         raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
     if is_local(url):
         return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
-    below = fs.find(path, detail=True).items()
-    kept = {n: i for n, i in below if n.lower().endswith(tuple(suffixes)) and not _hidden(n, path)}
+    below = {n: i for n, i in fs.find(path, detail=True).items() if not _hidden(n, path)}
+    kept = {n: i for n, i in below.items() if n.lower().endswith(tuple(suffixes))}
+    _say_others([name for name in below if name not in kept], bool(kept), path)
     return _new(kept, path)
 
 
@@ -223,7 +224,12 @@ def _url_of(like: str, name: str) -> str:
 
 
 _HIDDEN = (".", "_", "~$")  # the last of Office's lock files
-_LIKE_TABLES = (".txt", ".dat", ".tab", ".asc", ".data", ".json", ".zip", ".xml", ".html", ".rds")
+_LIKE_DATA = {
+    (".txt", ".dat", ".tab", ".asc", ".data"): "name it, or give a glob such as 'FOLDER/*'",
+    (
+        ".json", ".zip", ".xml", ".html", ".htm", ".rds", ".doc", ".odt", ".rtf", ".epub", ".eml",
+    ): "save it in another format: as text, CSV or Parquet",
+}  # fmt: skip
 
 
 def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
@@ -245,17 +251,29 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
                 )
             if wanted:
                 found.append(name)
-            elif file.lower().endswith(_LIKE_TABLES):
+            else:
                 others.append(name)
-    if found and others:
-        log.warning(
-            "%s%s in the folder %s is not read; name it, or give a glob such as '%s/*'",
-            min(others).removeprefix(folder).lstrip("/"),
-            f" (and {len(others) - 1} more such files)" if len(others) > 1 else "",
-            folder,
-            folder,
-        )
+    _say_others(others, bool(found), folder)
     return found
+
+
+def _say_others(names: Sequence[str], some: bool, folder: str) -> None:
+    """Say which files of a folder look like data and are not read, where some others are."""
+    for endings, advice in _LIKE_DATA.items():
+        others = [
+            name for name in names
+            if name.lower().endswith(endings)
+            and not _OF_A_RUN.search(name.removeprefix(folder))
+            and name.rpartition("/")[2] != "latest.json"
+        ]  # fmt: skip
+        if some and others:
+            log.warning(
+                "%s%s in the folder %s is not read; %s",
+                min(others).removeprefix(folder).lstrip("/"),
+                "" if not (n := len(others) - 1) else f" (and {n:,} more such file{'s'[: n > 1]})",
+                folder,
+                advice.replace("FOLDER", folder),
+            )
 
 
 def matching(pattern: str) -> list[str]:

@@ -42,19 +42,26 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
                     "the right file?",
                     url,
                 )
-            data = _fetch(fs, path)
+            data = fetch(fs, path)
             return unsealed(data, url) if is_working(url) else data
 
     return with_retry("read", url, read)
 
 
-def _fetch(fs: Any, path: str) -> bytes:
-    """Return an object's bytes, piece by piece where a store has ranges, so that progress shows."""
+def fetch(fs: Any, path: str, most: int | None = None) -> bytes:
+    """Return an object's bytes, of a larger one about ``most``.
+
+    They come piece by piece where a store has ranges, so that progress shows.
+    """
     if "s3" not in fs.protocol:
-        expect(int(fs.info(path)["size"] or 0))
-        return bytes(fs.cat_file(path))
+        size = int(fs.info(path)["size"] or 0)
+        expect(size)
+        end = most if most is not None and size > most else None
+        return bytes(fs.cat_file(path, end=end))
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == PIECE:
+        if most is not None and len(pieces) * PIECE >= most:
+            break
         start = PIECE * len(pieces)
         expect()
         try:

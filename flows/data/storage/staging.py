@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -24,13 +25,15 @@ from pathlib import Path
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import bytes_set
-from flows.data.storage.inputs import fingerprint_of, size_of
+from flows.data.storage.inputs import fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import is_own, own
 from flows.data.storage.retry import expect, with_retry
+from flows.data.storage.row_groups import version_of
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
 LIMIT = 50.0 * 2**30  # bytes
+_SHARE = 1 / 64  # of the limit, which one process fills before it measures the folder again
 COPY = "copy"  # what the mark of a copy's folder says
 _NAME = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.[0-9a-f]{8}\.part")
 
@@ -109,7 +112,9 @@ def made(
         Returns for how many bytes there must be room.
     """
     url = absolute(url)
-    key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    listed = version_of(url)  # which saves a request for each use of a file
+    version = listed or fingerprint_of(url)
+    key = hashlib.sha256(f"{what}|{url}|{version}".encode()).hexdigest()[:24]
     place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
         if not place.exists():
@@ -119,6 +124,9 @@ def made(
             own(str(part), COPY)
             try:
                 make(str(part / name))
+                if listed is not None:
+                    refuse_changed(url, listed)
+                _unmeasured.add(sum(file.lstat().st_size for file in part.iterdir()))
                 os.replace(part, place)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
@@ -172,6 +180,18 @@ def _copy(url: str, target: Path) -> None:
     with_retry("read", url, copied)
 
 
+class _Unmeasured:
+    """The bytes of copies that this process made since it measured the folder."""
+
+    size: float = math.inf  # it has not yet
+
+    def add(self, size: int) -> None:
+        self.size += size
+
+
+_unmeasured = _Unmeasured()
+
+
 def _make_room(size: int, url: str) -> None:
     """Remove the copies used longest ago until one more has room; what has no mark stays.
 
@@ -184,6 +204,9 @@ def _make_room(size: int, url: str) -> None:
             f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and copies may take "
             f"{limit / 2**30:g}; raise VBFLOWS_STAGING_GIB"
         )
+    free = shutil.disk_usage(folder).free
+    if size <= free and _unmeasured.size + size <= _SHARE * limit:
+        return
     ours = (p for p in folder.iterdir() if _NAME.fullmatch(p.name) and is_own(str(p), COPY))
     kept = sorted(copy for p in ours if (copy := _measured(p)))
     taken = sum(held for _, held, _ in kept)
@@ -192,6 +215,7 @@ def _make_room(size: int, url: str) -> None:
             break
         taken -= held
         shutil.rmtree(oldest, ignore_errors=True)
+    _unmeasured.size = 0
     free = shutil.disk_usage(folder).free
     if size > free:
         raise StorageError(

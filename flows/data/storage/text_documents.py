@@ -13,8 +13,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from flows.data.storage.encodings import text_from
+from flows.data.storage.encodings import refuse_unknown, text_and_guess
 from flows.data.storage.errors import StorageError
+from flows.data.storage.file_options import file_options
 
 SUFFIXES = (".txt", ".md", ".pdf", ".docx")
 """Endings of files that hold one document each."""
@@ -22,8 +23,8 @@ _MOST_CHARACTERS = 64 * 2**20
 _MOST_GROWTH = 100
 
 
-def text_of(url: str, data: bytes) -> str:
-    """Return the text of a document; empty where it has none, as a scanned PDF.
+def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
+    """Return the text of a document, empty where it has none, as a scanned PDF; and notes on it.
 
     ``url``: the file's name, whose ending says what it is. ``data``: its bytes.
 
@@ -32,13 +33,30 @@ def text_of(url: str, data: bytes) -> str:
     """
     end = url[url.rindex(".") :].lower()
     readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}
-    text = readers[end](url, data) if end in readers else text_from(data)
+    text, notes = (readers[end](url, data), []) if end in readers else _plain(url, data)
     if len(text) > _MOST_CHARACTERS:
         raise StorageError(
             f"cannot read {url} as one document: it has {len(text):,} characters, expected at most "
             f"{_MOST_CHARACTERS:,}; cut it into several files"
         )
-    return text
+    return text, notes
+
+
+def _plain(url: str, data: bytes) -> tuple[str, list[str]]:
+    encoding = file_options().encoding
+    try:
+        if encoding is not None:
+            refuse_unknown(url, encoding)
+            return data.decode(encoding), []
+        text, guessed = text_and_guess(data)
+    except UnicodeDecodeError as error:
+        raise StorageError(
+            f"cannot read {url}: it is no text in {encoding or 'UTF-8'} (byte "
+            f"{data[error.start]:#04x} at {error.start:,}); pass its encoding, such as --encoding "
+            "cp1252, or remove the file"
+        ) from error
+    note = f"it is not UTF-8 and is read as {guessed}; for another pass --encoding NAME"
+    return text, [note] if guessed else []
 
 
 def _pdf(url: str, data: bytes) -> str:

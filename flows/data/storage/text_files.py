@@ -19,7 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from flows.data.storage.encodings import encoding_of, guess, is_known, lines_in_utf8, words_of
+from flows.data.storage.encodings import (
+    encoding_of,
+    guess,
+    lines_in_utf8,
+    refuse_unknown,
+    words_of,
+)
 from flows.data.storage.errors import StorageError
 from flows.data.storage.file_options import file_options
 
@@ -84,11 +90,8 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         If lines have different numbers of cells, or bytes are no text.
     """
     options = file_options()
-    if options.encoding is not None and not is_known(options.encoding):
-        raise StorageError(
-            f"cannot read {url}: {options.encoding!r} is no encoding; pass one such as "
-            "--encoding cp1252"
-        )
+    if options.encoding is not None:
+        refuse_unknown(url, options.encoding)
     with opened() as stream:
         data = stream.read(HEADER)
     if not data.strip():
@@ -260,9 +263,12 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
     separator = _separator(url, lines[blank:])
     skipped = blank + _lines_above(lines[blank:], separator)
     notes = []
+    groups = _groups(lines[skipped:], separator)
+    skipped += bool(groups)
     if skipped:
         what = "1 line" if skipped == 1 else f"{skipped} lines"
-        notes.append(f"{what} above the names of the columns {_is(skipped)} not read")
+        such = f", with headings of several columns ({', '.join(groups)})" if groups else ""
+        notes.append(f"{what} above the names of the columns {_is(skipped)} not read{such}")
     body = text if not skipped else "".join(_lines(text)[skipped:])
     header, *rows = _rows(body, separator)
     names = [name.strip() if separator == " " else name for name in header]
@@ -373,6 +379,26 @@ def _lines_above(lines: Sequence[str], separator: str) -> int:
 def _is_title(cells: Sequence[str]) -> bool:
     """Whether a line of at least three cells has a text in its first alone, or nothing."""
     return len(cells) > 2 and not any(cell.strip() for cell in cells[1:])
+
+
+def _groups(lines: Sequence[str], separator: str) -> list[str]:
+    """Return the headings of a line above the names that were merged over several columns.
+
+    Most of its cells are empty, the line below has names in their place, and numbers are below.
+    """
+    if separator == " ":
+        return []
+    rows = list(csv.reader(lines, delimiter=separator))
+    if len(rows) < 3:
+        return []
+    first, second, *body = ([cell.strip() for cell in row] for row in rows)
+    headings, names = [cell for cell in first if cell], [cell for cell in second if cell]
+    named = len(headings) > 1 and len(names) > max(2 * len(headings), len(headings) + 2)
+    below = any(_NUMBER.fullmatch(cell) for row in body for cell in row)
+    return headings if named and below and not any(map(_NUMBER.fullmatch, names)) else []
+
+
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*")
 
 
 def _tabbed(opened: Opener, encoding: str, layout: Layout) -> tuple[Opener, Layout]:

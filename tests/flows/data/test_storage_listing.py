@@ -5,7 +5,7 @@ import os
 import pytest
 
 from flows.data import storage
-from flows.data.storage import StorageError
+from flows.data.storage import StorageError, staging
 from flows.data.storage.urls import refuse_secrets, shown
 from flows.escape import without_secrets
 from flows.faults import InputError
@@ -206,6 +206,35 @@ def test_folders_of_others_are_neither_counted_nor_removed(tmp_path, monkeypatch
     assert [os.path.exists(copy) for copy in copies] == [False, True, True]
     assert all((folder / "sample.bam").exists() for folder in theirs)
     assert (staging / ("b" * 24)).is_symlink()
+    storage.delete(url)
+
+
+def test_what_looks_like_data_and_is_not_read_is_said_on_a_store_too(tmp_path, caplog):
+    url = f"memory://{tmp_path.name}"
+    names = ("a.txt", "b.html", "c.rtf", "latest.json", f"{RUN[:-3]}json", "_truth/d.json", "e.png")
+    for place in (url, str(tmp_path)):
+        caplog.clear()
+        for name in names:
+            storage.write_bytes(f"{place}/{name}", b"text")
+        assert [file.url.rpartition("/")[2] for file in storage.expand(place, [".txt"])] == [
+            "a.txt"
+        ]
+        (said,) = caplog.messages
+        assert said.startswith("b.html (and 1 more such file) in the folder ")
+        assert said.endswith("is not read; save it in another format: as text, CSV or Parquet")
+    storage.delete(url)
+
+
+def test_the_folder_of_copies_is_not_measured_for_each_copy(tmp_path, monkeypatch):
+    """Thousands of small objects would take hours."""
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "scratch"))
+    url = f"memory://{tmp_path.name}"
+    measured = []
+    monkeypatch.setattr(staging, "_measured", lambda copy: measured.append(copy) or (0.0, 0, copy))
+    for number in range(30):
+        storage.write_bytes(f"{url}/{number}.bam", b"x")
+        storage.local_copy(f"{url}/{number}.bam")
+    assert len(measured) < 30
     storage.delete(url)
 
 

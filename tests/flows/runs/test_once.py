@@ -297,3 +297,23 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
     finally:
         proxy.close()
         server.kill()
+
+
+def test_a_text_on_a_store_is_read_by_a_few_requests(tmp_path, monkeypatch):
+    """Of a thousand texts each request costs a minute."""
+    (tmp_path / "s3" / "in").mkdir(parents=True)
+    for name in "abcd":
+        (tmp_path / "s3" / "in" / f"{name}.txt").write_text(f"Rivers {name} carry sand. " * 9)
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+    server = stores.Rclone(tmp_path / "s3")
+    proxy = Proxy(server.port)
+    try:
+        stores.enter(monkeypatch, proxy.url)
+        settings = pipeline_named("keywords").settings(keyphrases=2)
+        with pytest.raises(_Enough), listening(_UntilRead()):
+            launch("keywords", "s3://in", str(tmp_path / "out"), settings, ComputeSettings())
+        requests = [line.split()[0] for line in proxy.seen if "/in/a.txt" in line]
+        assert sorted(requests) == ["GET", "HEAD", "HEAD"]  # it is as it was: after copy and ingest
+    finally:
+        proxy.close()
+        server.kill()

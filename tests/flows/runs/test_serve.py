@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging
 import os
 import re
 import signal
@@ -15,11 +17,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from prefect.runner import _state_proposer
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.faults import InputError
-from flows.prefect.serve import read_plan
+from flows.prefect.serve import Waiting, read_plan
 
 PLAN = """
 deployments:
@@ -158,4 +161,20 @@ def test_the_example_is_a_plan():
     assert [one.when for one in plan.deployments] == [
         "at 30 2 * * * (Europe/Berlin)",
         "at 0 3 * * * (UTC)",
+    ]
+
+
+def test_a_run_that_waits_for_another_is_said_to_wait_once(caplog):
+    source = inspect.getsource(_state_proposer.StateProposer.propose_pending)
+    pieces = re.findall(r'^ +"(Aborted .*non-pending)"\n +"( state %r)",$', source, re.M)
+    (text,) = map("".join, pieces)
+    logger = logging.getLogger("tests.waiting")
+    logger.addFilter(Waiting())
+    caplog.set_level("INFO", "tests.waiting")
+    for run, state in (("a", "SCHEDULED"), ("b", "SCHEDULED"), ("a", "SCHEDULED"), ("a", "FAILED")):
+        logger.info(text, run, state)
+    assert caplog.messages == [
+        "Flow run a waits: another run of its deployment has not ended",
+        "Flow run b waits: another run of its deployment has not ended",
+        "Aborted submission of flow run 'a': Server returned a non-pending state 'FAILED'",
     ]

@@ -161,6 +161,26 @@ def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
     np.testing.assert_allclose(found, probabilities("keywords", fresh), atol=5e-3)
 
 
+def test_many_small_files_share_partitions(tmp_path, counted):
+    """A partition of each would be thousands of objects; those that are unchanged are reused."""
+    (url,) = pipeline_named("keywords").simulate(str(tmp_path / "simulated"), 138, 1)
+    table, source = pq.read_table(url), tmp_path / "in"
+    source.mkdir()
+    for k in range(66):
+        pq.write_table(table.slice(2 * k, 2), source / f"f{k:02d}.parquet")
+    for change, said in (
+        (range(0), "All of it"),
+        (range(67, 69), "Of 3 partitions 2 were reused and 1 were read."),
+        (range(65, 67), "Of 3 partitions 2 were reused and 1 were read."),
+    ):
+        for k in change:
+            pq.write_table(table.slice(2 * k, 1 + (k > 65)), source / f"f{k:02d}.parquet")
+        outcome, _ = counted("keywords", source, tmp_path / "out", max_iter=3)
+        assert said in Path(outcome["report"]).read_text()
+    record = json.loads((tmp_path / "out" / "runs" / outcome["run_id"] / "run.json").read_text())
+    assert (record["partitions"], record["rows_read"]) == (3, 137)
+
+
 @pytest.mark.thorough
 def test_other_settings_start_anew(documents, tmp_path, counted):
     first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
