@@ -143,7 +143,11 @@ def number_report(
             )
     ordered = sorted(examples, key=lambda e: -e.predicted)
     top = [
-        {"bag": e.bag_id, "predicted": float(f"{e.predicted:.5g}"), "instances": _listed(e, places)}
+        {
+            "bag_id": e.bag_id,
+            "predicted": float(f"{e.predicted:.5g}"),
+            "instances": _listed(e, places),
+        }
         for e in ordered[:20]
     ]
     found = Findings(headline, sections, results, (*warnings, *worse), top, _tiles(results), _NEXT)

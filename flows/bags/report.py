@@ -75,7 +75,7 @@ def report(
     sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
     sections += members.model
     if not several:
-        results["positive"] = "1" if positive is None else positive
+        results["positive"] = "1, yes or true" if positive is None else positive
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
         results["expected_primary"] = sum(expected)
@@ -102,7 +102,7 @@ def report(
     elif (label >= 0).any() and not held_out.any():
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
-        {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
+        {"bag_id": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(

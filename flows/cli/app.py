@@ -12,7 +12,7 @@ import typer
 
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
-from flows.cli.help import Commands, ExampleCommand, PipelineCommand
+from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
 from flows.cli.output import followed, line, out, print_json, print_outcome
 from flows.faults import Fault, InputError, refuse_missing
 
@@ -183,6 +183,22 @@ def _runner(name: str, record: bool) -> Callable[..., dict[str, Any]]:
     return score if name == "score" else partial(run, name)
 
 
+def _help_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[EVERY] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    _option(
+        "--help-all", None, "Show this with all settings, and exit.",
+        is_eager=True, callback=_help_all,
+    ),
+]  # fmt: skip
+
+
 def _add_pipeline(name: str) -> None:
     @app.command(name=name, help=PIPELINES[name].question, cls=PipelineCommand)
     def fit(
@@ -206,6 +222,7 @@ def _add_pipeline(name: str) -> None:
         since: Since = None,
         record: Record = False,
         json_output: Json = False,
+        _all: HelpAll = False,
     ) -> None:
         chosen = settings_of.load(
             known(name),
@@ -407,12 +424,19 @@ def compare(
     first: Annotated[str, _argument("FIRST", "The earlier run: TARGET/runs/RUN_ID.")],
     second: Annotated[str, _argument("SECOND", "The later run: TARGET or TARGET/runs/RUN_ID.")],
     report: Annotated[
-        str, _option("--report", "FILE", "Write a page with charts too, such as compared.html.")
+        str, _option("--report", "FILE", "Write a page too, such as compared.html.")
     ] = "",
+    rows: Annotated[
+        bool, _option("--rows", None, "Print all rows that changed, with both probabilities.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say what changed between two runs: the answer, the settings, the predictions."""
-    from flows.cli.tables import show_comparison
+    """Say what was changed between two runs, what that did to the answer, and which rows changed.
+
+    A row changed if only one run selects it; in a table without a selection, if its probability
+    crossed 0.5 or moved by more than 0.1.
+    """
+    from flows.cli.tables import show_changed_rows, show_comparison
     from flows.runs import compare as comparing
 
     if report and not report.lower().endswith((".html", ".htm")):
@@ -423,9 +447,12 @@ def compare(
 
         report = write_page(found, report)
     if json_output:
-        print_json(found.as_json() | ({"report": report} if report else {}))
+        print_json(found.as_json(rows) | ({"report": report} if report else {}))
         return
-    show_comparison(out(), found)
+    if rows:
+        show_changed_rows(out(), found)
+    else:
+        show_comparison(out(), found)
     if report:
         line(f"report {report}")
 

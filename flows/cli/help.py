@@ -20,6 +20,8 @@ SECTIONS = {
 }
 
 
+EVERY = "vbflows.help-all"
+"""Under which a command's context says that help has all settings."""
 EXAMPLES = {
     "vbflows": ("vbflows demo", "vbflows keywords abstracts.csv results/"),
     "demo": ("vbflows demo",),
@@ -122,8 +124,8 @@ class PipelineCommand(PlainCommand):
     """A command whose help teaches the pipeline."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write usage and question, then columns, example, settings, options and page."""
-        name = str(ctx.info_name)
+        """Write usage, question, columns, example, settings (few, or all), options and page."""
+        name, every = str(ctx.info_name), bool(ctx.meta.get(EVERY))
         settings, table = known(name), table_read(name)
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
@@ -135,16 +137,20 @@ class PipelineCommand(PlainCommand):
             name: (name, f"{meaning} [{bounds}; default {_shown(default)}]")
             for name, bounds, default, meaning in describe(settings)
         }
-        for group, members in grouped(settings).items():
+        groups = grouped(settings)
+        for group, members in groups.items() if every else [(FIRST, groups.get(FIRST, []))]:
             heading = GROUPS[group]
             if group == FIRST:
                 heading += " (--set NAME=VALUE, or a file: vbflows init " + name + ")"
             with formatter.section(heading):
                 formatter.write_dl([rows[member] for member in members])
         super().format_options(ctx, formatter)
+        more = [] if every else [f"all {len(rows)} settings: vbflows {name} --help-all"]
         if settings.page:
             page = settings.page.removeprefix("docs/").removesuffix(".md")
-            _write_lines(formatter, "More", f"in the documentation: {page}")
+            more.append(f"in the documentation: {page}")
+        if more:
+            _write_lines(formatter, "More", *more)
 
 
 def _write_columns(formatter: Any, table: Table) -> None:

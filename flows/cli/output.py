@@ -64,8 +64,9 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     line(headline)
     if outcome.get("top"):
         from flows.cli.tables import show_rows
+        from flows.report.labels import labelled
 
-        show_rows(out(), outcome["top"][:MOST_SHOWN])
+        show_rows(out(), [labelled(row) for row in outcome["top"][:MOST_SHOWN]])
     for text in more:
         line(text)
 

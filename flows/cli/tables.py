@@ -13,13 +13,15 @@ from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.compare import (
-    HEADINGS,
     Comparison,
-    differs,
+    changes,
+    command,
+    effects,
     headline,
-    moved_in_words,
-    settings_in_words,
-    shown,
+    new_warnings,
+    others,
+    rows_in_words,
+    same_in_words,
 )
 from flows.runs.listing import (
     ColumnOfTable,
@@ -31,9 +33,10 @@ from flows.runs.listing import (
     rows_of,
     tables_of,
 )
+from flows.runs.predictions import WHATS
 
 _ROWS = 8  # of the table that has the answer
-_MOVED = 5  # rows that moved most
+_CHANGED = 4  # rows of a kind of change
 _FOLDED = 24  # signs of a text that are shown in a line
 
 
@@ -160,27 +163,35 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print what changed between two runs, and why; what is the same is left out."""
+    """Print what was changed between two runs, what that did, and some of the rows that changed."""
     console.print(_text(headline(found)))
-    table = _table("", "first", "second", "change", numbers=["change"], fixed=["change"])
-    for part in ("answer", "settings", "data", "fit", "versions"):
-        differing = {n: values for n, values in found.parts[part].items() if differs(values)}
-        if not differing:
-            continue
-        table.add_row(Text(HEADINGS[part], style="bold"))
-        for name, values in differing.items():
-            change = f"{values['change']:+.3g}" if values["change"] else ""
-            both = (shown(values["first"]), shown(values["second"]))
-            if part == "settings":
-                both = settings_in_words(found, name)
-            table.add_row(_text(f"  {name}"), *map(_text, both), change)
-    if table.row_count:
-        console.print(table)
-    for one in found.predictions:
-        console.print(_text(moved_in_words(one)))
-        for row in one.largest[:_MOVED]:
-            if row.first != row.second:
-                console.print(_text(f"  {row.label}: {row.first:.3g} → {row.second:.3g}"))
+    for heading, rows in (("changed", changes(found)), ("answer", effects(found))):
+        if rows:
+            table = _table(heading, "first", "second", "")
+            for row in rows:
+                table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, row.note)))
+            console.print(table)
+    for warning in new_warnings(found):
+        console.print(_text(warning))
+    show_changed_rows(console, found, _CHANGED)
+    console.print(_text(same_in_words(found)))
+    if more := len(others(found)):
+        console.print(_text(f"{more} other numbers differ: --json or --report has them"))
     for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
         console.print(_text(f"{which}: {record.headline}"))
         console.print(_text(f"  {paths.root}"), soft_wrap=True)
+
+
+def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
+    """Print the rows that changed, of each table; ``most`` of each kind of change."""
+    for one in found.predictions:
+        console.print(_text(f"{one.table}: {rows_in_words(one)}"))
+        kinds = [[row for row in one.changed if row.what == what] for what in WHATS]
+        rows = [row.as_row() for kind in kinds for row in kind[:most]]
+        if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
+            rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
+        if rows:
+            show_rows(console, rows, ("first", "second", "what"))
+        if len(rows) < len(one.changed):
+            more = f"{len(rows)} of {len(one.changed):,} rows; all: {command(found)} --rows"
+            console.print(_text(more), soft_wrap=True)

@@ -150,6 +150,7 @@ class RunRecord(json_files.Form):
     pipeline: str
     source: storage.Sources
     settings: dict[str, Any]
+    changed: dict[str, Any] = Field(default_factory=dict)  # those that the user gave, as given
     versions: dict[str, str]
     started: datetime
     finished: datetime

@@ -55,7 +55,7 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     sections += table_sections([first.encoding], results)
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
-        {"label": label, "most probable in rows": int(n)}
+        {"label": label, "predicted_rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
     headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "

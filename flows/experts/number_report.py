@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import (
-    EFFECT,
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
@@ -59,8 +58,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         f"RMSE {one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
         for one in better[:1]
     )
-    moved = f"log {label}" if encoding.target.count else label
-    top = [{"column": one.column, EFFECT.format(moved): one.spread} for one in first.effects[:10]]
+    top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
     headline = _headline(first, label, rows, results)
     return Findings(
         headline, sections, results, warnings, top, _tiles(results, baselines),

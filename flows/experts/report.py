@@ -13,7 +13,6 @@ from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.experts.choice_report import NOTHING, choice_sections
 from flows.experts.effect_report import (
-    EFFECT,
     LOG_ODDS,
     MOST_EFFECTS,
     MOST_PAIRS,
@@ -115,13 +114,12 @@ def report(
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
     top: list[dict[str, Any]] = [
-        {"column or pair": name, EFFECT.format(LOG_ODDS): spread}
-        for name, spread in ranked(effects, pairs)[:10]
+        {"column": name, "effect_sd": spread} for name, spread in ranked(effects, pairs)[:10]
     ] or [
         {
             "expert": int(e) + 1,
             "rows": int(responsible[e]),
-            "largest weights": ", ".join(
+            "largest_weights": ", ".join(
                 f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
             ),
         }

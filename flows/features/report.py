@@ -171,7 +171,7 @@ def report(
     top = [
         {
             "feature": k + 1,
-            "share of rows": percent(one.prevalence),
+            "prevalence": round(one.prevalence, 4),
             "name": short_name(one, columns),
         }
         for k, one in enumerate(described)

@@ -26,6 +26,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     )
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "lists", "language", "model")
+    units: ClassVar[dict[str, str]] = {"keyphrases": "per document"}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "keyword_rate",

@@ -29,6 +29,7 @@ from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
 from flows.events import Accepted, Event, Message, Pace, Progress, Published, Stage, Started, Sweep
+from flows.report.labels import labelled
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _SWEEPS = 10.0  # seconds between two sweeps in the log
@@ -113,7 +114,7 @@ class Recorder:
         self._log(event.headline)
         summary = _summary(event).replace("<", "&lt;")
         self._show(create_markdown_artifact, summary, "summary", "What was found")
-        rows = [_cells(row) for row in event.top]
+        rows = [_cells(labelled(row)) for row in event.top]
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
         where = _where(event, self._reports)
         self._show(create_markdown_artifact, where, "report", "Where the report is")

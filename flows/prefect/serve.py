@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 from zoneinfo import available_timezones
@@ -28,7 +29,7 @@ from flows.faults import (
 )
 from flows.prefect import names_server, server
 from flows.settings import ComputeSettings
-from flows.settings.load import MOST_CHARACTERS, plain_values
+from flows.settings.load import MOST_CHARACTERS, expected_in_words, faults_of, plain_values
 
 
 class Deployment(BaseModel):
@@ -68,21 +69,6 @@ class Deployment(BaseModel):
             raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
-        settings = pipeline_named(self.pipeline).settings
-        try:
-            settings(**self.settings)
-        except ValidationError as error:
-            first = error.errors()[0]
-            if first["type"] == "extra_forbidden":
-                unknown = str(first["loc"][-1])
-                near = nearest(unknown, settings.model_fields)
-                which = f", such as {near}" if near else ""
-                what = f"a setting of {self.pipeline}{which}; found {unknown!r}"
-                raise ValueError(what) from None
-            name = ".".join(("settings", *map(str, first["loc"])))
-            message = first["msg"].removeprefix("Value error, ")
-            message = message[:1].lower() + message[1:]
-            raise ValueError(f"{name}: {message}; found {shown(first['input'])}") from None
         return self
 
     @property
@@ -114,11 +100,41 @@ def read_plan(path: str) -> Plan:
             content = plain_values(file.read(MOST_CHARACTERS + 1))
     except (OSError, ValueError) as error:
         raise InputError.of(path, "a YAML file of deployments", first_line(error)) from error
+    faults = _settings_faults(path, content)
     try:
-        return Plan.model_validate(content)
+        plan = Plan.model_validate(content)
     except ValidationError as error:
-        faults = [_fault_of(path, content, problem) for problem in error.errors()]
+        faults += [_fault_of(path, content, problem) for problem in error.errors()]
         raise InputError(list(dict.fromkeys(faults))) from error
+    if faults:
+        raise InputError(faults)
+    return plan
+
+
+def _settings_faults(path: str, content: Any) -> list[Fault]:
+    """List what is wrong with the settings of a plan's deployments."""
+    listed = content.get("deployments") if isinstance(content, dict) else None
+    faults = []
+    for number, own in enumerate(listed if isinstance(listed, list) else []):
+        pipeline, given = (own.get(k) if isinstance(own, dict) else None for k in _OF_SETTINGS)
+        if (
+            not isinstance(pipeline, str)
+            or pipeline not in PIPELINES
+            or not isinstance(given, dict)
+        ):
+            continue  # said of the deployment
+        kind = pipeline_named(pipeline).settings
+        try:
+            kind.model_validate(given)
+        except ValidationError as error:
+            place, _ = _named(content, ["deployments", str(number)])
+            for one in faults_of(kind, error):
+                name = f", setting {one.column}" if one.column else ""
+                faults.append(replace(one, file=f"{path}, {place}{name}", column=None))
+    return faults
+
+
+_OF_SETTINGS = "pipeline", "settings"
 
 
 def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
@@ -227,18 +243,20 @@ def _fault_of(path: str, content: Any, problem: Any) -> Fault:
         return Fault(f"{where}, source", "a path, folder, glob or URL, or a list of these", found)
     if problem["type"] == "missing":
         return Fault(where, f"the key {key}", "none", remedy=f"add a line {key}: ...")
-    message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
-    expected = _IN_WORDS.get(problem["type"]) or message[:1].lower() + message[1:]
     where += f", {key}" if key else ""
-    return Fault(where, expected.removeprefix("input should be "), found or shown(problem["input"]))
+    expected, _, found = expected_in_words(problem).partition("; found ")
+    if problem["type"] == "value_error" and not found:
+        return Fault(where, "settings that go together", f"that {expected}")
+    return Fault(where, _OF_PLANS.get(problem["type"], expected), found or shown(problem["input"]))
 
 
-_IN_WORDS = {
+_OF_PLANS = {
     "model_type": "keys with values, such as name: nightly",
     "model_attributes_type": "keys with values, such as name: nightly",
     "too_short": "at least one deployment",
+    "list_type": "a list of deployments, each with a dash before it",
 }
-"""What pydantic says in the words of Python."""
+"""What a part of a plan should be."""
 
 
 def _named(content: Any, loc: list[str]) -> tuple[str, str]:

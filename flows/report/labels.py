@@ -1,8 +1,9 @@
-"""What reports and comparisons call the numbers of run.json, so that a number has one name."""
+"""What people read for a name of run.json or of --json, so that a number has one name."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from typing import Any
 
 AGAINST = "against "
 """How the label of a comparison with a baseline begins."""
@@ -19,9 +20,12 @@ LABELS = {
     "beats_base_rate": "better than the base rate",
     "callable_locations": "callable positions",
     "calls": "calls before filters",
+    "bag_id": "bag",
     "chosen": "chosen by held-out rows",
     "chosen: n_experts": "most experts, chosen by held-out rows",
     "chosen: tau": "chosen by held-out rows: prior precision of weights (tau)",
+    "doc_id": "document",
+    "effect_sd": "effect (sd of the score)",
     "effects": "strength of effect (sd of the score)",
     "expected_false": "new keyphrases expected to be wrong",
     "expected_false_share": "share of new keyphrases expected to be wrong",
@@ -52,10 +56,9 @@ LABELS = {
     "keyword_rate_log_sd": "sd of the logarithm of the keyphrase rate",
     "keyword_rate_sources": "where the keyphrase rate is from",
     "labelled": "bags with a label",
-    "labels": "labels",
+    "largest_weights": "largest weights",
     "largest_factor": "largest factor between samples' error rates",
     "locations": "positions with reads",
-    "log_loss": "log loss",
     "log_loss_interval": "log loss, 95 % interval",
     "log_loss_se": "standard error of the log loss",
     "logistic_log_loss": "log loss of logistic regression",
@@ -67,13 +70,14 @@ LABELS = {
     "observed": "known keyphrases in the texts",
     "passed": "variants",
     "positive": "positive label",
+    "predicted_rows": "rows in which it is most probable",
+    "prevalence": "share of rows",
     "r2": "R2",
     "r2_interval": "R2, 95 % interval",
     "rmse": "RMSE",
     "rmse_interval": "RMSE, 95 % interval",
     "selected": "keyphrases selected",
     "share_log_loss": "log loss of the base rate",
-    "share_of_outlying_sites": "share of outlying sites",
     "sigma2": "prior variance of weights (sigma2)",
     "site_sd": "sd of error rates between sites (log)",
     "test_rows": "rows held out",
@@ -105,3 +109,8 @@ def label(name: str, among: Container[str] = ()) -> str:
         return f"{label(above)}: {_OF_NUMBERS[last]}"
     parts = [part for part in name.split(": ") if part != "baselines"]
     return ": ".join(LABELS.get(part, part.replace("_", " ")) for part in parts)
+
+
+def labelled(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the result as people read it."""
+    return {LABELS.get(name, name): value for name, value in row.items()}

@@ -73,6 +73,8 @@ class Grid:
         Where all rows are: "the table calls (vbflows show RUN calls)".
     folded
         Whether the table opens on a click; its caption is what one clicks.
+    most
+        Most rows that are shown.
     """
 
     columns: Sequence[str]
@@ -82,6 +84,7 @@ class Grid:
     total: int | None = None
     where: str = "the run's tables"
     folded: bool = False
+    most: int = MOST_ROWS
 
     @property
     def count(self) -> int:
@@ -171,7 +174,6 @@ def render(
     more: Sequence[Section] = (),
     *,
     run: str = "RUN",
-    changed: Mapping[str, Any] | None = None,
     trace: Section | None = None,
 ) -> str:
     """Return the report of a run as HTML.
@@ -186,8 +188,6 @@ def render(
         Parts that every pipeline has, after the findings.
     run
         The run's address, for commands.
-    changed
-        The settings that differ from the defaults.
     trace
         How the fit went: its text and its chart.
     """
@@ -199,7 +199,7 @@ def render(
         headline=findings.headline,
         sections=[
             *findings.sections, *more, _inputs(record, findings),
-            _settings(record, dict(changed or {}), trace),
+            _settings(record, trace),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -229,7 +229,7 @@ def html(page: Page) -> str:
     scripts = [_script(name) for name in names]
     return pages.get_template("report.html").render(
         page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
-        pattern=pattern, cell=_cell, exact=_exact, most=MOST_ROWS,
+        pattern=pattern, cell=_cell, exact=_exact,
         scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],
     )  # fmt: skip
 
@@ -299,12 +299,12 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     )
 
 
-def _settings(record: RunRecord, changed: dict[str, Any], trace: Section | None) -> Section:
+def _settings(record: RunRecord, trace: Section | None) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, in_words(value)) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
 
-    count = len(changed)
+    count = len(record.changed)
     parts = f"{record.partitions:,} partition{'' if record.partitions == 1 else 's'}"
     memory = f"{record.peak_memory_bytes / 2**20:,.0f} MiB of memory at most"
     text = f"{fit_in_words(record)}; {parts}; {record.seconds:.1f} s; {memory}."
@@ -314,7 +314,7 @@ def _settings(record: RunRecord, changed: dict[str, Any], trace: Section | None)
         trace.plots if trace else (),
         folded=trace.title if trace else "",
         grids=[
-            *([grid(changed, f"Settings that differ from the defaults ({count})")] * bool(count)),
+            *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)})"),
         ],
         how="The fit, what it took, and the settings. The same settings, files and versions give "

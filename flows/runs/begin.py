@@ -87,6 +87,7 @@ def begin_score(
         paths = RunPaths(storage.absolute(target), new_run_id())
         settings = _settings_of(family, of, record)
         run = Run(family, source, paths, settings, Events(), compute, fitted=of)
+        run.changed = record.changed
         with _followed(run):
             yield run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,24 +14,33 @@ from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.faults import InputError
-from flows.report.labels import AGAINST
+from flows.report.labels import AGAINST, label
 from flows.runs.listing import plain
-from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
+from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Moved, compare_predictions
 from flows.runs.resume import NON_SEMANTIC
+from flows.settings.load import describe
 from vbmodels.core.protocol import CLIMBED
 
 _MOST = 200  # characters of a value that are shown
-HEADINGS = {
-    "answer": "Answer",
-    "settings": "Settings that differ",
-    "data": "Data",
-    "fit": "Fit",
-    "versions": "Versions that differ",
-    "results": "Results",
-}
-_CAUSES = 3  # that are named
+_CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
-_INTERVAL = re.compile(r"(-?[\d.]+) to (-?[\d.]+)")  # at the beginning of a tile's note
+_NUMBER = r"([-+]?[\d.,]+)(?:\s?%)?"
+_INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile's note
+_NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
+_FACTOR = 2.0  # by which these must differ to be shown
+_MOST_NAMED = 40  # characters of a value in the headline
+UNCLEAR = "no clear difference (the intervals overlap)"
+CLEAR = "a clear difference (the intervals do not overlap)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What differs between two runs under a name: both values, and what to think of that."""
+
+    name: str
+    first: str
+    second: str
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,10 +52,10 @@ class Comparison:
     parts: Mapping[str, Mapping[str, Mapping[str, Any]]]
     predictions: Sequence[Moved]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return all as plain values."""
+    def as_json(self, rows: bool = False) -> dict[str, Any]:
+        """Return all as plain values, with the rows that changed on request."""
         first, second = (paths.run_id for paths in self.runs)
-        predictions = [one.as_json() for one in self.predictions]
+        predictions = [one.as_json(rows) for one in self.predictions]
         head = {"headline": headline(self), "first": first, "second": second}
         return {**head, **self.parts, "predictions": predictions}
 
@@ -59,7 +69,7 @@ def compare(first: str, second: str) -> Comparison:
             f"a first run of {one.pipeline} and a second of {two.pipeline}",
         )  # fmt: skip
     parts = {
-        "answer": _shared_baselines(_both(_answer(one), _answer(two)), AGAINST),
+        "answer": _answer(one, two),
         "settings": _differing(one.settings, two.settings),
         "data": _both(_data(one, two), _data(two, one)),
         "results": _shared_baselines(_both(_flat(one.results), _flat(two.results)), "baselines: "),
@@ -69,9 +79,28 @@ def compare(first: str, second: str) -> Comparison:
     return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
 
 
-def _answer(record: RunRecord) -> dict[str, str]:
-    """Return the numbers at the head of a run's report."""
-    return {tile["label"]: tile["value"] for tile in record.tiles}
+def _answer(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
+    """Return the numbers at the head of both reports, and whether they differ clearly."""
+    heads = [{tile["label"]: tile["value"] for tile in record.tiles} for record in (one, two)]
+    found = _shared_baselines(_both(*heads), AGAINST)
+    for name, values in found.items():
+        ends = [_interval(record, name) for record in (one, two)]
+        values["intervals"] = [text for text, _, _ in ends]
+        values["clear"] = None
+        (text, low, high), (other, least, most) = ends
+        if text and other:
+            values["clear"] = max(low, least) > min(high, most)
+    return found
+
+
+def _interval(record: RunRecord, name: str) -> tuple[str, float, float]:
+    """Return the interval of a number at the head of a report, as shown; empty for none."""
+    note = next((tile["note"] for tile in record.tiles if tile["label"] == name), "")
+    found = _INTERVAL.match(note)
+    if found is None:
+        return "", 0.0, 0.0
+    low, high = (float(end.replace(",", "")) for end in found.groups())
+    return found[0], low, high
 
 
 def _shared_baselines(rows: dict[str, dict[str, Any]], begin: str) -> dict[str, dict[str, Any]]:
@@ -83,86 +112,116 @@ def _shared_baselines(rows: dict[str, dict[str, Any]], begin: str) -> dict[str, 
     }
 
 
+def command(found: Comparison) -> str:
+    """Return the command that compares two runs again."""
+    return " ".join(("vbflows compare", *(shlex.quote(paths.root) for paths in found.runs)))
+
+
 def headline(found: Comparison) -> str:
-    """Say what changed in the answer, and which settings, data or versions changed with it."""
-    answer = [
-        f"{name}: {shown(values['first'])} → {shown(values['second'])}"
-        for name, values in found.parts["answer"].items()
-        if differs(values)
-    ]
-    causes = _causes(found)
-    unclear = _unclear(found)
-    if unclear:
-        text = f"No clear difference: {unclear}. {_differences(causes)}"
-        return text + _changed(found)
-    if not causes:
-        why = "with the same settings, data and versions"
-    elif answer and len(causes) == 1:  # where one alone differs, it is the cause
-        why = f"because of {causes[0]}"
-    else:
-        why = f"with {'; '.join(causes)}"
-    text = f"{answer[0]}, {why}." if answer else f"The same answer, {why}."
-    text += _changed(found)
-    return f"{text[0].upper()}{text[1:]}"
+    """Say what differs, then what it did to the answer and to the rows."""
+    kind = PIPELINES.get(found.records[0].pipeline)
+    units = {} if kind is None else {name: f" ({of})" for name, of in kind.units.items()}
+    what = [
+        f"{row.name} {row.first} → {row.second}{units.get(row.name, '')}"
+        if max(len(row.first), len(row.second)) <= _MOST_NAMED else f"{row.name} changed"
+        for row in changes(found)
+    ]  # fmt: skip
+    if len(what) > _CHANGES:
+        what[_CHANGES:] = [f"{len(what) - _CHANGES} more"]
+    said = f"{', '.join(what[:-1])} and {what[-1]}" if len(what) > 1 else "".join(what)
+    text = f"{said or 'The same settings, input and versions'}: {_effect(found)}"
+    return f"{'; '.join([text, *map(rows_in_words, found.predictions[:1])])}."
 
 
-def _changed(found: Comparison) -> str:
-    """Say how many rows of the first table changed: their selection where it has one."""
-    for moved in found.predictions[:1]:
-        of = f"of {moved.shared:,}"
-        if moved.lost is None:
-            return f" {moved.crossed:,} {of} probabilities in {moved.table}/ crossed 0.5."
-        return (
-            f" No longer selected: {moved.lost:,} {of} rows in {moved.table}/; newly selected: "
-            f"{moved.gained:,}."
-        )
-    return ""
+def _effect(found: Comparison) -> str:
+    """Say what became of the first number of the answer that differs, a clear one if any is."""
+    answer = found.parts["answer"]
+    differ = [(name, values) for name, values in answer.items() if differs(values)]
+    differ.sort(key=lambda one: one[1]["clear"] is not True)
+    if not differ:
+        same = [f" ({shown(values['first'])} {name})" for name, values in answer.items()]
+        return f"the same answer{''.join(same[:1])}"
+    name, values = differ[0]
+    first, second = _with_intervals(values)
+    if values["clear"] is False:
+        return f"no clear difference in {name}, {first} → {second}"
+    if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
+        return f"{first} → {second} {name}"
+    return f"{name} {first} → {second}"
 
 
-def _unclear(found: Comparison) -> str:
-    """Return the first number that differs, with its intervals, where they overlap."""
-    for name, values in found.parts["answer"].items():
-        if differs(values):
-            notes = [
-                next((t["note"] for t in record.tiles if t["label"] == name), "")
-                for record in found.records
-            ]
-            one, two = (_INTERVAL.match(note) for note in notes)
-            if one is None or two is None:
-                return ""
-            low, high = max(float(one[1]), float(two[1])), min(float(one[2]), float(two[2]))
-            if low > high:
-                return ""
-            return f"{name} {values['first']} ({one[0]}) → {values['second']} ({two[0]})"
-    return ""
+_WHOLE = re.compile(r"[\d,]+")
 
 
-def _differences(causes: Sequence[str]) -> str:
-    if not causes:
-        return "The settings, data and versions are the same."
-    return f"What differs: {'; '.join(causes)}."
+def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
+    """Return both values of a number, each with its interval if both have one."""
+    first, second = (shown(values[which]) for which in ("first", "second"))
+    if values["clear"] is None:
+        return first, second
+    one, two = values["intervals"]
+    return f"{first} ({one})", f"{second} ({two})"
 
 
-def _causes(found: Comparison) -> list[str]:
-    """Return the settings that differ, with both values, and whether data and versions do."""
+def rows_in_words(one: Moved) -> str:
+    """Say how many rows of a table changed: their selection where it has one."""
+    if one.lost is None:
+        count = f"{one.crossed:,}" if one.crossed else "none"
+        return f"{count} of {one.shared:,} probabilities crossed 0.5"
+    if one.lost == one.gained == 0:
+        return "the same rows are selected"
+    parts = (
+        (LOST, one.lost, one.lost_alone, "first"),
+        (GAINED, one.gained or 0, one.gained_alone, "second"),
+    )
+    return ", ".join(
+        f"{f'{count:,}' if count else 'none'} {what}"
+        + (f" ({alone:,} of these only the {which} run has)" if alone else "")
+        for what, count, alone, which in parts
+    )
+
+
+def changes(found: Comparison) -> list[Row]:
+    """Return what differs between two runs before their fits: settings, input, start, versions.
+
+    Settings that the user gave come before those that they or the input decide.
+    """
     one, two = found.records
-    causes = [
-        f"{name}: {' → '.join(settings_in_words(found, name))}" for name in found.parts["settings"]
-    ]
-    if len(causes) > _CAUSES:
-        causes[_CAUSES:] = [f"{len(causes) - _CAUSES} more settings"]
-    if sorted(f.fingerprint for f in one.inputs) != sorted(f.fingerprint for f in two.inputs):
+    kind = PIPELINES.get(one.pipeline)
+    meanings = {} if kind is None else {row[0]: row[3] for row in describe(kind)}
+    filled = sorted(found.parts["settings"], key=lambda name: name not in one.changed | two.changed)
+    rows = [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
+    if (shared := same_files(found)) is not None:
+        count = len(two.inputs)
+        note = f"{shared:,} of {count:,} files in the second run are as the first run read them"
         if _extent(one) == _extent(two):
-            causes.append("an input written again, as large and with as many rows")
-        else:
-            causes.append(f"other data: {one.rows_kept:,} → {two.rows_kept:,} rows")
-    if one.fitted != two.fitted:
-        causes.append(f"another fit: {one.fitted or 'its own'} → {two.fitted or 'its own'}")
-    if one.since != two.since:
-        causes.append(f"another start: {one.since or 'none'} → {two.since or 'none'}")
-    if versions := found.parts["versions"]:
-        causes.append(f"other versions of {', '.join(versions)}")
-    return causes
+            note += "; the others have the same size and number of rows"
+        rows.append(Row("input", _input(one), _input(two), f"{note}."))
+    for name, first, second, meaning in (
+        ("fit", one.fitted, two.fitted, "The run whose fit is applied."),
+        ("start", one.since, two.since, "The run whose posterior the fit starts from (--since)."),
+    ):
+        if first != second:
+            rows.append(Row(name, first or "its own", second or "its own", meaning))
+    for name, values in found.parts["versions"].items():
+        rows.append(Row(f"version of {name}", shown(values["first"]), shown(values["second"])))
+    return rows
+
+
+def same_files(found: Comparison) -> int | None:
+    """Return how many files both runs read; None where all are the same."""
+    prints = [sorted(file.fingerprint for file in record.inputs) for record in found.records]
+    if prints[0] == prints[1]:
+        return None
+    return len(set(prints[0]) & set(prints[1]))
+
+
+def _input(record: RunRecord) -> str:
+    """Say what a run read."""
+    files = "1 file" if len(record.inputs) == 1 else f"{len(record.inputs):,} files"
+    used = f"{record.rows_kept:,}"
+    if record.rows_kept != record.rows_read:
+        used += f" of {record.rows_read:,}"
+    return f"{files}, {used} rows"
 
 
 def _extent(record: RunRecord) -> tuple[int, list[int]]:
@@ -170,7 +229,116 @@ def _extent(record: RunRecord) -> tuple[int, list[int]]:
     return record.rows_kept, sorted(one.size for one in record.inputs)
 
 
-def settings_in_words(found: Comparison, name: str) -> tuple[str, str]:
+def effects(found: Comparison) -> list[Row]:
+    """Return the numbers of the answer and of the fit that differ, and whether they do clearly.
+
+    Time and memory differ from run to run: they are left out unless one is twice the other.
+    """
+    rows = []
+    for name, values in found.parts["answer"].items():
+        if differs(values):
+            note = " → ".join(values["intervals"])
+            note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[
+                values["clear"]
+            ]
+            rows.append(Row(name, shown(values["first"]), shown(values["second"]), note))
+    for name in ("state", *_NOISY):
+        values = found.parts["fit"][name]
+        if differs(values) and not _is_noise(name, values):
+            rows.append(Row(_OF_FIT[name], shown(values["first"]), shown(values["second"])))
+    return rows
+
+
+_OF_FIT = {"state": "fit", "seconds": "time, s", "memory_mib": "memory at most, MiB"}
+"""What people call what `Comparison.parts` has of the fit."""
+
+
+def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a difference is of the kind that two runs of the same have."""
+    if name not in _NOISY:
+        return False
+    low, high = sorted((values["first"], values["second"]))
+    return bool(high < _FACTOR * max(low, 1.0))
+
+
+def others(found: Comparison) -> list[Row]:
+    """Return the other numbers of run.json and of the fit that differ."""
+    results = found.parts["results"]
+    rows = [
+        Row(label(name, results), *_values(name, values))
+        for name, values in results.items()
+        if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)
+    ]
+    return rows + [
+        Row(name, shown(values["first"]), shown(values["second"]))
+        for part in ("data", "fit")
+        for name, values in found.parts[part].items()
+        if differs(values) and name not in _ELSEWHERE
+    ]
+
+
+_ELSEWHERE = ("source", "files", "files that both read, unchanged", *_OF_FIT)
+"""What `changes` and `effects` say."""
+
+
+def _values(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
+    """Return both values of a number of run.json; an interval in words.
+
+    >>> _values("auroc_interval", {"first": [0.985, 1.0], "second": None})
+    ('0.985 to 1', '-')
+    """
+    one, two = (
+        " to ".join(map(shown, value))
+        if name.endswith("interval") and isinstance(value, list) else shown(value)
+        for value in (values["first"], values["second"])
+    )  # fmt: skip
+    return one, two
+
+
+def _is_nested(values: Mapping[str, Any]) -> bool:
+    """Whether a run has a table under a name, such as one of thresholds."""
+    return any(
+        isinstance(one, Mapping | list)
+        for value in (values["first"], values["second"])
+        if isinstance(value, list)
+        for one in value
+    )
+
+
+def same_in_words(found: Comparison) -> str:
+    """Say in a line what does not differ."""
+    one = found.records[0]
+    settings = len(one.settings) - len(found.parts["settings"])
+    parts = [f"{'the other ' if found.parts['settings'] else 'all '}{settings} settings"]
+    if same_files(found) is None:
+        parts.append(f"the input ({_input(one)})")
+    if not found.parts["versions"]:
+        parts.append("all versions")
+    parts += [
+        f"{name} ({shown(values['first'])})"
+        for name, values in found.parts["answer"].items()
+        if not differs(values)
+    ]
+    if not differs(found.parts["fit"]["state"]):
+        parts.append(f"the fit ({found.parts['fit']['state']['first']})")
+    noisy = [name for name in _NOISY if _is_noise(name, found.parts["fit"][name])]
+    words = " and ".join({"seconds": "time", "memory_mib": "memory"}[name] for name in noisy)
+    within = f" Within a factor of two: {words}." if noisy else ""
+    return f"The same: {', '.join(parts)}.{within}"
+
+
+def new_warnings(found: Comparison) -> list[str]:
+    """Return the warnings that one run alone has."""
+    one, two = (record.warnings for record in found.records)
+    return [
+        f"Warning of the {which} run alone: {text}"
+        for which, own, other in (("first", one, two), ("second", two, one))
+        for text in own
+        if text not in other
+    ]
+
+
+def _settings_in_words(found: Comparison, name: str) -> tuple[str, str]:
     """Return a setting of both runs as a reader wants it, a default with its value if known."""
     values = found.parts["settings"][name]
     one, two = (
@@ -252,7 +420,7 @@ def _fit(record: RunRecord) -> dict[str, Any]:
         "sweeps": record.iterations,
         "partitions": record.partitions,
         "seconds": round(record.seconds, 2),
-        "memory at most, MiB": round(record.peak_memory_bytes / 2**20),
+        "memory_mib": round(record.peak_memory_bytes / 2**20),
         "warnings": len(record.warnings),
     }
 
@@ -286,19 +454,16 @@ def shown(value: Any) -> str:
 def moved_in_words(one: Moved) -> str:
     """Say in a line how the probabilities of a table moved."""
     correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
-    alone = one.only_first + one.only_second
-    return (
-        f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); "
-        f"{changes_in_words(one)}{correlation}; {one.moved:,} moved by more than 0.1, "
-        f"{one.crossed:,} crossed 0.5{_of_the_first(one)}"
-    )
-
-
-def changes_in_words(one: Moved) -> str:
-    """Say the mean change of a table's probabilities, and its mean size."""
     of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keywords"
-    return f"mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}"
-
-
-def _of_the_first(one: Moved) -> str:
-    return f"; of the first {MOST_ROWS:,} rows of each run" if one.cut else ""
+    alone = ", ".join(
+        f"{count:,} only in the {which} run"
+        for count, which in ((one.only_first, "first"), (one.only_second, "second"))
+        if count
+    )
+    text = (
+        f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}; mean change{of} "
+        f"{one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, largest "
+        f"{one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, {one.crossed:,} "
+        "crossed 0.5."
+    )
+    return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")

@@ -1,39 +1,32 @@
-"""Two runs compared on a page: what differs, and how the predictions moved."""
+"""Two runs compared on a page: what was changed, what that did, and which rows changed."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.report import page, plots
-from flows.report.labels import label
 from flows.report.page import Grid, Link, Section, Tile
 from flows.runs.compare import (
-    HEADINGS,
     Comparison,
-    changes_in_words,
-    differs,
+    changes,
+    command,
+    effects,
     headline,
-    settings_in_words,
-    shown,
+    moved_in_words,
+    new_warnings,
+    others,
+    rows_in_words,
+    same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import MOST_MOVED, MOST_ROWS, TRUTHS, Change, Moved
-from flows.settings.load import describe
+from flows.runs.predictions import GAINED, LOST, TRUTHS, Change, Moved
 
-_HOW = {
-    "answer": "The numbers at the head of both reports.",
-    "data": "What each run read. A file is unchanged where its content is the same in both.",
-    "results": "The other numbers of both runs; run.json has all of them.",
-    "fit": "How each fit ended and what it took. Bounds are compared only for the same data and "
-    "settings of the model.",
-    "versions": "All other packages are the same.",
-}
+MOST_SHOWN = 10_000  # rows of a kind of change
 
 
 def write_page(found: Comparison, file: str) -> str:
@@ -45,28 +38,33 @@ def write_page(found: Comparison, file: str) -> str:
 
 def _page(found: Comparison) -> page.Page:
     first, second = (paths.run_id for paths in found.runs)
-    root = shlex.quote(found.runs[1].root)
     pipeline = found.records[0].pipeline
     return page.Page(
         name=f"compare-{first}-{second}",
         kicker=f"vbflows · compare · {pipeline} · first {first} · second {second}",
         headline=headline(found),
         tiles=list(_tiles(found)),
+        warnings=new_warnings(found),
         sections=[
+            _changes(found),
+            *(_predictions(one, folded=place > 0) for place, one in enumerate(found.predictions)),
             _runs(found),
-            *(_part(found, part) for part in ("answer",) if found.parts[part]),
-            *([_settings(found)] if found.parts["settings"] else []),
-            *map(_predictions, found.predictions),
-            *(_part(found, part) for part in ("data", "fit", "versions") if found.parts[part]),
-            _part(found, "results", folded=True),
         ],
         next_steps=[
             *_show_answer(found),
-            page.NextStep("Keep the numbers of this page as JSON:",
-                          f"vbflows compare {shlex.quote(found.runs[0].root)} {root} --json"),
+            page.NextStep("Print all rows that changed, on a terminal or as JSON:",
+                          f"{command(found)} --rows"),
         ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
     )  # fmt: skip
+
+
+def _changes(found: Comparison) -> Section:
+    rows = [(row.name, f"{row.first} → {row.second}", row.note) for row in changes(found)]
+    grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
+    text = "" if rows else "No setting, no input file and no version differs."
+    how = "Default: the setting was left empty." if "default" in str(rows) else ""
+    return Section("What was changed", text, grids=grids, how=how)
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
@@ -79,154 +77,75 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
                 "all new ones that are selected" if "--new" in options else "all that is selected"
             )
         root = shlex.quote(found.runs[1].root)
-        command = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"See {what} of the second run:", command)
+        line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
+        yield page.NextStep(f"See {what} of the second run:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
-    both = [
-        (name, values)
-        for name, values in found.parts["answer"].items()
-        if None not in (values["first"], values["second"])
-    ]
-    for name, values in both[:3]:
-        if differs(values):
-            yield Tile(name, f"{shown(values['first'])} → {shown(values['second'])}")
-        else:
-            yield Tile(name, shown(values["first"]), "the same in both")
+    """Yield the numbers of the answer that differ, and how many rows changed."""
+    for row in effects(found):
+        yield Tile(row.name, f"{row.first} → {row.second}", row.note)
     for one in found.predictions[:1]:
-        note = f"{one.moved:,} of {one.shared:,} moved by more than 0.1"
+        of = f"of {one.shared:,} rows in both runs"
         if one.lost is None:
-            yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", note)
+            yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", of)
         else:
-            new = f"newly selected: {one.gained:,}; {note}"
-            yield Tile("no longer selected", f"{one.lost:,}", new)
-        yield Tile("rows in both", f"{one.shared:,}", f"{one.only_first:,} only in the first run, "
-                   f"{one.only_second:,} only in the second")  # fmt: skip
+            yield Tile(LOST, f"{one.lost:,}", of)
+            yield Tile(GAINED, f"{one.gained:,}", of)
 
 
-def _predictions(one: Moved) -> Section:
-    x, y = f"{one.column} in the first run", f"{one.column} in the second run"
+def _predictions(one: Moved, folded: bool = False) -> Section:
+    """Show every row that changed, in a table for each thing that happened to them."""
+    kinds: dict[str, list[Change]] = {}
+    for row in one.changed:
+        kinds.setdefault(row.what, []).append(row)
+    where = "vbflows compare FIRST SECOND --rows"
+    grids = []
+    for what, changed in kinds.items():
+        columns: dict[str, list[Any]] = {
+            ", ".join(changed[0].row): [row.label for row in changed],
+            "first": [_probability(row.first) for row in changed],
+            "second": [_probability(row.second) for row in changed],
+            TRUTHS.get(one.truth, ""): [row.truth for row in changed],
+        }
+        if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
+            del columns[TRUTHS.get(one.truth, "")]
+        rows = list(zip(*columns.values(), strict=True))
+        caption = f"{what[0].upper()}{what[1:]} ({len(rows):,})"
+        grids.append(
+            Grid(tuple(columns), rows, caption, where=where, folded=folded, most=MOST_SHOWN)
+        )
     some = len(one.drawn)
-    title = f"{one.table}: each row's {one.column} in both runs"
+    x, y = f"{one.column} in the first run", f"{one.column} in the second run"
+    title = f"Chart: each row's {one.column} in both runs"
     title += f" ({some:,} of {one.shared:,} rows drawn)" if some < one.shared else ""
-    points = [(row.label, row.first, row.second) for row in one.drawn]
-    largest = [row for row in one.largest if row.first != row.second or _changed(row)]
-    columns: dict[str, list[Any]] = {
-        ", ".join(largest[0].row) if largest else "": [row.label for row in largest],
-        "first": [row.first for row in largest],
-        "second": [row.second for row in largest],
-        "change": [f"{row.second - row.first:+.3f}" for row in largest],
-        _CHANGED: [_selections(row) for row in largest],
-        "crossed 0.5": [(row.first > 0.5) != (row.second > 0.5) for row in largest],
-        TRUTHS.get(one.truth, ""): [row.truth for row in largest],
-    }
-    del columns["crossed 0.5" if one.lost is not None else _CHANGED]
-    for name in ("crossed 0.5", TRUTHS.get(one.truth, "")):
-        if name in columns and (not name or (len(largest) > 1 and len(set(columns[name])) == 1)):
-            del columns[name]
-    rows = list(zip(*columns.values(), strict=True))
-    first = "whose selection changed are first, then those " if one.lost is not None else ""
-    grid = Grid(
-        tuple(columns), rows,
-        f"The {one.column} in both runs; the rows {first}that moved most"
-        f"{'' if first else ' are first'}. A column in which all of them agree is left out.",
-        total=one.shared if len(rows) == MOST_MOVED else None, where=f"the tables {one.table}/",
-    )  # fmt: skip
-    correlation = "" if one.correlation is None else f"; correlation {one.correlation:.3f}"
-    text = (
-        f"{one.moved:,} of {one.shared:,} rows moved by more than 0.1, {one.crossed:,} crossed "
-        f"0.5; {changes_in_words(one)}{correlation}."
-    )
-    if one.cut:
-        text += f" Only the first {MOST_ROWS:,} rows of each run were read."
+    points = [(row.label, row.first or 0.0, row.second or 0.0) for row in one.drawn]
+    said = rows_in_words(one)
+    said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     return Section(
-        f"Predictions: {one.table}", text, [plots.scatter(points, x, y, title)],
-        [grid] if rows else [], how="Rows of the same name in both runs.",
+        f"Rows that changed: {one.table}",
+        f"{said}{moved_in_words(one)}",
+        [plots.scatter(points, x, y, title)],
+        grids, folded=title,
+        how=f"Each row's {one.column} in both runs; those that moved most are first."
     )  # fmt: skip
 
 
-_CHANGED = "selected: first → second"
-
-
-def _changed(row: Change) -> bool:
-    return row.selected is not None and row.selected[0] != row.selected[1]
-
-
-def _selections(row: Change) -> str:
-    """Say whether each run selects a row.
-
-    >>> _selections(Change({}, 0.2, 0.1, selected=(True, False))), _selections(Change({}, 0.2, 0.1))
-    ('yes → no', '')
-    """
-    return " → ".join("yes" if one else "no" for one in row.selected or ())
-
-
-def _settings(found: Comparison) -> Section:
-    kind = PIPELINES.get(found.records[0].pipeline)
-    meanings = {} if kind is None else {row[0]: row[3] for row in describe(kind)}
-    rows = [
-        (name, " → ".join(settings_in_words(found, name)), meanings.get(name, ""))
-        for name in found.parts["settings"]
-    ]
-    grid = Grid(("name", "first → second", "meaning"), rows)
-    how = "All other settings are the same; default: the setting was left empty."
-    return Section(HEADINGS["settings"], grids=[grid], how=how)
-
-
-def _part(found: Comparison, part: str, folded: bool = False) -> Section:
-    def row(name: str, values: Any) -> tuple[object, ...]:
-        change = "" if not values["change"] else f"{values['change']:+.4g}"
-        both = shown(values["first"]), shown(values["second"])
-        if name.endswith("interval"):
-            both = _interval(values["first"]), _interval(values["second"])
-        named = label(name, found.parts[part]) if part == "results" else name
-        return named, *both, *([] if part == "answer" else [change])
-
-    columns = ("name", "first", "second", *([] if part == "answer" else ["change"]))
-    every = list(found.parts[part].items())
-    if part == "results":  # what the answer has is not shown twice
-        every = [
-            (name, values)
-            for name, values in every
-            if label(name) not in found.parts["answer"] and not _is_nested(values)
-        ]
-    differ = [row(name, values) for name, values in every if differs(values)]
-    same = [row(name, values) for name, values in every if not differs(values)]
-    caption = f"That differ ({len(differ)})" if folded else ""
-    grids = [Grid(columns, differ, caption, folded=folded)] if differ else []
-    if same:
-        grids.append(Grid(columns, same, f"The same in both ({len(same)})", folded=True))
-    return Section(HEADINGS[part], grids=grids, how=_HOW[part])
-
-
-def _interval(value: Any) -> str:
-    """Return an interval in words.
-
-    >>> _interval([0.985, 1.0]), _interval(None)
-    ('0.985 to 1', '-')
-    """
-    return " to ".join(map(shown, value)) if isinstance(value, list) else shown(value)
-
-
-def _is_nested(values: Mapping[str, Any]) -> bool:
-    """Whether a run has a table under a name, such as one of thresholds."""
-    return any(
-        isinstance(one, Mapping | list)
-        for value in (values["first"], values["second"])
-        if isinstance(value, list)
-        for one in value
-    )
+def _probability(value: float | None) -> float | str:
+    return "not in this run" if value is None else value
 
 
 def _runs(found: Comparison) -> Section:
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (f"{which}, finished {record.finished:%Y-%m-%d %H:%M}",
          record.headline or paths.run_id, _report(paths))
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
-    grid = Grid(("run (UTC)", "what it found", "report"), rows)
-    return Section("Both runs", grids=[grid], how="The first sentence of each report.")
+    grids = [Grid(("run (UTC)", "what it found", "report"), rows)]
+    if more := [(row.name, f"{row.first} → {row.second}") for row in others(found)]:
+        caption = f"Other numbers that differ ({len(more)})"
+        grids.append(Grid(("number", "first → second"), more, caption, folded=True))
+    return Section("Both runs", same_in_words(found), grids=grids)
 
 
 def _report(paths: RunPaths) -> Link | str:

@@ -73,6 +73,7 @@ class Run:
         resume: str | None = None, fitted: RunPaths | None = None,
     ) -> None:  # fmt: skip
         self.family, self.source, self.settings, self.events = family, source, settings, events
+        self.changed = settings.changed()  # those that the user gave; the input may say more
         self.paths = paths  # where it keeps what it leaves; `check` may choose an unfinished run's
         self.options = options or ComputeSettings.model_validate({})  # where to compute
         self.since, self.resume = since, resume  # as requested; see `flows.run.run`

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.catalogue import PIPELINES
 from flows.data import storage
-from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, is_latest, read_record
+from flows.data.runs import RUN, PublishError, RunPaths, is_latest, read_record
 from flows.data.storage import StorageError
 from flows.faults import InputError, did_you_mean
 from flows.runs.incremental import runs_needed_by
@@ -36,7 +36,7 @@ class Listed:
     elbo: float | None = None
     warnings: int = 0
     since: str | None = None
-    changed: dict[str, Any] = field(default_factory=dict)  # settings that differ from the defaults
+    changed: dict[str, Any] = field(default_factory=dict)  # settings that the user gave
     results: dict[str, Any] = field(default_factory=dict)
 
 
@@ -129,31 +129,9 @@ def _listed(paths: RunPaths) -> Listed:
         elbo=record.elbo,
         warnings=len(record.warnings),
         since=record.since,
-        changed=changed_settings(record),
+        changed=record.changed,
         results=record.results,
     )
-
-
-def changed_settings(record: RunRecord) -> dict[str, Any]:
-    """Return the settings of a run that differ from the defaults of today.
-
-    An empty value is none, and so is held_out=0 where the input decides on held_out.
-    """
-    kind = PIPELINES.get(record.pipeline)
-    if kind is None:
-        return dict(record.settings)
-    defaults = kind().model_dump()
-    return {
-        name: value
-        for name, value in record.settings.items()
-        if name not in defaults or _given(name, value) != _given(name, defaults[name])
-    }
-
-
-def _given(name: str, value: Any) -> Any:
-    """Return a value of a setting as JSON has it, None where it says nothing."""
-    empty = value is None or value in ("", [], (), {}) or (name == "held_out" and not value)
-    return None if empty else plain(value)
 
 
 def plain(value: Any) -> Any:
@@ -204,8 +182,9 @@ def rows_of(
 ) -> tuple[pa.Table, int | None]:  # fmt: skip
     """Return at most so many rows of a table, and how many there are where they are ``counted``.
 
-    Counting looks at all parts of the table, which may be many; without it, and without an order,
-    no part is read once there are enough rows.
+    Of each part only the columns of the order and the conditions are read, of a part without
+    these its number of rows; other columns come from the parts that have a row to return. Without
+    counting and an order, no part is read once there are enough rows.
 
     Parameters
     ----------
@@ -226,8 +205,7 @@ def rows_of(
     """
     _require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
-    kept = storage.read_table(urls[0])
-    schema = kept.schema
+    schema = storage.parquet_file(urls[0]).schema_arrow
     by = by or probability_in(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
@@ -237,25 +215,51 @@ def rows_of(
     for one in wanted:
         _require(one, schema.names, name, "its columns")
     holds = [_condition(text, schema, single, name) for text in where]
-    found, count = schema.empty_table(), 0
+    keys = list(dict.fromkeys([column] * bool(by) + [one for one, _ in holds]))
+    order = "ascending" if by.startswith("-") else "descending"
+    kept, count = _rows_in(urls[0], 0, keys).slice(0, 0), 0
     for number, url in enumerate(urls):
-        if len(found) >= most and not by:
-            if not counted:
-                break
-            if not holds:
-                count += storage.parquet_file(url).metadata.num_rows
-                continue
-        rows = storage.read_table(url) if number else kept
-        for one in holds:
-            rows = rows.filter(one)
+        if len(kept) >= most and not (counted or by):
+            break
+        rows = _rows_in(url, number, keys)
+        for _, holding in holds:
+            rows = rows.filter(holding)
         count += len(rows)
-        found = pa.concat_tables([found, rows])
+        kept = pa.concat_tables([kept, rows])
         if by:
-            order = "ascending" if by.startswith("-") else "descending"
-            found = found.take(pc.sort_indices(found, [(column, order)])[:most])
+            kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
         else:
-            found = found.slice(0, most)
-    return found.select(wanted), count if counted else None
+            kept = kept.slice(0, most)
+    return _read_rows(urls, kept, schema, wanted), count if counted else None
+
+
+_PART, _ROW = " part", " row"  # of a row: the number of its part, and its own there
+
+
+def _rows_in(url: str, part: int, keys: Sequence[str]) -> pa.Table:
+    """Return where the rows of a part are, and their values of some columns."""
+    if keys:
+        found = storage.read_table(url, keys)
+        number = len(found)
+    else:
+        found, number = None, storage.parquet_file(url).metadata.num_rows
+    places = [pa.repeat(part, number), pa.array(np.arange(number))]
+    if found is None:
+        return pa.table(places, [_PART, _ROW])
+    return found.append_column(_PART, places[0]).append_column(_ROW, places[1])
+
+
+def _read_rows(
+    urls: Sequence[str], kept: pa.Table, schema: pa.Schema, columns: Sequence[str]
+) -> pa.Table:
+    """Read some columns of the rows that are kept, in their order."""
+    parts, rows = (kept[name].to_numpy() for name in (_PART, _ROW))
+    tables = [schema.empty_table().select(columns)]
+    for part in np.unique(parts):
+        read = storage.read_table(urls[part], list(columns)).select(columns)
+        tables.append(read.take(pa.array(rows[parts == part])))
+    back = np.argsort(np.argsort(parts, kind="stable"))
+    return pa.concat_tables(tables).take(pa.array(back))
 
 
 def first_table(paths: RunPaths) -> tuple[str, str]:
@@ -340,8 +344,13 @@ def _require(column: str, known: Sequence[str], table: str, what: str) -> None:
         raise InputError.of(f"table {table}", expected, column, remedy=remedy)
 
 
-def _condition(text: str, schema: pa.Schema, single: Sequence[str], table: str) -> pc.Expression:
-    """Return a condition such as ``probability>0.5`` as Arrow has it; ``name=`` is a null."""
+def _condition(
+    text: str, schema: pa.Schema, single: Sequence[str], table: str
+) -> tuple[str, pc.Expression]:
+    """Return the column of a condition such as ``probability>0.5``, and it as Arrow has it.
+
+    ``name=`` is a null.
+    """
     parts = _CONDITION.fullmatch(text)
     if parts is None or parts[3].startswith("="):
         expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
@@ -350,7 +359,7 @@ def _condition(text: str, schema: pa.Schema, single: Sequence[str], table: str) 
     _require(column, single, table, "the columns of single values")
     field, kind = pc.field(column), schema.field(column).type
     if relation == "=" and not given:
-        return field.is_null()
+        return column, field.is_null()
     value: bool | float | str | None = given
     if pa.types.is_boolean(kind):
         value = _FLAGS.get(given.lower())
@@ -362,7 +371,7 @@ def _condition(text: str, schema: pa.Schema, single: Sequence[str], table: str) 
     if value is None:
         expected = "yes or no" if pa.types.is_boolean(kind) else "a number"
         raise InputError.of("--where", expected, repr(given), column)
-    return {"=": field == value, "<": field < value, ">": field > value}[relation]
+    return column, {"=": field == value, "<": field < value, ">": field > value}[relation]
 
 
 def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[str]:

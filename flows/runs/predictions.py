@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,55 +16,68 @@ from flows.runs.listing import cell, parts_of, probability_in, selection_in, tab
 
 MOST_ROWS = 2_000_000  # of a table, read
 MOST_DRAWN = 2_000
-MOST_MOVED = 50
 _MOVED = 0.1  # a change of a probability that counts
 _PLACE = "pos"  # the one number that names a row
 TRUTHS = {"label": "label as given", "observed": "known keyword"}
 """Columns of what the input says of a row, and what people call them."""
 _KNOWN = "observed"  # of rows whose probability the input fixes
-_SELECTED = " selected"  # a column of whether a row is selected; no table's own
+_SELECTED, _HERE = " selected", " here"  # columns of whether a row is selected, and there at all
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row of both runs: the texts that name it, by column, and both probabilities.
+    """A row that changed: the texts that name it, by column, and both probabilities.
 
-    ``truth``: its label as the input has it, where the table says it. ``selected``: whether each
-    run selects it, where the table has a selection.
+    A probability is None where a run has not the row. ``truth``: its label as the input has it,
+    where the table says it. ``what`` happened to it: one of `WHATS`.
     """
 
     row: Mapping[str, str]
-    first: float
-    second: float
+    first: float | None
+    second: float | None
     truth: str = ""
-    selected: tuple[bool, bool] | None = None
+    what: str = ""
 
     @property
     def label(self) -> str:
         """The texts that name the row, those that are empty left out."""
         return ", ".join(value for value in self.row.values() if value)
 
+    def as_row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        truth = {"given": self.truth} if self.truth else {}
+        return {**self.row, "first": self.first, "second": self.second, "what": self.what, **truth}
+
+
+LOST, GAINED = "no longer selected", "newly selected"
+CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
+WHATS = (LOST, GAINED, CROSSED, MOVED)
+
 
 @dataclass(frozen=True)
 class Moved:
-    """A column of probabilities in both runs, over the rows that both have.
+    """A column of probabilities in both runs, row by row.
 
     Attributes
     ----------
     table, column, truth
-        Where it is; the column of the rows' labels in the second run, "" for none.
+        Where it is; the column of the rows' labels, "" for none.
     shared, only_first, only_second
         Rows of both runs, and of one alone.
     free
         Rows of both whose probability is no known keyword's, of which ``mean_change`` is.
-    mean_change, mean_size, correlation
-        Mean difference, and mean absolute one; correlation, None where one run has no spread.
+    mean_change, mean_size, largest, correlation
+        Mean difference, mean absolute and largest absolute one; correlation, None where one run
+        has no spread.
     moved, crossed
-        Rows that moved by more than 0.1, and that are on another side of 0.5.
+        Rows of both that moved by more than 0.1, and that are on another side of 0.5.
     lost, gained
         Rows that the second run selects no longer, and newly; None in a table without selection.
-    largest
-        The rows whose selection changed, then those that moved most.
+    gained_alone, lost_alone
+        Those of them that only the second run has, and only the first.
+    changed
+        These rows; without a selection those that crossed 0.5, and the others that moved by more
+        than 0.1. Of each kind those that moved most are first.
     drawn
         Rows for a picture.
     cut
@@ -80,18 +93,22 @@ class Moved:
     free: int
     mean_change: float
     mean_size: float
+    largest: float
     correlation: float | None
     moved: int
     crossed: int
     lost: int | None
     gained: int | None
-    largest: Sequence[Change]
+    lost_alone: int
+    gained_alone: int
+    changed: Sequence[Change]
     drawn: Sequence[Change]
     cut: bool
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the numbers and the rows that moved most."""
-        return {name: value for name, value in asdict(self).items() if name != "drawn"}
+    def as_json(self, rows: bool) -> dict[str, Any]:
+        """Return the numbers, with the rows that changed on request."""
+        found = {n: value for n, value in vars(self).items() if n not in ("changed", "drawn")}
+        return found | ({"rows": [one.as_row() for one in self.changed]} if rows else {})
 
 
 def compare_predictions(first: RunPaths, second: RunPaths) -> list[Moved]:
@@ -109,65 +126,102 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     if one is None or two is None or one.schema.names != two.schema.names:
         return None
     keys, column = _naming((one, two)), one.schema.names[-1]
-    truth = next((c for c in one.schema.names if _is_truth(one.schema.field(c))), "")
-    cut = MOST_ROWS in (len(one), len(two))
     if not keys:
         return None
-    more = [*([truth] if truth else []), *([_SELECTED] if _SELECTED in one.schema.names else [])]
-    one, two = (table.select([*keys, *more, column]) for table in (one, two))
-    both = one.join(two, keys, join_type="inner", right_suffix=" 2")
-    both = both.filter(pc.field(column).is_valid() & pc.field(f"{column} 2").is_valid())
-    if not len(both):
+    truth = next((c for c in one.schema.names if _is_truth(one.schema.field(c))), "")
+    every = _joined(one, two, keys)
+    p, q = (every[c].to_numpy().astype(float) for c in (column, f"{column} 2"))
+    here, there = (every[c].is_valid().to_numpy() for c in (_HERE, f"{_HERE} 2"))
+    known = np.isfinite(p) & np.isfinite(q)
+    shared = np.flatnonzero(known)
+    if not len(shared):
         return None
-    both = both.sort_by([(key, "ascending") for key in keys])
-    p, q = (both[c].to_numpy().astype(float) for c in (column, f"{column} 2"))
-    free = np.ones(len(p), bool)
+    change = np.where(known, q - p, 0.0)
+    free = known
     if truth == _KNOWN:
-        known = pc.and_(both[truth], both[f"{truth} 2"])
-        free = ~pc.fill_null(known, False).to_numpy()
-    change = (q - p)[free]
-    was = now = np.zeros(len(p), bool)
-    if _SELECTED in more:
-        was, now = (both[c].to_numpy() for c in (_SELECTED, f"{_SELECTED} 2"))
-    order = np.lexsort((-np.abs(q - p), was == now))[:MOST_MOVED]
-    some = np.unique(np.linspace(0, len(p) - 1, min(len(p), MOST_DRAWN)).astype(int))
-    spread = min(p.std(), q.std()) > 0.0
+        given = pc.and_(every[truth], every[f"{truth} 2"])
+        free = known & ~pc.fill_null(given, False).to_numpy()
+    crossed = known & ((p > 0.5) != (q > 0.5))
+    moved = np.abs(change) > _MOVED
+    selects = _SELECTED in one.schema.names
+    lost = gained = np.zeros(len(p), bool)
+    if selects:
+        was, now = (pc.fill_null(every[c], False).to_numpy() for c in (_SELECTED, f"{_SELECTED} 2"))
+        lost, gained = was & ~now, now & ~was
+    kinds = {LOST: lost, GAINED: gained}
+    if not selects:
+        kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
+    names = _Names(every, keys, truth, p, q)
+    some = np.unique(np.linspace(0, len(shared) - 1, min(len(shared), MOST_DRAWN)).astype(int))
+    spread = min(p[shared].std(), q[shared].std()) > 0.0
+    size = np.abs(change)
     return Moved(
         table=name,
         column=column,
         truth=truth,
-        shared=len(both),
-        only_first=len(one) - len(both),
-        only_second=len(two) - len(both),
+        shared=len(shared),
+        only_first=int(np.sum(here & ~there)),
+        only_second=int(np.sum(there & ~here)),
         free=int(free.sum()),
-        mean_change=float(change.mean()) if len(change) else 0.0,
-        mean_size=float(np.abs(change).mean()) if len(change) else 0.0,
-        correlation=float(np.corrcoef(p, q)[0, 1]) if spread else None,
-        moved=int(np.sum(np.abs(q - p) > _MOVED)),
-        crossed=int(np.sum((p > 0.5) != (q > 0.5))),
-        lost=int(np.sum(was & ~now)) if _SELECTED in more else None,
-        gained=int(np.sum(now & ~was)) if _SELECTED in more else None,
-        largest=_changes(both, keys, truth, p, q, order),
-        drawn=_changes(both, keys, truth, p, q, some),
-        cut=cut,
+        mean_change=float(change[free].mean()) if free.any() else 0.0,
+        mean_size=float(size[free].mean()) if free.any() else 0.0,
+        largest=float(size.max()),
+        correlation=float(np.corrcoef(p[shared], q[shared])[0, 1]) if spread else None,
+        moved=int(moved.sum()),
+        crossed=int(crossed.sum()),
+        lost=int(lost.sum()) if selects else None,
+        gained=int(gained.sum()) if selects else None,
+        lost_alone=int(np.sum(lost & ~there)),
+        gained_alone=int(np.sum(gained & ~here)),
+        changed=[
+            one for what, held in kinds.items() for one in names.changes(_by_size(held, size), what)
+        ],
+        drawn=names.changes(shared[some]),
+        cut=MOST_ROWS in (len(one), len(two)),
     )
 
 
-def _changes(
-    both: pa.Table, keys: Sequence[str], truth: str, p: np.ndarray, q: np.ndarray,
-    places: np.ndarray,
-) -> list[Change]:  # fmt: skip
-    rows = both.take(pa.array(places)).to_pylist()
-    return [
-        Change(
-            {key: cell(row[key]) for key in keys},
-            float(p[i]),
-            float(q[i]),
-            cell(row[f"{truth} 2"]) if truth else "",
-            (row[_SELECTED], row[f"{_SELECTED} 2"]) if _SELECTED in row else None,
-        )
-        for row, i in zip(rows, places, strict=True)
-    ]
+def _by_size(held: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return the places that hold, those with the largest size first."""
+    places = np.flatnonzero(held)
+    return places[np.argsort(-size[places], kind="stable")]
+
+
+def _joined(one: pa.Table, two: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows of both runs and of one alone, the second run's columns with " 2"."""
+    one, two = (t.append_column(_HERE, pa.repeat(True, len(t))) for t in (one, two))
+    used = [name for name in one.schema.names if name in keys or name == one.schema.names[-2]]
+    used += [f.name for f in one.schema if f.name in (_HERE, _SELECTED) or _is_truth(f)]
+    one, two = (t.select(list(dict.fromkeys(used))) for t in (one, two))
+    both = one.join(two, list(keys), join_type="full outer", right_suffix=" 2")
+    return both.sort_by([(key, "ascending") for key in keys])
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The rows of both runs, by which changes are named."""
+
+    every: pa.Table
+    keys: Sequence[str]
+    truth: str
+    first: np.ndarray
+    second: np.ndarray
+
+    def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
+        """Return the rows in some places, as changes of a kind."""
+        named = [*self.keys, *([self.truth, f"{self.truth} 2"] if self.truth else [])]
+        rows = self.every.select(named).take(pa.array(places, pa.int64())).to_pylist()
+        found = []
+        for row, place in zip(rows, places, strict=True):
+            truth = row[f"{self.truth} 2"] if self.truth else None
+            truth = row[self.truth] if self.truth and truth is None else truth
+            probabilities = (
+                float(of[place]) if np.isfinite(of[place]) else None
+                for of in (self.first, self.second)
+            )
+            keys = {key: cell(row[key]) for key in self.keys}
+            found.append(Change(keys, *probabilities, cell(truth), what))
+        return found
 
 
 def _selected(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:

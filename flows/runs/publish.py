@@ -35,7 +35,6 @@ from flows.report import plots
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
-from flows.runs.listing import changed_settings
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
 from vbmodels.core.protocol import CLIMBED, objective_of
@@ -65,10 +64,7 @@ def publish(run: Run) -> dict[str, Any]:
         )
         of_trace = _trace_section(fit, record.objective)
     url = run.paths.file("report.html")
-    html = report.render(
-        record, findings, more, run=run.paths.root, changed=changed_settings(record),
-        trace=of_trace,
-    )  # fmt: skip
+    html = report.render(record, findings, more, run=run.paths.root, trace=of_trace)
     storage.write_bytes(url, html.encode())
     run.verify()
     complete(run.paths, record)
@@ -108,6 +104,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         pipeline=run.family.name,
         source=run.source,
         settings=run.settings.model_dump(),
+        changed=run.changed,
         versions=versions(),
         started=run.started,
         finished=datetime.now(UTC),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
@@ -11,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    ValidationError,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -130,6 +132,8 @@ class RunSettings(_Form, BaseModel):
         The entry point of its Prefect flow, for schedules; ours are in `flows.pipelines`.
     first
         The settings that matter first.
+    units
+        What the numbers of some settings are of, as a comparison of two runs says it.
     groups
         What else there is, for help, by what it is about: data, output, or expert; what no group
         names is about the model.
@@ -142,6 +146,7 @@ class RunSettings(_Form, BaseModel):
     page: ClassVar[str] = ""
     flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
+    units: ClassVar[dict[str, str]] = {}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "columns", "list_separator", "encoding", "skip_rows", "sheet", "strict",
@@ -157,6 +162,18 @@ class RunSettings(_Form, BaseModel):
     def decided(self) -> dict[str, Any]:
         """Return what the other settings decide for those that are empty."""
         return {}
+
+    def changed(self) -> dict[str, Any]:
+        """Return the settings that give these: no defaults, nothing that the others decide."""
+        kind = type(self)
+        defaults = kind().model_dump()
+        given = {n: value for n, value in self.model_dump().items() if value != defaults[n]}
+        for name in list(given):
+            rest = {n: value for n, value in given.items() if n != name}
+            with suppress(ValidationError):
+                if kind.model_validate(rest) == self:
+                    given = rest
+        return given
 
     partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from dataclasses import replace
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -29,8 +31,7 @@ def compute_settings(
             workers=_count(workers) or None, scheduler=scheduler, memory_limit=memory_limit
         )
     except ValidationError as error:
-        faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
-        raise InputError(faults) from error
+        raise InputError(faults_of(ComputeSettings, error)) from error
 
 
 def _count(workers: int | str | None) -> int:
@@ -86,7 +87,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
                 raise
             return settings(**{**values, **as_text})
     except ValidationError as error:
-        raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
+        raise InputError(faults_of(settings, error)) from error
 
 
 def columns(assignments: list[str] | None) -> dict[str, str] | None:
@@ -152,6 +153,30 @@ def _read_config(path: str) -> dict[str, Any]:
     return values
 
 
+def faults_of(settings: type[BaseModel], error: ValidationError) -> list[Fault]:
+    """Return what is wrong with settings; of a value that may be of several types, one fault."""
+    found: dict[str, Fault] = {}
+    for problem in error.errors():
+        fault = _fault(settings, problem)
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        field = settings.model_fields.get(name)
+        of_types = field is not None and len(problem["loc"]) > 1 and _is_union(field.annotation)
+        key = name if of_types else str(len(found))
+        if of_types:
+            before = f"{found[name].expected} or " if name in found else ""
+            fault = replace(fault, column=name, expected=f"{before}{fault.expected}")
+        found[key] = fault
+    return list(found.values())
+
+
+def _is_union(annotation: Any) -> bool:
+    """Whether a value may be of several types, none of which has values within it."""
+    kinds = get_args(annotation)
+    return get_origin(annotation) in (Union, UnionType) and {bool, int, float, str} >= {
+        kind for kind in kinds if kind is not NoneType and get_origin(kind) is not Literal
+    }
+
+
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
@@ -162,14 +187,54 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         found = "that " + problem["msg"].removeprefix("Value error, ")
         return Fault("settings", "settings that go together", found)
     found, remedy = shown(problem["input"]), _remedy(settings, problem)
-    return Fault("settings", _expected(problem), found, name, remedy=remedy)
+    return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
 
 
-def _expected(problem: Any) -> str:
-    if problem["type"] == "missing":
-        return "a value in this place too"
-    said: str = problem["msg"].removeprefix("Input should be ")
+def expected_in_words(problem: Any) -> str:
+    """Say what a value should be in place of what pydantic found.
+
+    >>> expected_in_words({"type": "less_than", "ctx": {"lt": 1.0}, "msg": ""})
+    'a number less than 1'
+    """
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind in _BOUND_IN_WORDS:
+        return f"a number {_BOUND_IN_WORDS[kind]} {next(iter(context.values())):.12g}"
+    if kind in ("string_too_short", "string_too_long"):
+        least = "min_length" in context
+        count = context["min_length" if least else "max_length"]
+        return f"text of at {'least' if least else 'most'} {count} character{'s' * (count != 1)}"
+    if kind == "literal_error":
+        return str(context["expected"])
+    if kind == "string_pattern_mismatch":
+        address = context["pattern"].startswith("^https?")
+        return "an address such as https://host/path" if address else "text in one line, no tabs"
+    for words, kinds in _IN_WORDS.items():
+        if kind in kinds:
+            return words
+    said: str = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return said[:1].lower() + said[1:]
+
+
+_BOUND_IN_WORDS = {
+    "greater_than": "greater than",
+    "greater_than_equal": "of at least",
+    "less_than": "less than",
+    "less_than_equal": "of at most",
+}
+_IN_WORDS = {
+    "a value in this place too": ("missing",),
+    "a whole number": ("int_type", "int_parsing", "int_from_float", "int_parsing_size"),
+    "a number": ("float_type", "float_parsing"),
+    "a finite number": ("finite_number",),
+    "true or false": ("bool_type", "bool_parsing"),
+    "text": ("string_type",),
+    "a list with an entry": ("too_short",),
+    "a list": ("tuple_type", "list_type"),
+    "names with values, such as name: value": (
+        "dict_type", "mapping_type", "model_type", "model_attributes_type",
+    ),
+}  # fmt: skip
+"""Pydantic's kinds of problems, by what it should be."""
 
 
 def _remedy(settings: type[BaseModel], problem: Any) -> str | None:

@@ -48,8 +48,8 @@ def cases_report(
         key=lambda pair: -pair[1]["qual"],
     )
     top = [
-        {"case": name, "variant": name_of(c), "P": round(c["P"], 4),
-         "q": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
+        {"case": name, "variant": name_of(c), "prob": round(c["P"], 4),
+         "q_value": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
         for name, c in calls[:20]
     ]  # fmt: skip
     sums = {

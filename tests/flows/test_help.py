@@ -59,14 +59,20 @@ def test_a_missing_file_is_reported_before_the_family_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
+@pytest.mark.parametrize("option", ["-h", "--help-all"])
+def test_help_of_a_pipeline_teaches_it(name, option, capsys, monkeypatch):
+    """Help has the settings that matter first, on two screens at most; --help-all has all."""
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run(capsys, name, "-h")
+    code, out, _ = run(capsys, name, option)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     settings = PIPELINES[name]
-    for setting, _, _, _ in describe(settings):
-        assert f"  {setting} " in out
+    every = [setting for setting, _, _, _ in describe(settings)]
+    wanted = settings.first if option == "-h" else every
+    assert [one for one in every if f"\n  {one} " in out] == [one for one in every if one in wanted]
+    if option == "-h":
+        assert len(out.splitlines()) < 120
+        assert f"all {len(every)} settings: vbflows {name} --help-all" in out
     places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
     assert places == sorted(places)
     page = settings.page.removeprefix("docs/").removesuffix(".md")

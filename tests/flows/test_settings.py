@@ -1,8 +1,12 @@
 import pytest
 
+from flows import stages
+from flows.bags.settings import BagSettings
+from flows.catalogue import PIPELINES, pipeline_named
 from flows.experts.settings import ExpertSettings
 from flows.faults import InputError
 from flows.keywords.settings import KeywordSettings
+from flows.run import begin
 from flows.settings import compute_settings, describe, load
 from flows.variants.settings import VariantSettings
 
@@ -52,7 +56,7 @@ def test_a_choice_may_be_a_number(tmp_path):
     assert load(VariantSettings, str(config), []).types == "12"
     with pytest.raises(InputError, match="found '7'"):
         load(VariantSettings, None, ["types=7"])
-    with pytest.raises(InputError, match="a valid string"):
+    with pytest.raises(InputError, match="expected text"):
         load(VariantSettings, None, ["case=[1, 2]"])
 
 
@@ -146,11 +150,11 @@ def test_a_memory_limit_goes_with_workers():
         ("!!binary é", "failed to convert base64"),
         ("0x_", "text that looks like a number"),
         ("9" * 5000, "text that looks like a number"),
-        ("9" * 4000, "expected a valid number"),
+        ("9" * 4000, "expected a number, found"),
         ("[" * 5000, "nested too deep"),
         ("{? [1]: 2}", "unhashable"),
         ("!!python/object/apply:os.system [id]", "could not determine a constructor"),
-        ("x" * 10**5, "expected a valid number"),
+        ("x" * 10**5, "expected a number, found"),
         ("&a [*a]", "found an alias"),
     ],
     ids=lambda value: value[:12],
@@ -168,3 +172,22 @@ def test_no_yaml_leaks_a_python_error_or_is_echoed_whole(tmp_path, value, said):
 def test_a_config_without_an_end_is_refused():
     with pytest.raises(InputError, match="more than 1,048,576 characters"):
         load(KeywordSettings, "/dev/zero", [])
+
+
+def test_settings_know_which_of_them_were_given():
+    """Not those that others of them decide, and not those that have their default."""
+    assert KeywordSettings(model="vbss", fdr=0.1).changed() == {"model": "vbss"}
+    assert KeywordSettings(model="vbss", unit="word", inference="mean_field").changed() == {
+        "model": "vbss", "inference": "mean_field",
+    }  # fmt: skip
+    assert BagSettings(held_out=0.0, threshold=0.0).changed() == {"held_out": 0.0, "threshold": 0.0}
+    assert [kind().changed() for kind in PIPELINES.values()] == [{}] * len(PIPELINES)
+
+
+def test_what_the_input_says_was_not_given(tmp_path):
+    pipeline_named("bags").simulate(str(tmp_path / "in"), 20, 1)
+    given = BagSettings(seed=7)
+    with begin("bags", str(tmp_path / "in"), str(tmp_path / "out"), given) as run:
+        stages.check(run)
+        assert run.settings.held_out is not None
+        assert run.changed == {"seed": 7}

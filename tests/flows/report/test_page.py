@@ -16,7 +16,6 @@ from flows.data.runs import RunRecord, versions
 from flows.report import plots
 from flows.report.glossary import glossary
 from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
-from flows.runs.listing import changed_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -114,28 +113,17 @@ def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():
     assert "vbflows show out rows --sort &#39;probability_{run}&#39;" in html
 
 
-def test_nothing_is_no_difference_from_a_default_that_the_input_decides_on():
-    of_bags = record().model_copy(update={"settings": {"held_out": 0.0, "seed": 7}})
-    assert changed_settings(of_bags) == {"seed": 7}
-
-
-def test_zero_and_no_differ_from_a_default_that_the_input_decides_on():
-    chosen = {"threshold": 0.0, "standardise": False, "levels": []}
-    of_bags = record().model_copy(update={"settings": chosen})
-    assert changed_settings(of_bags) == {"threshold": 0.0, "standardise": False}
-
-
 def test_commands_have_the_address_of_the_run():
     html = page(run="/data/my runs/r1")
     assert "vbflows score &#39;/data/my runs/r1&#39; NEW OUT" in html
     assert "vbflows show &#39;/data/my runs/r1&#39;" in html
 
 
-def test_settings_are_folded_and_those_that_differ_come_first():
-    html = page(changed={"tol": 1e-6})
-    assert html.index("Settings that differ from the defaults (1)") < html.index("All settings (1)")
+def test_settings_are_folded_and_those_that_were_given_come_first():
+    html = render(record().model_copy(update={"changed": {"tol": 1e-6}}), findings(ROWS))
+    assert html.index("Settings that were given (1)") < html.index("All settings (1)")
     assert html.count('<details class="fold">') == 3
-    assert "Settings that differ" not in page()
+    assert "Settings that were given" not in page()
 
 
 def test_a_long_table_says_where_the_rest_is():

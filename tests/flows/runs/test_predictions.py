@@ -9,9 +9,18 @@ import pytest
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
-from flows.runs.compare import compare, headline
-from flows.runs.compare_page import _page, _part, _predictions, _tiles
-from flows.runs.predictions import Change, compare_predictions
+from flows.runs.compare import (
+    changes,
+    compare,
+    effects,
+    headline,
+    others,
+    rows_in_words,
+    same_in_words,
+)
+from flows.runs.compare_page import _page, _predictions, _tiles
+from flows.runs.predictions import CROSSED, GAINED, LOST, MOVED, Change, compare_predictions
+from tests.flows.commands import answer, run
 from tests.flows.runs.test_publish import record
 
 
@@ -39,9 +48,9 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     assert found.mean_size == pytest.approx((0.0 + 0.3 + 0.05) / 3)
     assert (found.lost, found.gained) == (None, None)
     assert (found.moved, found.crossed) == (1, 1)
-    assert found.largest[0] == Change({"id": "a", "of": ""}, 0.4, 0.7)
-    assert (found.largest[0].label, found.largest[2].label) == ("a", "a, x")
-    assert (found.largest[2].first, found.largest[2].second) == (0.1, 0.1)
+    assert found.changed == [Change({"id": "a", "of": ""}, 0.4, 0.7, what=CROSSED)]
+    assert [one.label for one in found.drawn] == ["a", "a, x", "b"]
+    assert found.largest == pytest.approx(0.3)
     expected = np.corrcoef([0.1, 0.4, 0.9], [0.1, 0.7, 0.85])[0, 1]
     assert found.correlation == pytest.approx(expected)
 
@@ -57,15 +66,15 @@ def test_a_run_without_spread_has_no_correlation(tmp_path):
     runs = [run_with(tmp_path, n, id=["a", "b"], probability=[0.5, 0.5]) for n in "ab"]
     (found,) = compare_predictions(*runs)
     assert found.correlation is None
-    assert found.as_json()["mean_change"] == 0.0
+    assert found.as_json(rows=False)["mean_change"] == 0.0
 
 
 def compared(tmp_path, **second):
     """Return the headline for a run whose second fit differs in what is named."""
-    for number, changes in enumerate(({}, second)):
+    for number, own in enumerate(({}, second)):
         paths = run_with(tmp_path, f"r{number}", id=["a", "b"], probability=[0.1, 0.4 + number / 2])
-        changes = {"run_id": paths.run_id, "settings": {"prior": 0.01, "tol": 1e-6}, **changes}
-        complete(paths, record(**changes))
+        values = {"run_id": paths.run_id, "settings": {"prior": 0.01, "tol": 1e-6}, **own}
+        complete(paths, record(**values))
     return headline(compare(*(f"{tmp_path}/runs/r{number}" for number in range(2))))
 
 
@@ -81,9 +90,9 @@ def interval(value, note):
 def two_runs(tmp_path, **second):
     """Compare runs with an AUROC, the second with what is named."""
     first = {**interval("0.996", "0.985 to 1.000"), "settings": {"n_experts": None}, "elbo": -9.0}
-    for name, changes in (("a", first), ("b", first | second)):
+    for name, own in (("a", first), ("b", first | second)):
         paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
-        complete(paths, record(run_id=name, **changes))
+        complete(paths, record(run_id=name, **own))
     return compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
 
 
@@ -92,14 +101,34 @@ def test_where_intervals_overlap_there_is_no_clear_difference_and_no_cause(tmp_p
         tmp_path, settings={"n_experts": 1}, **interval("0.998", "0.992 to 1.000")
     )  # fmt: skip
     assert headline(found) == (
-        "No clear difference: AUROC 0.996 (0.985 to 1.000) → 0.998 (0.992 to 1.000). What differs: "
-        "n_experts: default → 1. 0 of 2 probabilities in rows/ crossed 0.5."
+        "n_experts default → 1: no clear difference in AUROC, 0.996 (0.985 to 1.000) → 0.998 "
+        "(0.992 to 1.000); none of 2 probabilities crossed 0.5."
     )
+    assert found.as_json()["answer"]["AUROC"]["clear"] is False
+    (tile,) = list(_tiles(found))[:1]
+    assert tile.value == "0.996 → 0.998"
+    assert tile.note.endswith("0.992 to 1.000: no clear difference (the intervals overlap)")
 
 
-def test_where_intervals_are_apart_there_is_a_cause(tmp_path):
+def test_an_interval_ends_before_what_its_note_adds(tmp_path):
+    found = two_runs(tmp_path, **interval("99.8%", "99.2% to 100.0% (95\u00a0%)"))
+    assert found.parts["answer"]["AUROC"]["intervals"] == ["0.985 to 1.000", "99.2% to 100.0%"]
+
+
+def test_where_intervals_are_apart_the_difference_is_clear(tmp_path):
     found = two_runs(tmp_path, settings={"n_experts": 1}, **interval("0.5", "0.4 to 0.6"))
-    assert headline(found).startswith("AUROC: 0.996 → 0.5, because of n_experts: default → 1.")
+    assert headline(found).startswith(
+        "n_experts default → 1: AUROC 0.996 (0.985 to 1.000) → 0.5 (0.4 to 0.6); none"
+    )
+    assert effects(found)[0].note.endswith("a clear difference (the intervals do not overlap)")
+
+
+def test_time_and_memory_are_shown_where_one_is_twice_the_other(tmp_path):
+    found = two_runs(tmp_path / "a", seconds=1.9)
+    assert effects(found) == []
+    assert same_in_words(found).endswith("Within a factor of two: time and memory.")
+    found = two_runs(tmp_path / "b", seconds=2.0)
+    assert [(row.name, row.first, row.second) for row in effects(found)] == [("time, s", "1", "2")]
 
 
 def test_bounds_are_compared_only_with_the_same_settings_of_the_model(tmp_path):
@@ -134,15 +163,50 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     (found,) = compared.predictions
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
-    said = "No longer selected: 1 of 4 rows in rows/; newly selected: 1."
-    assert headline(compared).endswith(said)
-    (grid,) = _predictions(found).grids
-    assert grid.columns == ("doc_id, term", "first", "second", "change", "selected: first → second")
-    assert [(row[0], row[4]) for row in grid.rows] == [
-        ("b, y", "no → yes"), ("a, y", "yes → no"), ("b, x", "yes → yes"),
-    ]  # fmt: skip
-    (step, _) = _page(compared).next_steps
+    assert headline(compared).endswith("; 1 no longer selected, 1 newly selected.")
+    assert [(one.label, one.what) for one in found.changed] == [("a, y", LOST), ("b, y", GAINED)]
+    lost, gained = _predictions(found).grids
+    assert (lost.caption, lost.rows) == ("No longer selected (1)", [("a, y", 0.3, 0.25, "no")])
+    assert gained.columns == ("doc_id, term", "first", "second", "known keyword")
+    step, every = _page(compared).next_steps
     assert step.command.endswith("runs/b rows --new --selected")
+    assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
+
+
+def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
+    for name, ids in (("a", ["x", "y"]), ("b", ["x", "z"])):
+        columns = {"id": ids, "probability": [0.9, 0.8], "selected": [True, True]}
+        complete(run_with(tmp_path, name, **columns), record(run_id=name))
+    (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
+    assert [one.as_row() for one in found.changed] == [
+        {"id": "y", "first": 0.8, "second": None, "what": LOST},
+        {"id": "z", "first": None, "second": 0.8, "what": GAINED},
+    ]
+    assert (found.shared, found.only_first, found.only_second) == (1, 1, 1)
+    assert rows_in_words(found) == (
+        "1 no longer selected (1 of these only the first run has), 1 newly selected (1 of these "
+        "only the second run has)"
+    )
+
+
+def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
+    """Not the most moved alone: 120 leave the selection."""
+    names = [f"n{i}" for i in range(200)]
+    for name, kept in (("a", 150), ("b", 30)):
+        selected = [i < kept for i in range(200)]
+        columns = {"id": names, "probability": [0.5] * 200, "selected": selected}
+        complete(run_with(tmp_path, name, **columns), record(run_id=name))
+    runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
+    code, out, _ = run(capsys, "compare", *runs)
+    assert (code, "4 of 120 rows; all: vbflows compare" in out) == (0, True)
+    code, out, _ = run(capsys, "compare", *runs, "--rows")
+    assert (code, out.count(LOST)) == (0, 121)
+    (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
+    assert [row["id"] for row in table["rows"]] == sorted(names[30:150])
+    assert "rows" not in answer(capsys, "compare", *runs)["predictions"][0]
+    (grid,) = _predictions(compare(*runs).predictions[0]).grids
+    assert len(grid.rows) == 120
+    assert grid.most > 1000
 
 
 def test_a_default_that_other_settings_decide_is_shown_with_its_value(tmp_path):
@@ -150,7 +214,7 @@ def test_a_default_that_other_settings_decide_is_shown_with_its_value(tmp_path):
         paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
         complete(paths, record(run_id=name, pipeline="experts", settings={"n_experts": count}))
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
-    assert "n_experts: default (10) → 5" in headline(found)
+    assert headline(found).startswith("n_experts default (10) → 5: ")
 
 
 def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tmp_path):
@@ -164,11 +228,8 @@ def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tm
         complete(RunPaths(str(tmp_path), name), record(run_id=name, results=results, **more))
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
     assert list(found.parts["answer"]) == ["AUROC"]
-    (grid,) = [g for g in _part(found, "results", folded=True).grids if "differ" in g.caption]
-    assert grid.rows == [("experts kept in the final fit", "3", "2", "-1")]
-    (same,) = [g for g in _part(found, "results", folded=True).grids if "same" in g.caption]
-    assert "trees: log loss, baseline minus model" in [row[0] for row in same.rows]
-    assert not [row for row in same.rows if "shares" in row[0] or row[0] == "AUROC"]
+    (row,) = others(found)
+    assert (row.name, row.first, row.second) == ("experts kept in the final fit", "3", "2")
     steps = " ".join(step.command for step in _page(found).next_steps)
     assert f"vbflows show {tmp_path}/runs/b rows" in steps
 
@@ -180,20 +241,29 @@ def test_rows_that_moved_have_their_labels(tmp_path):
         for name, first in (("a", 0.1), ("b", 0.9))
     ]
     (found,) = compare_predictions(*runs)
-    assert [(row.label, row.truth) for row in found.largest] == [("a", "1"), ("b", "")]
     (grid,) = _predictions(found).grids
-    assert grid.columns == ("bag_id", "first", "second", "change", "crossed 0.5", "label as given")
-    assert len(grid.rows) == 1
+    assert grid.columns == ("bag_id", "first", "second", "label as given")
+    assert (grid.caption, grid.rows) == ("Crossed 0.5 (1)", [("a", 0.1, 0.9, "1")])
+
+
+def test_rows_that_moved_follow_those_that_crossed(tmp_path):
+    for name, p in (("a", [0.1, 0.4, 0.7]), ("b", [0.45, 0.55, 0.95])):
+        complete(run_with(tmp_path, name, id=["a", "b", "c"], probability=p), record(run_id=name))
+    (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
+    assert [(one.label, one.what) for one in found.changed] == [
+        ("b", CROSSED), ("a", MOVED), ("c", MOVED),
+    ]  # fmt: skip
 
 
 def test_a_card_has_only_numbers_of_both_runs(tmp_path):
     more = {"label": "against trees", "value": "+1", "note": ""}
-    found = two_runs(tmp_path, tiles=[more, *interval("0.996", "0.985 to 1.000")["tiles"]])
+    found = two_runs(tmp_path, tiles=[more, *interval("0.9", "0.8 to 1.0")["tiles"]])
     assert [tile.label for tile in _tiles(found)][:1] == ["AUROC"]
     assert "against trees" not in [tile.label for tile in _tiles(found)]
 
 
-CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
+ONE = "1 of 2 probabilities crossed 0.5."
+NO_FILE = "0 files, 1 of 2 rows"
 
 
 @pytest.mark.parametrize(
@@ -201,24 +271,24 @@ CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
     [
         (
             {"settings": {"prior": 0.05, "tol": 1e-6}, **tile("9")},
-            f"Found: - → 9, because of prior: 0.01 → 0.05. {CROSSED}",
+            f"prior 0.01 → 0.05: found - → 9; {ONE}",
         ),
         (
             {"settings": {"prior": None, "tol": 1.0}, **tile("9")},
-            f"Found: - → 9, with prior: 0.01 → default; tol: 1e-06 → 1. {CROSSED}",
+            f"prior 0.01 → default and tol 1e-06 → 1: found - → 9; {ONE}",
         ),
         (
             {"rows_kept": 7, "inputs": [InputRecord(url="a", size=1, fingerprint="f", rows=7)]},
-            f"The same answer, with other data: 1 → 7 rows. {CROSSED}",
+            f"input {NO_FILE} → 1 file, 7 of 2 rows: the same answer; {ONE}",
         ),
-        ({}, f"The same answer, with the same settings, data and versions. {CROSSED}"),
+        ({}, f"The same settings, input and versions: the same answer; {ONE}"),
         (
             {"fitted": "20261126-b", **tile("9")},
-            f"Found: - → 9, because of another fit: its own → 20261126-b. {CROSSED}",
+            f"fit its own → 20261126-b: found - → 9; {ONE}",
         ),
     ],
 )
-def test_the_headline_says_what_changed_and_because_of_what(second, said, tmp_path):
+def test_the_headline_says_what_differs_and_then_what_that_did(second, said, tmp_path):
     assert compared(tmp_path, **second) == said
 
 
@@ -227,5 +297,9 @@ def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
         paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
         inputs = [InputRecord(url="x", size=9, fingerprint=mark, rows=2)]
         complete(paths, record(run_id=name, inputs=inputs))
-    said = headline(compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b"))
-    assert "an input written again, as large and with as many rows" in said
+    (row,) = changes(compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b"))
+    assert row.name == "input"
+    assert row.note == (
+        "0 of 1 files in the second run are as the first run read them; the others have the same "
+        "size and number of rows."
+    )

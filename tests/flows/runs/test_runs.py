@@ -97,9 +97,9 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert printed["report"] == str(file)
     records = [open_run(one)[1] for one in (first, second)]
     # best_f selects, so that fdr has no effect
-    said = f"The same answer, with fdr: 0.2 → 0.1; another start: none → {ids[0]}. "
-    said += f"No longer selected: 0 of {rows:,} rows in keywords/; newly selected: 0."
-    assert f"<h1>{said}</h1>" in page
+    said = f"fdr 0.2 → 0.1 and start its own → {ids[0]}: the same answer ("
+    assert f"<h1>{said}" in page
+    assert "new keyphrases); the same rows are selected.</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
     assert page.count('report.html">report</a>') == 2
     for name, line in printed["results"].items():
@@ -110,8 +110,8 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     shown = " ".join(out.split())
-    assert "Settings that differ" in shown
-    assert "The same answer, with fdr: 0.2 → 0.1" in shown
+    assert "fdr 0.2 → 0.1 and start its own" in shown
+    assert "The same: the other" in shown
     assert all(value in shown for value in (first, open_run(str(place))[0].root))
     code, _, err = run(capsys, "compare", first, tmp_path)
     assert (code, "vbflows PIPELINE SOURCE" in err) == (2, True)

@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 from prefect.runner import _state_proposer
 
 from flows.catalogue import pipeline_named
@@ -56,7 +57,9 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
     assert "plan.yaml: expected the key deployments" in refused("runs: []", tmp_path, capsys)
     printed = refused(right.replace("every: 5", "every: 0.1"), tmp_path, capsys)
-    assert "plan.yaml, deployment often, every: expected greater than" in printed
+    assert (
+        "plan.yaml, deployment often, every: expected a number of at least 1, found 0.1" in printed
+    )
     printed = refused(right.replace("    target", "    traget"), tmp_path, capsys)
     assert "plan.yaml, deployment often: expected the key target, found none" in printed
     assert "found traget; did you mean target?" in printed
@@ -65,7 +68,9 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     assert "plan.yaml, deployment often, compute: expected a key out of workers, " in printed
     assert "found worker; did you mean workers?" in printed
     printed = refused(right.replace("unit: word", "unti: word"), tmp_path, capsys)
-    assert "often: expected a setting of keywords, such as unit, found 'unti'" in printed
+    assert (
+        "often, setting unti: expected a known setting, found unti; did you mean unit?" in printed
+    )
     for source in ("5", "[1, in]", "{a: b}"):
         printed = refused(right.replace("source: in", f"source: {source}"), tmp_path, capsys)
         sentence = "often, source: expected a path, folder, glob or URL, or a list of these, found"
@@ -89,6 +94,43 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     printed = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
     assert "an address without secrets" in printed
     assert "canary" not in printed
+
+
+WRONG = {
+    "settings: {max_iter: many}": "setting max_iter: expected a whole number, found 'many'",
+    "settings: {fdr: 2}": "setting fdr: expected a number less than 1, found 2",
+    "settings: {fdr: -0.1}": "setting fdr: expected a number greater than 0, found -0.1",
+    "settings: {stop_words: [a]}": "setting stop_words: expected true or false or text, found",
+    "settings: {columns: text}": "setting columns: expected names with values, such as name: value",
+    "settings: {unit: sentence}": "setting unit: expected 'phrase' or 'word', found 'sentence'",
+    "settings: [unit]": "settings: expected names with values, such as name: value, found ['unit']",
+    "compute: 4": "compute: expected keys with values, such as name: nightly, found 4",
+    "compute: {workers: two}": "compute.workers: expected a whole number, found 'two'",
+    "compute: {workers: 0}": "compute.workers: expected a number of at least 1, found 0",
+    "compute: {workers: 1, scheduler: 'tcp://h:1'}":
+        "compute: expected settings that go together, found that both workers and a scheduler",
+    "compute: {reports: here}": "compute.reports: expected an address such as https://host/path",
+    "target: 5": "target: expected text, found 5",
+    "name: ''": "name: expected text of at least 1 character, found ''",
+    "since: [x]": "since: expected text, found ['x']",
+    "every: soon": "every: expected a number, found 'soon'",
+    "every: .nan": "every: expected a number of at most 31622400, found nan",
+    "{cron: 5, every: null}": "cron: expected text, found 5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_fault_of_a_plan_is_in_our_words(line, tmp_path, capsys):
+    """One fault, at its place, without the words of the library that finds it."""
+    plan = yaml.safe_load(PLAN.format(source="in", target="out"))
+    plan["deployments"][0] |= yaml.safe_load(line)
+    printed = refused(yaml.safe_dump(plan), tmp_path, capsys)
+    said = " ".join(printed.split())
+    assert WRONG[line] in said
+    assert said.count("expected") == 1
+    assert not re.search(
+        r"(?i)input should|valid (integer|number|string|dict)|unable to parse", said
+    )
 
 
 @pytest.mark.slow
@@ -143,7 +185,10 @@ def test_a_setting_that_contradicts_another_is_named_once(tmp_path):
     )
     with pytest.raises(InputError) as error:
         read_plan(str(plan))
-    assert "deployment n: expected settings: keyword_rate is a share of words" in str(error.value)
+    assert (
+        "deployment n: expected settings that go together, found that keyword_rate is a share"
+        in str(error.value)
+    )
 
 
 def test_the_plan_of_the_night_in_the_image_is_one(tmp_path):
