@@ -81,7 +81,10 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     rows = rows_of(folder)
     source = pq.read_table(simulated / "table.parquet")
     assert rows["id"].to_pylist() == source["id"].to_pylist()
-    assert rows.column_names == ["id", "probability_1", "expert_1", "expert_2", "expert_3"]
+    names = ["id", "label", "probability_1", "expert_1", "expert_2", "expert_3"]
+    assert rows.column_names == names
+    given = source["label"].to_pylist()
+    assert rows["label"].to_pylist() == [None if one is None else str(one) for one in given]
     shares = np.stack([rows[f"expert_{k}"].to_numpy() for k in (1, 2, 3)])
     np.testing.assert_allclose(shares.sum(0), 1.0)
     truth = pq.read_table(simulated / "_truth" / "rows.parquet")
