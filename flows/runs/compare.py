@@ -17,7 +17,7 @@ from flows.report.labels import AGAINST
 from flows.runs.listing import plain
 from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
 from flows.runs.resume import NON_SEMANTIC
-from vbmodels.core.protocol import CLIMBED
+from vbmodels.core.protocol import DRAWN
 
 _MOST = 200  # characters of a value that are shown
 HEADINGS = {
@@ -260,7 +260,7 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 def _state(record: RunRecord) -> str:
     if record.elbo is None:
         return fit_in_words(record)
-    if record.objective not in CLIMBED:
+    if record.objective in DRAWN:
         return "all draws made" if record.converged else "stopped before the last draw"
     return "converged" if record.converged else "NOT converged"
 
@@ -296,7 +296,7 @@ def moved_in_words(one: Moved) -> str:
 
 def changes_in_words(one: Moved) -> str:
     """Say the mean change of a table's probabilities, and its mean size."""
-    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keywords"
+    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keyphrases"
     return f"mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}"
 
 
