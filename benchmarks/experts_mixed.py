@@ -4,7 +4,7 @@
 
 german has its categories back in place of columns of 0 and 1; "gaps" has a tenth of its cells
 taken out. pima has the zeros that stand for missing values of five columns as gaps. A quarter of
-the rows is held out; cells are test log-loss and CPU seconds on one thread of: the default on the
+the rows is held out; cells are test log loss and CPU seconds on one thread of: the default on the
 table as it comes, the default on columns made by hand (one-hot, gaps at the mean with columns
 that say where), logistic regression with its strength by cross-validation on the latter, and
 scikit-learn's boosted trees, which take categories and gaps by themselves.

@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.metrics import log_loss
 
-HEAD = "table | seed | form | log-loss | CPU s\n"
+HEAD = "table | seed | form | log loss | CPU s\n"
 
 
 def print_rows(

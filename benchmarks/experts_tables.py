@@ -3,7 +3,7 @@
     python -m benchmarks.experts_tables --data ../shared/data/experts [--set spambase pima ...]
                                         [--seeds 0 1 2] [--ebm]
 
-Test log-loss on a quarter of the rows (a9a and breast cancer: on the parts they come in) and CPU
+Test log loss on a quarter of the rows (a9a and breast cancer: on the parts they come in) and CPU
 seconds on one thread of: scikit-learn's logistic regression with its strength by cross-validation,
 its boosted trees, the additive part and the default; or of the default and of explainable boosting
 machines with three bags, where interpret-core is installed.

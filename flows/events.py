@@ -78,11 +78,12 @@ class Sweep:
 
     iteration: int
     elbo: float
-    change: float | None
+    change: float | None  # None also where a phase with another objective begins
     left: float | None  # an estimate of the sweeps to come, if there is one
     most: int  # sweeps after which the fit stops at the latest
     phase: str = ""  # of a fit that has phases
     seconds: float | None = None  # an estimate of the time to come, at the rate so far
+    objective: str = "bound"  # what ``elbo`` is
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def read(folder: Path, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def losses(y: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return the log-loss of every row."""
+    """Return the log loss of every row."""
     p = np.clip(p, 1e-12, 1.0 - 1e-12)
     return np.asarray(np.where(y == 1, -np.log(p), -np.log1p(-p)))
 

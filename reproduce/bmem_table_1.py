@@ -35,7 +35,7 @@ def forms(k: int, rows: int) -> dict[str, Any]:
 
 
 def cells(y: np.ndarray, p: np.ndarray, seconds: float) -> tuple[str, ...]:
-    """Return accuracy and log-loss with standard errors over test rows, and seconds."""
+    """Return accuracy and log loss with standard errors over test rows, and seconds."""
     right, loss = (p > 0.5) == y, losses(y, p)
     root = np.sqrt(len(y))
     return (
@@ -76,10 +76,10 @@ def run(data: Path, quick: bool) -> Page:
         ),
         tables=(
             Table(
-                f"{train.size:,} rows fitted, {test.size:,} tested. Accuracy in %, log-loss, CPU "
+                f"{train.size:,} rows fitted, {test.size:,} tested. Accuracy in %, log loss, CPU "
                 "seconds; in brackets standard errors over the test rows.",
-                ("model", "published accuracy", "ours accuracy", "ours log-loss", "ours seconds",
-                 "rival accuracy", "rival log-loss", "rival seconds"),
+                ("model", "published accuracy", "ours accuracy", "ours log loss", "ours seconds",
+                 "rival accuracy", "rival log loss", "rival seconds"),
                 tuple(rows),
             ),
         ),

@@ -302,7 +302,7 @@ def show(
             "--sort",
             "COLUMN",
             "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, in a table that has one.",
+            "of the probability, or of the first feature, in a table that has one.",
         ),
     ] = "",
     where: Annotated[
@@ -338,7 +338,7 @@ def show(
         columns_of,
         conditions,
         described,
-        probability_in,
+        order_of,
         rows_of,
         tables_of,
     )
@@ -367,7 +367,7 @@ def show(
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
-            first = [sort.lstrip("-"), probability_in(read.column_names)]
+            first = [sort.lstrip("-"), order_of(read.column_names)]
             show_rows(out(), found, first, described(read.schema))
             if count is not None and count > len(found):
                 line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")

@@ -106,7 +106,7 @@ class Lines:
 
 
 class Bar:
-    """A bar for each stage: which one, how much of it is done, the bound, time left and taken."""
+    """A bar for each stage: its name, how much is done, what a fit climbs, time left and taken."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import (
@@ -148,10 +148,12 @@ class Bar:
                 self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
-            case Sweep(iteration, elbo, left=left, phase=phase):
+            case Sweep(iteration, elbo, left=left, phase=phase, objective=objective):
                 done = iteration + 1
                 total = None if left is None else done + left
-                detail = f"{phase}, sweep {done}" if phase else f"sweep {done}: bound {elbo:,.4f}"
+                detail = f"{phase}, sweep {done}" if phase else f"sweep {done}"
+                if not phase:
+                    detail += f": {objective} {elbo:,.4f}"
                 self._move(done, total, detail)
             case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")
@@ -171,7 +173,7 @@ PLACES = {name: place for place, name in enumerate(STAGES, start=1)} | {"load": 
 
 def _in_words(sweep: Sweep) -> str:
     text = f"{sweep.phase}, " if sweep.phase else ""
-    text += f"sweep {sweep.iteration + 1}: bound {sweep.elbo:,.4f}"
+    text += f"sweep {sweep.iteration + 1}: {sweep.objective} {sweep.elbo:,.4f}"
     if sweep.change is not None:
         text += f", change {sweep.change:+.3g}"
     if sweep.phase and sweep.seconds is not None:

@@ -24,7 +24,7 @@ from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.protocol import CLIMBED
+from vbmodels.core.protocol import DRAWN
 from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
@@ -181,7 +181,7 @@ def fit_in_words(record: RunRecord) -> str:
     """Say how the fit ended, in a line."""
     if record.elbo is None:
         return "no fit: scores only"
-    if record.objective not in CLIMBED:
+    if record.objective in DRAWN:
         state = "" if record.converged else ", stopped before the last"
         return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
     state = "converged" if record.converged else "NOT converged"

@@ -36,8 +36,9 @@ def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     if not names:
         return ""
     known = {one.column: one for one in effects} | {" and ".join(p.columns): p for p in pairs}
-    zero = [name for name in names if _holds_zero(known[name])]
-    return f"Largest effects: {listed(names)}{_unsure(zero, len(names))}."
+    uncertain = [name for name in names if _holds_zero(known[name])]
+    effect = "effect" if len(names) == 1 else "effects"
+    return f"Largest {effect}: {listed(names)}{_uncertain(uncertain, len(names))}."
 
 
 def _holds_zero(one: Effect | PairEffect) -> bool:
@@ -45,17 +46,13 @@ def _holds_zero(one: Effect | PairEffect) -> bool:
     return bool(np.all(np.abs(one.mean) <= 1.96 * one.sd))
 
 
-def _unsure(zero: Sequence[str], named: int) -> str:
-    """Say of which effects that were named the 95 % bands hold zero."""
-    if not zero:
+def _uncertain(names: Sequence[str], named: int) -> str:
+    """Say of which of the effects that were named the direction is uncertain."""
+    if not names:
         return ""
-    if named == 1:
-        return " (its 95 % band holds zero)"
-    if len(zero) == named:
-        return f" (the 95 % bands of {'both' if named == 2 else 'all three'} hold zero)"
-    return f" (the 95 % band{'' if len(zero) == 1 else 's'} of {listed(zero)} " + (
-        "holds zero)" if len(zero) == 1 else "hold zero)"
-    )
+    if len(names) == named:
+        return "; its direction is uncertain" if named == 1 else "; none has a certain direction"
+    return f"; the direction of {' and '.join(names)} is uncertain"
 
 
 def strength_charts(

@@ -158,10 +158,13 @@ class Experts:
             return replace(numbers.score(model, q, batch, index, paths), applied=fitted is not None)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
-        names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
         encoding = working_encoding(paths)
         schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
-        arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
+        kept = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+        arrays = [
+            kept[tables_of.ID], kept[LABEL],
+            pa.array(found.probability), *map(pa.array, found.responsibility),
+        ]  # fmt: skip
         storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
         named = names_of(posterior, design.columns, basis)

@@ -209,7 +209,7 @@ def _baselines(
         (one.name, f"{sd * one.rmse:.4g}", f"{round(one.r2, 3) + 0.0:.3f}",
          f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
          "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else _UNCLEAR)
-        for one in baselines
+        for one in sorted(baselines, key=lambda one: -one.r2)
     ]  # fmt: skip
     low, high = results["rmse_interval"]
     value, ends = _main(results)

@@ -24,6 +24,7 @@ from flows.experts.design import (
     working_encoding,
 )
 from flows.experts.encoding import Encoding, Target
+from flows.experts.labels import LABEL
 from flows.experts.schema import EXPERTS, NUMBER_ROWS
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import FEW_ROWS, LARGEST
@@ -115,8 +116,9 @@ def score(
     assert target is not None
     mean, sd = posterior.predict(batch.rows)
     mean, sd = target.centre + target.unit * mean, target.unit * sd
-    names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
-    arrays = [names, pa.array(mean), pa.array(sd)]
+    named = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+    labels = pa.array(target.values(named[LABEL].combine_chunks())[0], from_pandas=True)
+    arrays = [named[tables_of.ID], labels, pa.array(mean), pa.array(sd)]
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
     kept = _kept(batch)
     given = target.centre + target.unit * batch.y[kept]

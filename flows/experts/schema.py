@@ -32,13 +32,18 @@ ROWS_IN = Table(
 )
 
 
+_ID = Column("id", TEXT, "name of the row")
+_LABEL = Column("label", TEXT, "label of the row, as the file has it; empty without", nullable=True)
+
+
 def expert_rows(n_experts: int, label: str) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     return Table(
         "rows",
-        "Every row with its probability and the share of each expert in it.",
+        "Every row with its label, its probability and the share of each expert in it.",
         (
-            Column("id", TEXT, "name of the row"),
+            _ID,
+            _LABEL,
             Column(
                 f"probability_{label}", NUMBER, f"probability that the label is {label}, 0 to 1"
             ),
@@ -57,9 +62,10 @@ def expert_rows(n_experts: int, label: str) -> Table:
 
 NUMBER_ROWS = Table(
     "rows",
-    "Every row with its predicted number.",
+    "Every row with its label and its predicted number.",
     (
-        Column("id", TEXT, "name of the row"),
+        _ID,
+        Column("label", NUMBER, "number of the row in the file; empty without", nullable=True),
         Column("predicted", NUMBER, "predicted number, in the unit of the label"),
         Column("sd", NUMBER, "standard deviation of the row's number around it, in the same unit"),
     ),
@@ -70,10 +76,11 @@ def class_rows(labels: Sequence[str]) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
-        "Every row with its most probable label and the probability of each.",
+        "Every row with its label, the most probable label and the probability of each.",
         (
-            Column("id", TEXT, "name of the row"),
-            Column("label", TEXT, "most probable label"),
+            _ID,
+            _LABEL,
+            Column("predicted", TEXT, "most probable label"),
             *(
                 Column(f"probability_{one}", NUMBER, f"probability of {one}, 0 to 1")
                 for one in labels

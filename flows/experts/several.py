@@ -22,6 +22,7 @@ from flows.experts.design import (
     working_encoding,
 )
 from flows.experts.encoding import Encoding
+from flows.experts.labels import LABEL
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
@@ -90,9 +91,9 @@ def score(
     p = posterior.probabilities(batch)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
-    names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
-    labels = pa.array(encoding.labels, pa.string()).take(pa.array(best))
-    arrays = [names, labels, *map(pa.array, np.ascontiguousarray(p.T))]
+    kept = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+    predicted = pa.array(encoding.labels, pa.string()).take(pa.array(best))
+    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *map(pa.array, np.ascontiguousarray(p.T))]
     schema = class_rows(encoding.labels).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
     summary = _summarised(batch, p, model.baseline(q).probabilities(batch))
@@ -200,8 +201,8 @@ def _left(index: int, paths: RunPaths) -> _Left:
     batch = read_batch(paths, index)
     assert isinstance(batch, ClassRows)
     table = storage.read_table(paths.table("rows", index))
-    own = np.column_stack([table[name].to_numpy() for name in table.column_names[2:]])
     encoding = working_encoding(paths)
+    own = np.column_stack([table[f"probability_{one}"].to_numpy() for one in encoding.labels])
     raw, _ = tables_of.raw_of(storage.read_table(work_url(paths, "rows", index)), encoding.kinds)
     x = encoded(raw, encoding.columns, filled=False)
     return _Left(batch.classes, batch.weight > 0.0, own, x)

@@ -194,11 +194,12 @@ def with_baselines(
 
 def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:
     batch = read_batch(paths, index)
-    own = storage.read_table(paths.table("rows", index)).column(1).to_numpy()
+    encoding = working_encoding(paths)
+    named = f"probability_{encoding.labels[-1]}"
+    own = storage.read_table(paths.table("rows", index), [named])[named].to_numpy()
     x = np.empty((0, 0))
     if with_columns:
         table = storage.read_table(work_url(paths, "rows", index))
-        encoding = working_encoding(paths)
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0

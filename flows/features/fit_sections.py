@@ -150,7 +150,7 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
 
 _MOVE_HEADS = ("move", "features before", "features after", "bound rose by (nats)")
 _SAMPLED = (
-    " A sample of them, about `search_rows`, was searched; then all rows were fitted to what it "
+    " A sample of them was searched (search_rows); then all rows were fitted to what it "
     "showed, and moves were tried on all of them once more."
 )
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."

@@ -163,7 +163,7 @@ def report(
         headline += f"{which}{short_name(described[k], columns)} ({share} of the rows)"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if said := "; ".join(filter(None, parts)):
-            headline += f". {said[0].upper()}{said[1:]}"
+            headline += f". {said[0].upper()}{said[1:]}."
     elif sampled:
         said, warning = no_feature_in_words(models, settings)
         headline += f": {said}"

@@ -97,19 +97,18 @@ def model_results(found: SimplerModels) -> dict[str, Any]:
 
 
 def model_section(found: SimplerModels, features: int) -> Section:
-    """Compare the features with simpler models, by the log probability of the rows."""
-    rows = [
-        ("column shares", "", "0"),
-        ("latent classes", str(found.number), f"{found.classes - found.shares:+,.0f}"),
-    ]
+    """Compare the features with simpler models, that of the highest log probability first."""
+    values = [("column shares", "", found.shares), ("latent classes", found.number, found.classes)]
     if found.features is not None:
-        more = f"{found.features - found.shares:+,.0f}"
-        rows.append(("features", str(features), more))
+        values.append(("features", features, found.features))
+    rows = [
+        (name, number, f"{value - found.shares:+,.0f}" if number else "0")
+        for name, number, value in sorted(values, key=lambda one: -one[2])
+    ]
     note = (
         f"Log probability of {found.rows:,.0f} rows in nats, less that of each column's shares "
-        "alone: higher is better. Parameters are integrated out: by a lower bound for the "
-        "features, by -BIC / 2 for the others. Latent classes, each row in one of a few groups: "
-        "the best of 2 to 4 by the BIC. Features: each row may have any of them."
+        "alone: higher is better. Latent classes: each row is in one of a few groups, the best "
+        "number of 2 to 4 by the BIC. Features: each row may have any of them."
     )
     heads = ("model", "number", "log probability")
     return Section(

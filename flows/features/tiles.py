@@ -18,9 +18,10 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
-        name = f"feature {most['feature']}: {most['short_name']}"
-        of = "rows with the feature" if len(meaning) == 1 else "most common feature"
-        tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", name))
+        of, note = "rows with the feature", "the mean of their probabilities"
+        if len(meaning) > 1:
+            of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
+        tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
         if meaning[0]["other_starts"]:
             again = sum(one["found_by"] > 0 for one in meaning)
             starts = meaning[0]["other_starts"]
@@ -47,10 +48,13 @@ def next_steps(features: int) -> tuple[NextStep, ...]:
     """Return what to do next, where that many features were found."""
     first = NextStep(
         "See the rows that most probably have feature 1:",
-        "vbflows show {run} rows --sort feature_1",
+        "vbflows show {run} rows",
     )
     return (
         *([first] if features else []),
-        NextStep("See how likely each feature makes each answer:", "vbflows show {run} weights"),
+        NextStep(
+            "See which answers a feature makes likelier, by how many times (ratio):",
+            "vbflows show {run} weights --sort ratio",
+        ),
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),
     )

@@ -22,7 +22,7 @@ from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job
 from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import loop_of
-from vbmodels.core.protocol import Continuable, Phased
+from vbmodels.core.protocol import Continuable, Phased, objective_of
 from vbmodels.core.state import State
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,9 @@ class Progress:
     iteration: int
     max_iter: int
     elbo: float
-    rise: float | None  # over the bound before; None at the first
+    rise: float | None  # over the one before; None at the first of an objective
     seconds: float  # since the start of the fit, without interruptions
+    objective: str = "bound"  # what ``elbo`` is
     phase: str = ""  # of a fit that has phases
     left: float | None = None  # the model's estimate of the sweeps to come
 
@@ -106,6 +107,7 @@ class _Fit:
         self.job, self.executor = job, executor
         self.trace: list[tuple[int, float, float]] = []  # iteration, bound, seconds
         self.data: list[str] = []  # digests
+        self.objective = ""  # of the newest step of this attempt
         self.started = time.perf_counter()
         log = self._resumed() if resume else None
         if log is None:
@@ -122,12 +124,15 @@ class _Fit:
     def record(self, step: Step) -> Progress:
         """Add a step to the trace; return where the fit is."""
         seconds = time.perf_counter() - self.started
-        rise = step.elbo - self.trace[-1][1] if self.trace else None
-        self.trace.append((step.iteration, step.elbo, seconds))
         model = self.job.model
+        objective, before = objective_of(model, step.q), self.objective
+        again = self.trace and before in ("", objective)
+        rise = step.elbo - self.trace[-1][1] if again else None
+        self.trace.append((step.iteration, step.elbo, seconds))
+        self.objective = objective
         phase, left = model.progress(step.q) if isinstance(model, Phased) else ("", None)
         return Progress(
-            step.iteration, self.job.max_iter, step.elbo, rise, seconds, phase, left
+            step.iteration, self.job.max_iter, step.elbo, rise, seconds, objective, phase, left
         )  # fmt: skip
 
     def save_if_due(self, number: int) -> None:
@@ -200,7 +205,8 @@ class _Fit:
         number = fit.step.iteration
         if not fit.converged:
             log.warning(
-                f"the bound had not converged after {number + 1} sweeps; raise max_iter or tol"
+                f"the {self.objective or 'bound'} had not converged after {number + 1} sweeps; "
+                "raise max_iter or tol"
             )
         trace = self._trace()
         return FitResult(

@@ -26,9 +26,9 @@ _NAMED = 5
 def check_documents(
     pieces: Iterable[tuple[int, pa.Table]], file: str, table: Table = DOCUMENTS
 ) -> tuple[Checker, int]:
-    """Check one file of documents, and count those with a known keyword.
+    """Check one file of documents, and count those with a known keyphrase.
 
-    A document without candidate words, or with a known keyword that it does not contain, is
+    A document without candidate words, or with a known keyphrase that it does not contain, is
     no fault: `documents.prepare` counts and names them.
 
     Parameters
@@ -53,7 +53,7 @@ class Held:
     Attributes
     ----------
     listed
-        Documents with a known keyword.
+        Documents with a known keyphrase.
     known
         Whether any tag is a noun, adjective or verb in a tag set that we know.
     unknown
@@ -124,7 +124,7 @@ def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
 
 
 def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
-    """Return what the pieces of a file say of it, and how many documents have a known keyword."""
+    """Return what the pieces of a file say of it, and how many documents have a known keyphrase."""
     held = reduce(add, (Held(**one.about) for one in pieces))
     rows = sum(one.rows for one in pieces)
     return Checked(rows, tuple(held.faults(file)), names_of(pieces)), held.listed

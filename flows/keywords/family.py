@@ -1,4 +1,4 @@
-"""Keywords: from documents with a few known keywords to a probability for every other word."""
+"""Keywords: from documents with a few known keyphrases to a probability for every other word."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ from vbmodels.keywords.vbss.model import VBSS
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
 NOTHING_TO_LEARN = (
-    "No known keyword is a candidate phrase, so there is nothing to learn from{}: list some as the "
-    "documents write them{}."
+    "No known keyphrase is a candidate phrase, so there is nothing to learn from{}: list some as "
+    "the documents write them{}."
 )
 
 
 @dataclass(frozen=True)
 class CheckedDocuments(Checked):
-    """What the check of one file found, and in how many documents a keyword is known."""
+    """What the check of one file found, and in how many documents a keyphrase is known."""
 
     listed: int = 0
 
@@ -150,14 +150,14 @@ class Keywords:
         return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List what a fit lacks beyond what scoring needs: a known keyword."""
+        """List what a fit lacks beyond what scoring needs: a known keyphrase."""
         if any(one.listed for one in checked if isinstance(one, CheckedDocuments)):
             return []
         return [
             Fault(
                 file=files[0].url if len(files) == 1 else f"{len(files)} files",
                 column="keywords",
-                expected="known keywords of some documents",
+                expected="known keyphrases of some documents",
                 found="none",
                 remedy="give some, or leave out model and prior to do without any",
             )
@@ -357,14 +357,14 @@ class Keywords:
 
 
 def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedDocuments:
-    """Add what is wrong with the settings, and the documents with a known keyword."""
+    """Add what is wrong with the settings, and the documents with a known keyphrase."""
     try:
         _text_options(settings)
         _vocabulary(settings)
         prior_of(settings.prior)
     except InputError as error:
         found = replace(found, faults=(*error.faults, *found.faults))
-    # The rankings learn nothing from known keywords, and other corpora do without any.
+    # The rankings learn nothing from known keyphrases, and other corpora do without any.
     without = settings.model in SCORES or (settings.model == "corpus" and settings.prior != NONE)
     listed = found.rows if without else listed
     return CheckedDocuments(found.rows, found.faults, found.keys, listed)

@@ -1,7 +1,7 @@
-"""Known keywords of a folder of texts, in a table of the same folder.
+"""Known keyphrases of a folder of texts, in a table of the same folder.
 
 A table called ``keywords`` (``keywords.csv``, ``keywords.parquet``, ...) without texts of its own
-names documents by their file, with its ending or without, and lists their keywords.
+names documents by their file, with its ending or without, and lists their keyphrases.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     rows: tuple[tuple[str, Named, int, str], ...] = (
         ("document without a candidate", report.without_words, report.documents, ""),
         (
-            "known keyword that is not in its document's text"
+            "known keyphrase that is not in its document's text"
             if settings.with_phrases
-            else "known keyword with a word that is no candidate of its document",
+            else "known keyphrase with a word that is no candidate of its document",
             report.absent_keywords,
             report.listed,
             "",
@@ -45,15 +45,15 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
 def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> list[str]:
     """Return the question how many keyphrases a document has, where nothing says so.
 
-    ``labelled`` and ``complete``: whether a document has a known keyword, and whether one is
+    ``labelled`` and ``complete``: whether a document has a known keyphrase, and whether one is
     complete.
     """
     number = settings.keyphrases if settings.with_phrases else settings.keyword_rate
     if complete or number is not None or settings.kind is not None:
         return []
-    of = "the labels and other corpora" if labelled else "other corpora"
+    of = "the known ones and other corpora" if labelled else "other corpora"
     if settings.prior == NONE:
-        of = "the labels"
+        of = "the known ones"
     keys = "keyphrases" if settings.with_phrases else "keywords"
     give = (
         "mean: --set keyphrases=MEAN"
@@ -99,7 +99,7 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
         if absent.count == 1:
             where = "is not in its document's text, so nothing is learned from it"
         found.append(
-            f"{absent.count:,} of {report.listed:,} known keywords {where} ({_examples(absent)})."
+            f"{absent.count:,} of {report.listed:,} known keyphrases {where} ({_examples(absent)})."
             + _why_absent(report)
         )
     return found
@@ -121,7 +121,7 @@ def _languages(report: Report, settings: KeywordSettings) -> str | None:
 
 
 def _why_absent(report: Report) -> str:
-    """Name the separator that would find the absent keywords, or say that so many are usual."""
+    """Name the separator that would find the absent keyphrases, or say that so many are usual."""
     if separator := _separator(report):
         return f" {separator}"
     if 2 * report.absent_keywords.count > report.listed:
@@ -130,7 +130,7 @@ def _why_absent(report: Report) -> str:
 
 
 def _separator(report: Report) -> str | None:
-    """Say so where another separator would find the known keywords."""
+    """Say so where another separator would find the known keyphrases."""
     if not report.separators:
         return None
     sign, count = max(report.separators.items(), key=lambda pair: pair[1])

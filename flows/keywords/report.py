@@ -62,7 +62,7 @@ def names_of(settings: KeywordSettings) -> Names:
 
 @dataclass(frozen=True)
 class Example:
-    """One document's known keywords, what was found, and what comes next."""
+    """One document's known keyphrases, what was found, and what comes next."""
 
     doc_id: str
     known: tuple[str, ...]
@@ -127,7 +127,7 @@ def _count_terms(table: pa.Table, found: Any, observed: Any) -> TermCounts:
 
 @dataclass(frozen=True)
 class Given:
-    """The known keywords of the input: how many, and how many are not in their document's text."""
+    """The known keyphrases of the input: how many, and how many are in no text of theirs."""
 
     listed: int
     absent: int
@@ -237,7 +237,7 @@ def _above(probability: FloatArray) -> FloatArray:
 def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
-    """Take the documents with most known and found keywords, then in order."""
+    """Take the documents with most known and found keyphrases, then in order."""
     worth = np.zeros(0, int)
     if len(observed):
         known = np.add.reduceat(observed.astype(int), offsets[:-1])
@@ -265,7 +265,7 @@ def _examples(
 
 
 def _worth_showing(known: Any, found: Any) -> Any:
-    """Return what an example of so many known and found keywords shows; something, of either."""
+    """Return what an example of so many known and found ones shows; something, of either."""
     return np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
 
 
@@ -304,7 +304,7 @@ def report(
     rows
         Documents that were read.
     given
-        The known keywords of the input.
+        The known keyphrases of the input.
     """
     names = names_of(settings)
     scored = any(one.scored for one in summaries)
@@ -316,7 +316,7 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
-        more.append(_rate_section(q, model, names, share))
+        more.append(_rate_section(q, model, settings, (documents, candidates, share)))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -437,8 +437,8 @@ def _which(
         text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
         text += _left_out(summaries, bool(limit))
         text += (
-            f" If {_percent(right)} right is too few for you, keep those above a higher "
-            "probability: the second command under What to do next, with a limit of the table."
+            f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
+            f"second command under What to do next lists those above {LEVELS[0]}."
         )
         all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
@@ -480,9 +480,7 @@ def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
 
 def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
-    text = f"Documents that have both known and new {names.keys}"
-    if not all(e.known and e.found for e in examples):
-        text = f"Documents with known or new {names.keys}; those with both are first"
+    text = f"Documents with known and new {names.keys}, those with most of both first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
@@ -530,8 +528,7 @@ def _gold(
     return [
         Section(
             f"Against the true {names.keys}",
-            f"Over the new {names.units} of the documents whose true keywords were given; known "
-            "keywords of the input are left out"
+            f"Over the documents whose true {names.keys} were given. Known ones are left out"
             + (", and so are true ones that are no candidates." if names is PHRASES else "."),
             (),
             (Grid(tuple(columns), [tuple(row)]),),
@@ -593,7 +590,7 @@ def _frequent(terms: TermCounts, names: Names) -> list[Section]:
 
 def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -> Section:
     rows = [
-        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{100.0 * a.removes:.1f} %")
+        (a.doc_id, a.candidates, a.known, f"{a.expected:.1f}", f"{100.0 * a.removes:.1f} %")
         for a in documents[:MOST_LABELLED]
     ]
     use = (
@@ -611,11 +608,10 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
         "uncertainty removed",
     )  # fmt: skip
     how = (
-        "Uncertainty removed: by how much (in % of the variance) the estimate of how many selected "
-        f"{names.keys} are wrong gets surer if you label this document after those above it."
+        f"Uncertainty removed: how many of the selected {names.keys} are wrong is an estimate; "
+        "labelling a document, after those above it, takes this share off its variance."
     )
-    where = "the table ask (vbflows show RUN ask)"
-    grid = Grid(columns, rows, total=len(documents), where=where)
+    grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)
 
 
@@ -630,25 +626,31 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
     }
 
 
-def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names, share: float) -> Section:
+def _rate_section(
+    q: CorpusGlobal, model: CorpusProbit, settings: KeywordSettings,
+    found: tuple[int, int, float],
+) -> Section:  # fmt: skip
     """Name every source of the rate with its factor and sd, and what they give together.
 
-    ``share`` is the mean probability of all candidates.
+    ``found`` are the documents, the candidates, and the mean probability of these.
     """
-    mean, sd = q.sources.combined()
+    names, (documents, candidates, share) = names_of(settings), found
+    size = candidates / max(documents, 1)
     grows = (
-        f"After the model has seen the known {names.keys}, it expects {100.0 * share:.1f} %."
-        f"\nA document with twice as many candidate "
-        f"{names.units} has {2.0**q.exponent:.2f} times as many {names.keys} (power "
-        f"{q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
+        f"With the known ones counted the model expects {100.0 * share:.1f} %: {share * size:.1f} "
+        f"of the {size:,.0f} candidate {names.units} of a mean document.\n"
+        f"A document with twice as many candidate {names.units} has {2.0**q.exponent:.2f} times "
+        f"as many {names.keys} (power {q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
     )
     title, how = f"The {names.key} rate", (
-        f"The share of the candidate {names.units} that are {names.keys}, before the known ones "
-        "are counted; all probabilities rise and fall with it."
+        f"The share of the candidate {names.units} that is assumed to be {names.keys} before the "
+        f"known ones are counted. All probabilities rise and fall with it."
     )  # fmt: skip
     if q.sources.exact:
-        text = f"{100.0 * q.rate:.1f} %, from your setting {names.rate}. {grows}"
+        given = getattr(settings, names.rate)
+        text = f"Assumed: {100.0 * q.rate:.1f} %, by {names.rate}={given:g}. {grows}"
         return Section(title, text, how=how)
+    mean, sd = q.sources.combined()
     rows = [
         (SOURCES[i], *_with_range(float(q.sources.log_rate[i]), float(q.sources.source_sd[i])))
         for i in q.sources.speaking
@@ -682,9 +684,9 @@ def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names
         "intervals are approximate, and rather too short. All effects are in "
         "posterior/parameters.parquet.",
         (plot,) if ordered else (),
-        how=f"Right of zero, more of the feature makes a {names.unit} more probable. Known "
-        f"elsewhere: listed by other documents, as are its least and most known words; a known "
-        f"{names.unit}: listed by the same document.",
+        how=f"Right of zero, more of the feature makes a {names.unit} more probable. A word is "
+        f"better known the more other documents have it among their known {names.keys}; a known "
+        f"{names.unit} is one of the same document.",
     )
 
 

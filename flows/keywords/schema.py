@@ -18,7 +18,7 @@ from flows.data.table import (
 
 DOCUMENTS = Table(
     "documents",
-    "Documents with some of their keywords; either `text` or `tokens` must be there.",
+    "Documents with some of their keyphrases; either `text` or `tokens` must be there.",
     (
         Column(
             "doc_id",
@@ -50,7 +50,7 @@ DOCUMENTS = Table(
         Column(
             "keywords",
             WORDS,
-            "known keywords; an empty cell or null: nobody has looked. Where somebody looked and "
+            "known keyphrases; an empty cell or null: nobody has looked. Where somebody looked and "
             "found none, set `complete` to yes (in Parquet and JSON lines an empty list also says "
             "that somebody looked)",
             nullable=True,
@@ -77,14 +77,14 @@ DOCUMENTS = Table(
         Column(
             "complete",
             FLAG,
-            "whether the known keywords are all of them",
+            "whether the known keyphrases are all of them",
             nullable=True,
             required=False,
         ),
         Column(
             "gold",
             WORDS,
-            "all true keywords, for evaluation only: no model sees them",
+            "all true keyphrases, for evaluation only: no model sees them",
             nullable=True,
             required=False,
         ),
@@ -118,7 +118,7 @@ DOCUMENTS = Table(
 _LABELLED = ("keywords", "complete", "gold")
 LABELS = Table(
     "labels",
-    "Known keywords of documents that are files of the same folder, in a table called keywords.",
+    "Known keyphrases of documents that are files of the same folder, in a table called keywords.",
     (
         Column(
             "doc_id",
@@ -140,8 +140,12 @@ ASK = Table(
         Column("place", INT32, "1 is the first to label"),
         Column("doc_id", TEXT, "name of the document"),
         Column("candidates", INT32, "number of its candidate phrases or words"),
-        Column("known", INT32, "number of known keywords among them"),
-        Column("expected", NUMBER, "number of keywords that the model expects, known ones counted"),
+        Column("known", INT32, "number of known keyphrases among them"),
+        Column(
+            "expected",
+            NUMBER,
+            "number of keyphrases that the model expects, known ones counted",
+        ),
         Column(
             "removes",
             NUMBER,
@@ -165,10 +169,10 @@ KEYWORDS = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that it is a keyword; a score for ss and textrank",
+            "probability that it is a keyphrase; a score for ss and textrank",
         ),
-        Column("observed", FLAG, "whether it was given as a keyword"),
-        Column("selected", FLAG, "whether it is recommended as a keyword, or known"),
+        Column("observed", FLAG, "whether it is a known keyphrase"),
+        Column("selected", FLAG, "whether it is recommended as a keyphrase, or known"),
         Column("rank", INT32, "rank in its document, 1 is the most probable"),
         Column("position", INT32, "tokens of the document before its first occurrence"),
         Column("occurrences", INT32, "number of its occurrences in the document"),

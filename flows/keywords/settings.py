@@ -15,9 +15,9 @@ SCORES = ("ss", "textrank")
 
 
 class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
-    """Keyword extraction from a few known keywords per document."""
+    """Keyphrase extraction from a few known keyphrases per document."""
 
-    question = "Which phrases and words of a document are its keywords, with or without known ones?"
+    question = "Which phrases of a document are its keyphrases, with or without known ones?"
     family = "flows.keywords.family"
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
@@ -72,7 +72,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     vocabulary: str | None = Field(
         None,
         description="File of terms, one a line: these, where a text has them, and the known "
-        "keywords are the candidates (unit phrase).",
+        "keyphrases are the candidates (unit phrase).",
     )
     prior: str | None = Field(
         None,

@@ -7,13 +7,14 @@ from math import exp
 from typing import Any
 
 from flows.report.page import NextStep, Tile
+from vbmodels.keywords.rate_prior import GIVEN, SOURCES
 
 
 def tiles_of(
     results: Mapping[str, Any], unit: str = "phrase", keys: str = "keyphrases",
     given: float | None = None,
 ) -> list[Tile]:  # fmt: skip
-    """Return how many keywords were found, how many of them are right, and how rare they are.
+    """Return how many keyphrases were found, how many are right, and how many a text has.
 
     ``given`` is the number of keyphrases that the user says a document has.
     """
@@ -30,27 +31,27 @@ def tiles_of(
     if results["observed"]:
         tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:
-        rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
-        low, high = (100.0 * min(rate * exp(sign * sd), 1.0) for sign in (-1, 1))
-        between = f" ({low:.1f} to {high:.1f} %)" if f"{low:.1f}" != f"{high:.1f}" else ""
-        note = f"of the candidate {unit}s{between}: {_each(results, given)}"
-        tiles.append(Tile(f"{keys[:-1]} rate", f"{100.0 * rate:.1f} %", note))
+        tiles.append(_per_text(results, unit, keys, given))
     return tiles
 
 
-def _each(results: Mapping[str, Any], given: float | None) -> str:
-    """Say how many keyphrases of how many candidates a document has, and how that is known."""
+def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | None) -> Tile:
+    """Say how many keyphrases a text is taken to have, of how many candidates, and why."""
     candidates = results["candidates"] / max(results["documents"], 1)
-    number = results["keyword_rate"] * candidates
+    rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
+    low, high = (f"{candidates * min(rate * exp(sign * sd), 1.0):.1f}" for sign in (-1, 1))
+    ends = f" ({low} to {high})" if low != high else ""
+    number = f"{candidates * rate:.1f}"
+    of = f"on average{ends}, of {candidates:,.0f} candidate {unit}s"
     sources = results["keyword_rate_sources"]
-    among = f"{number:.1f} of a document's {candidates:,.0f}"
-    if given is None or sources != ["given"]:
-        return f"{among}, from {' and '.join(_SOURCES.get(name, name) for name in sources)}"
-    share = f"{100.0 * number / given:.0f} %"
-    listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
-    as_given = listed and f"{100.0 * (1.0 - absent / listed):.0f} %" == share
-    alike = ", as of the given ones" if as_given else ""
-    return f"{among}; of your {given:g}, {share} are expected in its text{alike}"
+    why = f"from {' and '.join(sources)}"
+    if given is not None and sources == [SOURCES[GIVEN]]:
+        share = f"{100.0 * candidates * rate / given:.0f} %"
+        why = f"{share} of your {given:g}, the others are in no text"
+        listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
+        if listed and f"{100.0 * (1.0 - absent / listed):.0f} %" == share:
+            why = f"{share} of your {given:g}, since {share} of the known {keys} are in their texts"
+    return Tile(f"{keys} assumed in a text", number, f"{of}: {why}")
 
 
 def _known(results: Mapping[str, Any], keys: str) -> str:
@@ -65,9 +66,6 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     if repeated:
         note += f"; {repeated:,} repeat{'s' * (repeated == 1)} another one's stem"
     return note
-
-
-_SOURCES = {"given": "your setting", "labels": "the known keyphrases"}
 
 
 def next_steps(scores: bool) -> list[NextStep]:

@@ -62,7 +62,7 @@ class AboutReport(json_files.Form):
 class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
-    Documents with a candidate word; rows of the tables of counts; known keywords that were found,
+    Documents with a candidate word; rows of the tables of counts; known keyphrases that were found,
     and those of them that have several words; documents for whose keywords nobody has looked,
     and complete ones.
     ``labelled`` are names of documents that files of labels name.

@@ -73,11 +73,11 @@ class Recorder:
             case Progress(stage, done, total):
                 # Below 1, which means a run that is published.
                 self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
-            case Sweep(iteration, elbo, _, left, most, phase):
+            case Sweep(iteration, elbo, _, left, most, phase, objective=objective):
                 done = iteration + 1
                 fraction = done / most if left is None else done / (done + left)
                 text = f"{phase}, " if phase else ""
-                text += f"sweep {done}, bound {elbo:,.4f}"
+                text += f"sweep {done}, {objective} {elbo:,.4f}"
                 self._progress(min(fraction, 0.99), text)
                 if self._sweeps.due():
                     self._log(text)

@@ -185,7 +185,7 @@ def shown(
     rows = [
         (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
          f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
-        for r in baselines
+        for r in sorted(baselines, key=lambda r: r.log_loss)
     ]  # fmt: skip
     columns = (
         "baseline",

@@ -26,7 +26,7 @@ def glossary() -> dict[str, str]:
 def terms_in(texts: Iterable[str]) -> dict[str, str]:
     """Return the terms that texts use, in the singular or the plural, with their meanings.
 
-    >>> list(terms_in(["All bags, by log-loss", "a Bound"]))
+    >>> list(terms_in(["All bags, by log loss", "a Bound", "callable.bed, posterior/"]))
     ['bag', 'bound', 'log loss']
     """
     text = "\n".join(texts)
@@ -34,9 +34,12 @@ def terms_in(texts: Iterable[str]) -> dict[str, str]:
 
 
 def pattern(term: str) -> str:
-    """Return the regular expression, of Python and of the browser, that finds a term."""
+    """Return the regular expression, of Python and of the browser, that finds a term in prose.
+
+    Within the name of a file, a folder or a setting it is no term.
+    """
     words = re.escape(term).replace(r"\ ", "[ -]").replace(r"\-", "[ -]")
-    return rf"(?<![\w-]){words}s?(?![\w-])"
+    return rf"(?<![\w./=-]){words}s?(?![\w/=-]|\.\w)"
 
 
 @cache

@@ -175,6 +175,7 @@ def render(
     *,
     run: str = "RUN",
     trace: Section | None = None,
+    sweeping: float = 0.0,
 ) -> str:
     """Return the report of a run as HTML.
 
@@ -190,6 +191,8 @@ def render(
         The run's address, for commands.
     trace
         How the fit went: its text and its chart.
+    sweeping
+        Seconds that its sweeps took.
     """
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
@@ -199,7 +202,7 @@ def render(
         headline=findings.headline,
         sections=[
             *findings.sections, *more, _inputs(record, findings),
-            _settings(record, trace),
+            _settings(record, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -299,7 +302,7 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     )
 
 
-def _settings(record: RunRecord, trace: Section | None) -> Section:
+def _settings(record: RunRecord, trace: Section | None, sweeping: float) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, in_words(value)) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
@@ -307,7 +310,7 @@ def _settings(record: RunRecord, trace: Section | None) -> Section:
     count = len(record.changed)
     parts = f"{record.partitions:,} partition{'' if record.partitions == 1 else 's'}"
     memory = f"{record.peak_memory_bytes / 2**20:,.0f} MiB of memory at most"
-    text = f"{fit_in_words(record)}; {parts}; {record.seconds:.1f} s; {memory}."
+    text = f"{fit_in_words(record)}; {parts}; {_time(record, sweeping)}; {memory}."
     return Section(
         "Settings and resources",
         text[0].upper() + text[1:] + (f"\n{trace.text}" if trace else ""),
@@ -320,6 +323,16 @@ def _settings(record: RunRecord, trace: Section | None) -> Section:
         how="The fit, what it took, and the settings. The same settings, files and versions give "
         "the same result.",
     )
+
+
+def _time(record: RunRecord, sweeping: float) -> str:
+    """Say what a run took, and how much of that its sweeps took: those of all its attempts."""
+    whole = f"{record.seconds:.1f} s in all"
+    if not sweeping:
+        return whole
+    if sweeping > record.seconds:
+        return f"{whole} since the run was resumed; {sweeping:.1f} s for all sweeps"
+    return f"{whole}, {sweeping:.1f} s of them for the sweeps"
 
 
 def in_words(value: object) -> object:

@@ -30,6 +30,7 @@ _ZOOM = {
     "bind": "scales",
 }
 _ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
+_UNCERTAIN = "includes zero, the direction is uncertain."
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -118,7 +119,7 @@ def paired_bars(
     layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
     layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"domain": [0.0, 100.0]})
-    how = f"Bars are {x_label}; the further the two of a line differ, the more it says."
+    how = f"Bars are {x_label}; the further the two of a row differ, the more it says."
     return _by_label(labels, title, [layer], 32, x=x, how=how)
 
 
@@ -132,7 +133,7 @@ def intervals(
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
     layers = [_zero("x", "y", "height"), *_points(points, "x")]
-    how = "Points are means, lines 95 % intervals; a line that crosses zero leaves the sign open."
+    how = f"Points are means, lines 95 % intervals; where a line {_UNCERTAIN}"
     return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
 
@@ -287,8 +288,7 @@ def curve(
         layers,
         x=across | ({"type": "temporal"} if dates else {}),
         y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
-        how="The line is the mean, the band its 95 % interval; where the band has zero in it, the "
-        "direction is open.",
+        how=f"The line is the mean, the band its 95 % interval; where the band {_UNCERTAIN}",
     )
 
 
@@ -317,7 +317,7 @@ def level_bars(
         title,
         [bar, interval, _zero("x", "y", "height")],
         x=x,
-        how="Bars are means, lines 95 % intervals; a line that crosses zero leaves the sign open.",
+        how=f"Bars are means, lines 95 % intervals; where a line {_UNCERTAIN}",
     )
 
 

@@ -19,7 +19,7 @@ from flows.runs.listing import plain
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Moved, compare_predictions
 from flows.runs.resume import NON_SEMANTIC
 from flows.settings.load import describe
-from vbmodels.core.protocol import CLIMBED
+from vbmodels.core.protocol import DRAWN
 
 _MOST = 200  # characters of a value that are shown
 _CHANGES = 3  # that the headline names
@@ -428,7 +428,7 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 def _state(record: RunRecord) -> str:
     if record.elbo is None:
         return fit_in_words(record)
-    if record.objective not in CLIMBED:
+    if record.objective in DRAWN:
         return "all draws made" if record.converged else "stopped before the last draw"
     return "converged" if record.converged else "NOT converged"
 
@@ -454,7 +454,7 @@ def shown(value: Any) -> str:
 def moved_in_words(one: Moved) -> str:
     """Say in a line how the probabilities of a table moved."""
     correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
-    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keywords"
+    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keyphrases"
     alone = ", ".join(
         f"{count:,} only in the {which} run"
         for count, which in ((one.only_first, "first"), (one.only_second, "second"))

@@ -165,7 +165,7 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
         run.events.emit(
             Sweep(
                 progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
-                progress.phase, seconds,
+                progress.phase, seconds, progress.objective,
             )
         )  # fmt: skip
 

@@ -165,6 +165,15 @@ def probability_in(columns: Sequence[str]) -> str:
     )
 
 
+def order_of(columns: Sequence[str]) -> str:
+    """Return the column whose largest values come first; empty where rows are in their order.
+
+    >>> order_of(["id", "probability_yes"]), order_of(["id", "feature_1", "feature_2"])
+    ('probability_yes', 'feature_1')
+    """
+    return probability_in(columns) or ("feature_1" if "feature_1" in columns else "")
+
+
 def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
     """Return the conditions for the rows of a table that are selected.
 
@@ -192,7 +201,7 @@ def rows_of(
         The run, and its table.
     by
         The rows are those with the largest of this column (``-by``: the smallest); where it is
-        empty, of a probability, or the first of a table without one.
+        empty, of a probability, of the first feature, or the first of a table without either.
     most, columns
         Most rows; names with commas between them, all columns by default.
     where
@@ -206,7 +215,7 @@ def rows_of(
     _require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
-    by = by or probability_in(schema.names)
+    by = by or order_of(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:

@@ -18,7 +18,7 @@ MOST_ROWS = 2_000_000  # of a table, read
 MOST_DRAWN = 2_000
 _MOVED = 0.1  # a change of a probability that counts
 _PLACE = "pos"  # the one number that names a row
-TRUTHS = {"label": "label as given", "observed": "known keyword"}
+TRUTHS = {"label": "label as given", "observed": "known keyphrase"}
 """Columns of what the input says of a row, and what people call them."""
 _KNOWN = "observed"  # of rows whose probability the input fixes
 _SELECTED, _HERE = " selected", " here"  # columns of whether a row is selected, and there at all
@@ -65,7 +65,7 @@ class Moved:
     shared, only_first, only_second
         Rows of both runs, and of one alone.
     free
-        Rows of both whose probability is no known keyword's, of which ``mean_change`` is.
+        Rows of both whose probability is no known keyphrase's, of which ``mean_change`` is.
     mean_change, mean_size, largest, correlation
         Mean difference, mean absolute and largest absolute one; correlation, None where one run
         has no spread.
@@ -235,9 +235,8 @@ def _selected(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:
 
 
 def _is_truth(column: pa.Field) -> bool:
-    """Whether a column is what the input says of a row; a label in words is a predicted class."""
-    known = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    return column.name in TRUTHS and known
+    """Whether a column is what the input says of a row."""
+    return column.name in TRUTHS
 
 
 def _naming(tables: Sequence[pa.Table]) -> list[str]:
@@ -267,7 +266,8 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
     for field in schema:
         if field.name == column or pa.types.is_floating(field.type):
             break
-        if pa.types.is_string(field.type) or field.name == _PLACE:
+        named = pa.types.is_string(field.type) or field.name == _PLACE
+        if named and not _is_truth(field):
             keys.append(field.name)
     if not keys:
         return None

@@ -37,7 +37,7 @@ from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
-from vbmodels.core.protocol import CLIMBED, objective_of
+from vbmodels.core.protocol import DRAWN, objective_of
 
 
 def publish(run: Run) -> dict[str, Any]:
@@ -64,7 +64,10 @@ def publish(run: Run) -> dict[str, Any]:
         )
         of_trace = _trace_section(fit, record.objective)
     url = run.paths.file("report.html")
-    html = report.render(record, findings, more, run=run.paths.root, trace=of_trace)
+    html = report.render(
+        record, findings, more, run=run.paths.root, trace=of_trace,
+        sweeping=0.0 if fit is None else fit.seconds,
+    )  # fmt: skip
     storage.write_bytes(url, html.encode())
     run.verify()
     complete(run.paths, record)
@@ -92,12 +95,12 @@ _ROWS, _SHOWN = "rows", 8
 
 
 def _record(run: Run, findings: report.Findings) -> RunRecord:
-    fit, objective = run.fit, objective_of(run.model)
+    fit, objective = run.fit, objective_of(run.model, run.q)
     warnings = [*file_warnings(run), *run.prepared.warnings, *loss_warnings(run)]
     warnings += findings.warnings
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
-        what = f"The {objective} had not converged" if objective in CLIMBED else "It was stopped"
+        what = "It was stopped" if objective in DRAWN else f"The {objective} had not converged"
         warnings.append(f"{what} after {fit.iterations} sweeps; raise max_iter or tol.")
     return RunRecord(
         run_id=run.paths.run_id,
@@ -144,21 +147,15 @@ def _columns_section(run: Run) -> list[report.Section]:
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
     plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
-    title, took = (
-        plot["description"],
-        f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s.",
-    )
-    if objective not in CLIMBED:
-        state = "The draws ended" if fitted.converged else "The draws were stopped"
-        text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
-        return report.Section(title, text, [plot])
-    state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
-    text = f"{state} {took} Rejected steps are not drawn."
+    if objective in DRAWN:
+        text = f"The {objective} of the draws wanders once it has arrived."
+        return report.Section(plot["description"], text, [plot])
+    text = "The chart leaves out rejected steps"
     if (first := int(trace.iteration[0])) > 0:
-        text += f" The sweeps before {first} prepare the fit and are not drawn."
+        text += f", and the sweeps before {first}, which prepare the fit"
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
-        text += " Where it falls, the next stage of the fit begins, whose bound is another one."
-    return report.Section(title, text, [plot])
+        text += ". Where the line falls, the next stage of the fit begins, with another objective"
+    return report.Section(plot["description"], f"{text}.", [plot])
 
 
 def outcome(

@@ -1,4 +1,4 @@
-"""Known keywords that a text has are candidates, whatever their signs, stop words and length.
+"""Known keyphrases that a text has are candidates, whatever their signs, stop words and length.
 
 Each row is a kind of input from reports about other tools; texts are our own.
 """

@@ -59,7 +59,7 @@ CASES = (
          no_candidates=("class", "href", "amp", "div", "nbsp", "graphlib", "emph"),
          said=("Markup or running heads were taken out of 30 documents", "m0 (HTML)")),
     Case("k07_absent", (), observed=0,
-         said=("84 of 84 known keywords are not in their documents' text", "nothing to learn")),
+         said=("84 of 84 known keyphrases are not in their documents' text", "nothing to learn")),
     Case("k13_inner_stop", (),
          ("quality of life", "Ministry of Health", "Internet of Things", "state of charge"),
          not_said=("not in their documents' text",)),

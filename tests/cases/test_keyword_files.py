@@ -1,4 +1,4 @@
-"""Folders of texts, PDF and Word files, with the known keywords in a CSV of the same folder."""
+"""Folders of texts, PDF and Word files, with the known keyphrases in a CSV of the same folder."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_absent_keyphrases_are_said_with_their_share_and_why():
     ]
     notices, small = said(rows)
     assert notices == [
-        "3 of 4 known keywords are not in their documents' text, so nothing is learned from them "
+        "3 of 4 known keyphrases are not in their documents' text, so nothing is learned from them "
         f"(a: trade policy, b: hospitals nurses (its words are apart), c: {long} (more than 12 "
         "words))."
     ]

@@ -33,7 +33,7 @@ def tiny(seed: int) -> list[Rows]:
 
 
 def excess_loss_of(fitted: Callable[[Rows], Any], seed: int, rows: int, new: int) -> float:
-    """Held-out log-loss of ``fitted(rows)`` above that of the true probabilities."""
+    """Held-out log loss of ``fitted(rows)`` above that of the true probabilities."""
     rng = np.random.default_rng([seed, 7])
     x, t, truth = simulate(rng, rows + new, features=2, n_experts=2, gate_scale=4, expert_scale=4)
     keys = np.arange(rows + new, dtype=np.int64)

@@ -79,7 +79,7 @@ def scored(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
 
 
 def excess_loss(seed: int) -> float:
-    """Held-out log-loss above that of the true probabilities; a curve, and a product's sign."""
+    """Held-out log loss above that of the true probabilities; a curve, and a product's sign."""
     rng = np.random.default_rng([seed, 7])
     x = rng.standard_normal((4000, 3))
     truth = expit(2.0 * np.abs(x[:, 0]) - 1.5 + 2.5 * np.sign(x[:, 1] * x[:, 2]))

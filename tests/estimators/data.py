@@ -58,7 +58,7 @@ def counts_table(counts, case):
 
 
 def documents(seed=0, count=40):
-    """Documents of words, their known keywords, and whether these are all."""
+    """Documents of words, their known keyphrases, and whether these are all."""
     rng = np.random.default_rng(seed)
     words = [f"word{chr(97 + i)}" for i in range(20)]
     texts, known = [], []

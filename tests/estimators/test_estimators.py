@@ -198,7 +198,7 @@ def sampled_by(weight):
         (lambda x, y: VariantTester().fit(x), "whole numbers"),
         (lambda x, y: VariantTester().fit(pa.table({"pos": [1]})), "chrom"),
         (lambda x, y: KeywordExtractor(prior="none").fit(["a text"], [["absent"]]),
-         "known keyword"),
+         "known keyphrase"),
         (lambda x, y: KeywordExtractor().fit(["a text"], [["text"], []]), "each of 1 documents"),
     ],
 )  # fmt: skip

@@ -197,7 +197,7 @@ def test_documents_without_labels_have_keyphrases():
     table = found.candidates_
     assert not table["observed"].any()
     assert table.groupby("doc_id")["selected"].sum().max() <= 15
-    with pytest.raises(ValueError, match="expected a known keyword"):
+    with pytest.raises(ValueError, match="expected a known keyphrase"):
         KeywordExtractor(prior="none").fit(texts)
     by_word = KeywordExtractor(unit="word", lists="some").fit(texts)
     assert (
@@ -326,5 +326,5 @@ def test_a_labelled_corpus_names_a_kind_and_all_lists():
 
 def test_known_keywords_that_no_text_holds_are_said():
     texts = ["a plain text of some words", "another plain text of other words"]
-    with pytest.warns(UserWarning, match="none of the 2 known keywords .* such as 0: zebra"):
+    with pytest.warns(UserWarning, match="none of the 2 known keyphrases .* such as 0: zebra"):
         KeywordExtractor().fit(texts, [["zebra"], ["lion"]])

@@ -163,7 +163,7 @@ def test_odd_documents_are_kept_counted_and_named(tmp_path, capsys):
     assert (record.rows_read, record.rows_kept) == (4, 2)
     reasons = {d.reason: d for d in record.dropped}
     assert reasons["document without a candidate"].examples == ["empty", "stop"]
-    absent = reasons["known keyword with a word that is no candidate of its document"]
+    absent = reasons["known keyphrase with a word that is no candidate of its document"]
     assert absent.examples[0].startswith("good: absent word")
 
 
@@ -380,8 +380,11 @@ def test_a_line_says_the_phase_of_a_fit_and_what_is_left():
     text = io.StringIO()
     lines = Lines(Console(file=text, width=200), every=0.0)
     lines.on_event(Sweep(2, -12_343.0, 1.0, 9.0, 100, "phase 3 of 4 (moves)", 5.2))
-    said = "phase 3 of 4 (moves), sweep 3: bound -12,343.0000, change +1, about 5 s left"
-    assert text.getvalue() == f"{said}\n"
+    lines.on_event(Sweep(3, -5.0, None, None, 100, objective="log posterior"))
+    assert text.getvalue().splitlines() == [
+        "phase 3 of 4 (moves), sweep 3: bound -12,343.0000, change +1, about 5 s left",
+        "sweep 4: log posterior -5.0000",
+    ]
 
 
 def test_json_has_null_for_what_is_no_number(capsys):

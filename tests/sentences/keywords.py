@@ -64,8 +64,8 @@ CASES = {
     "many faults": table("check keywords", MANY),
     **{f"{name} that is no UTF-8": broken(name) for name in ("doc_id", "text", "keywords")},
     "no candidate word": table("check keywords", WORDS),
-    "no known keyword": text("check keywords", "Maps of old maps.", "a.txt"),
-    "no known keyword and no prior": command(
+    "no known keyphrase": text("check keywords", "Maps of old maps.", "a.txt"),
+    "no known keyphrase and no prior": command(
         "check keywords @/a.txt --set prior=none",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
     ),
@@ -73,7 +73,7 @@ CASES = {
         "check keywords @/a.txt --set prior=@/a.txt",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
     ),
-    "no known keyword of a model without": command(
+    "no known keyphrase of a model without": command(
         "check keywords @/a.txt --set model=textrank",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
     ),

@@ -195,11 +195,15 @@ class NonFiniteBound(ArithmeticError):
     """The bound became NaN or infinite: the fit cannot go on."""
 
 
-CLIMBED = ("bound", "log posterior")
-"""Objectives that a fit climbs; any other is that of draws, which wander."""
+DRAWN = ("log density", "log likelihood")
+"""Objectives of draws, which wander; a fit climbs any other."""
 
 
-def objective_of(model: Any) -> str:
-    """Return what the model's ``elbo`` is: a bound, unless it says otherwise."""
-    name: str = getattr(model, "objective", "bound")
+def objective_of(model: Any, q: Any) -> str:
+    """Return what the model's ``elbo`` at ``q`` is: a bound, unless it says otherwise.
+
+    A model says it by its attribute ``objective``: a name, or a method that has one for each phase.
+    """
+    named = getattr(model, "objective", "bound")
+    name: str = named(q) if callable(named) else named
     return name

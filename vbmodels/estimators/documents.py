@@ -46,7 +46,7 @@ class GivenDocuments:
         return np.array([fold_of(name) for name in self.names], np.int64)
 
     def without_labels(self) -> Self:
-        """Return the documents without their known keywords."""
+        """Return the documents without their known keyphrases."""
         rows = [
             row._replace(labels=row.labels._replace(keywords=None, complete=False))
             for row in self.rows
@@ -117,7 +117,7 @@ def _as_many(name: str, cells: list[Any], tokens: list[str], d: int) -> list[Any
 
 
 def _terms(known: Any, d: int) -> Sequence[str] | None:
-    """Return a document's known keywords; None where nobody has looked for any."""
+    """Return a document's known keyphrases; None where nobody has looked for any."""
     if is_missing(known):
         return None
     if isinstance(known, str):

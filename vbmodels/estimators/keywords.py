@@ -137,7 +137,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     vocabulary: Any = parameter(
         None,
         [list, tuple, None],
-        "Terms: these, where a text has them, and the known keywords are the candidates (unit "
+        "Terms: these, where a text has them, and the known keyphrases are the candidates (unit "
         "phrase).",
     )
 
@@ -159,7 +159,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         X
             Documents: texts, lists of tokens, or a table.
         y
-            Lists of known keywords, one a document; a table may have them itself. None in the
+            Lists of known keyphrases, one a document; a table may have them itself. None in the
             place of a list: nobody has looked for that document's.
         complete
             Whether a document's keywords are all known, [documents]; by default no.
@@ -186,7 +186,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         """Fit the regression and return the selected candidates of the same documents.
 
         They are selected by the fit's own posterior, with all that is known of the documents;
-        ``fit(X, y).transform(X)`` takes the documents for new ones without known keywords.
+        ``fit(X, y).transform(X)`` takes the documents for new ones without known keyphrases.
         Parameters are those of `fit`; the answer is that of `transform`.
         """
         self._validate_params()
@@ -210,13 +210,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         if not any(part.read.marks.y.any() for part in parts):
             if prior is None:
                 raise ValueError(
-                    "expected a known keyword among the documents' candidates, found none: give "
+                    "expected a known keyphrase among the documents' candidates, found none: give "
                     "some, or leave out prior='none'"
                 )
             if absent.count:
                 warnings.warn(
-                    f"none of the {absent.count} known keywords is in its document's text, such as "
-                    f"{absent.names[0]}: the fit is that of texts without any",
+                    f"none of the {absent.count} known keyphrases is in its document's text, such "
+                    f"as {absent.names[0]}: the fit is that of texts without any",
                     stacklevel=4,
                 )
         phrases = self.unit == "phrase"
@@ -270,11 +270,11 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         return intervals({"feature": self.feature_names_}, self.coef_means_, self.coef_sds_)
 
     def _found(self) -> str:
-        absent = f" {self._absent} known keywords are no candidates." if self._absent else ""
+        absent = f" {self._absent} known keyphrases are no candidates." if self._absent else ""
         return (
-            f"{self._corpus.n_documents} documents with {self._known} known keywords; "
+            f"{self._corpus.n_documents} documents with {self._known} known keyphrases; "
             f"{100.0 * self.keyword_rate_:.3g} % of the candidate {self.unit}s are "
-            f"keywords.{absent}"
+            f"keyphrases.{absent}"
         )
 
     def _weights(self) -> list[str]:
@@ -284,7 +284,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     def _compared(self, X: Any, y: Any) -> str:
         chance = self.score(X, y)
         return (
-            f"A known keyword ranks above another candidate: {100.0 * chance:.3g} % (chance: 50 %)."
+            f"A known keyphrase ranks above another candidate: {100.0 * chance:.3g} % "
+            "(chance: 50 %)."
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -303,7 +304,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         X
             Documents as for `fit`.
         keywords
-            Known keywords of each: they help, and are among the selected candidates.
+            Known keyphrases of each: they help, and are among the selected candidates.
         ids
             The documents' names. One that the fit saw is its document's: what the fit learned
             from the labels of that document's fold is then left out of the feature that counts
@@ -340,20 +341,20 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         return found
 
     def score(self, X: Any, y: Any = None, *, ids: Any = None, scores: Any = None) -> float:
-        """Return how well known keywords are ranked when nothing is said of them.
+        """Return how well known keyphrases are ranked when nothing is said of them.
 
         Parameters
         ----------
         X, ids, scores
             As for `transform`.
         y
-            Lists of known keywords; a table may have them itself. They are used for the
+            Lists of known keyphrases; a table may have them itself. They are used for the
             score only.
 
         Returns
         -------
         auroc
-            The chance that a known keyword has a higher probability than another candidate of its
+            The chance that a known keyphrase has a higher probability than another candidate of its
             document; the mean over documents that have both.
 
         Raises
@@ -383,7 +384,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         ]
         if not found:
             raise ValueError(
-                "expected a document with a known keyword and another candidate, found none"
+                "expected a document with a known keyphrase and another candidate, found none"
             )
         return float(np.mean(found))
 

@@ -399,6 +399,10 @@ class LaplaceIBP:
             return float(stats.log_joint)
         return self.weights_of(q).elbo(q.inner, stats)
 
+    def objective(self, q: ChainGlobal | HeldGlobal) -> str:
+        """Return what `elbo` is."""
+        return "log density" if isinstance(q, ChainGlobal) else "bound"
+
     def algorithm(self, q: ChainGlobal) -> Algorithm:
         """Draw, then sweep the weights as often as planned."""
         return draw(self, q, lambda q: isinstance(q, HeldGlobal) and q.left <= 0)

@@ -1,6 +1,6 @@
-"""Phrases that the user names, where a document has them: known keywords, terms of a vocabulary.
+"""Phrases that the user names, where a document has them: known keyphrases, terms of a vocabulary.
 
-What is named is a candidate whatever its signs, stop words and length. A known keyword that the
+What is named is a candidate whatever its signs, stop words and length. A known keyphrase that the
 rules for candidates find by themselves is left to them, so that known phrases and others are
 counted alike.
 """
@@ -128,7 +128,7 @@ class Rules:
     def to_name(
         self, found: Sequence[Occurrence], start: int, size: int, least: int
     ) -> list[Occurrence]:
-        """Return the occurrences of a known keyword that must be named to be a candidate.
+        """Return the occurrences of a known keyphrase that must be named to be a candidate.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ class KeywordOptions:
         None,
         "Keyphrases that a document has on average (unit phrase), those included that its text "
         "does not hold; otherwise it is estimated from documents marked complete and, roughly, "
-        "from the labels and from other corpora.",
+        "from the known ones and from other corpora.",
         gt=0.0,
         le=10_000.0,
     )
@@ -37,7 +37,7 @@ class KeywordOptions:
     )
     fdr: float = share(
         0.1,
-        "Largest expected share of false keywords among the new ones, where select=fdr (the "
+        "Largest expected share of false keyphrases among the new ones, where select=fdr (the "
         "default of words). Phrases are selected by the largest expected F, which ignores it.",
     )
     select: Literal["fdr", "best_f"] | None = option(
@@ -47,7 +47,7 @@ class KeywordOptions:
     )
     per_document: int | None = option(
         None,
-        "Most new keywords that are selected in a document; by default of phrases half as many "
+        "Most new keyphrases that are selected in a document; by default of phrases half as many "
         "again as the mean document has, known ones included (5 to 15 where that is hardly known), "
         "of words no limit.",
         ge=1,
@@ -55,7 +55,7 @@ class KeywordOptions:
     keyword_rate: float | None = share(
         None,
         "Share of candidate words that are keywords, where you know it; otherwise it is estimated "
-        "from documents marked complete and, roughly, from the labels and from other corpora.",
+        "from documents marked complete and, roughly, from the known ones and from other corpora.",
     )
     rate_sd: float = option(
         0.0,

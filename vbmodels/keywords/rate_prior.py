@@ -22,7 +22,7 @@ import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, State
 
-SOURCES = ("given", "complete documents", "labels", "other corpora")
+SOURCES = ("your setting", "complete documents", "known keyphrases", "other corpora")
 GIVEN, OF_COMPLETE, OF_LABELS, OF_CORPORA = range(4)
 
 EXACT = 0.01

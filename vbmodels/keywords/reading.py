@@ -65,7 +65,7 @@ class Report:
     without_words
         Documents without any candidate word: no row of the result is theirs.
     listed
-        Known keywords.
+        Known keyphrases.
     absent_keywords
         Those of them that are no candidates, as "doc_id: keyword". Of words, where a word of the
         keyword is none, "doc_id: keyword (missing word: absent or too rare)"; an absent word does
@@ -78,7 +78,7 @@ class Report:
     cleaned
         Documents of which markup or running heads were taken out, as "doc_id (HTML)".
     separators
-        Of signs inside known keywords that are not in the text: how many of these keywords would
+        Of signs inside known keyphrases that are not in the text: how many of these keywords would
         be if the sign were between keywords.
     languages
         Documents of each language; those of which it is not clear have the name "".
@@ -153,7 +153,7 @@ class ReadDocuments:
     report
         What could not be used.
     known, several
-        Known keywords with a candidate word, and those of them with several.
+        Known keyphrases with a candidate word, and those of them with several.
     """
 
     tokens: DocumentTokens
@@ -208,7 +208,7 @@ class _Words:
     separators, found_terms
         As `Report` has them: the latter are its terms.
     reasons
-        Why a known keyword of a document is no candidate, where that can be said.
+        Why a known keyphrase of a document is no candidate, where that can be said.
     """
 
     tokens: Tokens
@@ -275,7 +275,7 @@ class _Matched:
     known
         Rows of the known candidates.
     absent
-        Known keywords that lack a candidate, as `Report` has them.
+        Known keyphrases that lack a candidate, as `Report` has them.
     sizes
         Keywords with a candidate word, and those of them with several.
     scores
@@ -373,7 +373,7 @@ def _counted(tokens: Tokens, kinds: _Kinds, stems: list[str], least: IntArray) -
 
 
 def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntArray) -> str | None:
-    """Return why a document's known keyword is not in its text; None where it just is not."""
+    """Return why a document's known keyphrase is not in its text; None where it just is not."""
     if not variants:
         return "no letter and no digit"
     if all(sum(one.is_word) > MOST_KNOWN for one in variants):
@@ -387,7 +387,7 @@ def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntAr
 def _name_phrases(
     words: _Words, labels: Sequence[Labels], options: TextOptions, vocabulary: Vocabulary
 ) -> _Words:
-    """Make candidates of the known keywords and of a vocabulary's terms that a text has."""
+    """Make candidates of the known keyphrases and of a vocabulary's terms that a text has."""
     tokens, kinds = words.tokens, words.kinds
     number = {text: i for i, text in enumerate(words.stems)}
     normal = kinds.normal[tokens.token]

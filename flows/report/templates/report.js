@@ -239,6 +239,7 @@ const theme = () => {
   const page = getComputedStyle(document.documentElement);
   const [ink, soft, line, accent] =
     ["--ink", "--soft", "--line", "--accent"].map((name) => page.getPropertyValue(name));
+  const ticks = document.body.clientWidth < 500 ? 3 : 8;
   return {
     background: "transparent",
     font: getComputedStyle(document.body).fontFamily,
@@ -247,7 +248,7 @@ const theme = () => {
       labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.max(140, Math.min(220, document.body.clientWidth / 3.5)),
     },
-    axisXQuantitative: { tickCount: document.body.clientWidth < 500 ? 3 : 8 },
+    axisXQuantitative: { tickCount: ticks }, axisXTemporal: { tickCount: ticks },
     legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
     range: { category: [accent, soft] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },

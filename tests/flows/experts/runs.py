@@ -28,4 +28,6 @@ def rows_of(folder, name="rows"):
 
 def probabilities_of(folder):
     """Return the probability of the positive label in every row of a run."""
-    return rows_of(folder).column(1).to_numpy()
+    rows = rows_of(folder)
+    (name,) = (one for one in rows.column_names if one.startswith("probability_"))
+    return rows[name].to_numpy()

@@ -18,13 +18,13 @@ def effect(name, spread, sd):
     ("sds", "said"),
     [
         ((0.1, 0.1, 0.1), "Largest effects: a, b, c."),
-        ((0.6, 0.1, 0.1), "Largest effects: a, b, c (the 95 % band of a holds zero)."),
-        ((0.6, 0.1, 0.6), "Largest effects: a, b, c (the 95 % bands of a, c hold zero)."),
-        ((0.6, 0.6, 0.6), "Largest effects: a, b, c (the 95 % bands of all three hold zero)."),
-        ((0.6,), "Largest effects: a (its 95 % band holds zero)."),
+        ((0.6, 0.1, 0.1), "Largest effects: a, b, c; the direction of a is uncertain."),
+        ((0.6, 0.1, 0.6), "Largest effects: a, b, c; the direction of a and c is uncertain."),
+        ((0.6, 0.6, 0.6), "Largest effects: a, b, c; none has a certain direction."),
+        ((0.6,), "Largest effect: a; its direction is uncertain."),
     ],
 )
-def test_effects_whose_bands_hold_zero_are_named(sds, said):
+def test_effects_whose_direction_is_uncertain_are_named(sds, said):
     effects = [effect(name, 1.0, sd) for name, sd in zip("abc", sds, strict=False)]
     assert moved_by(effects, ()) == said
 

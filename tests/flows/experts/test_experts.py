@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
+from flows.events import Sweep, listening
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, probabilities_of, rows_of, written
 
@@ -19,6 +20,31 @@ def plain(n=60, seed=0, **more):
     label = (x[:, 0] + 0.5 * rng.standard_normal(n) > 0).astype(np.int8)
     columns = {"id": [f"r{i}" for i in range(n)], "a": x[:, 0], "b": x[:, 1]}
     return {**columns, "label": label, **more}
+
+
+class Climbed:
+    """Keeps what each sweep of a run shows, in order."""
+
+    def __init__(self):
+        self.sweeps = []
+
+    def on_event(self, event):
+        if isinstance(event, Sweep):
+            self.sweeps.append(event)
+
+
+def test_every_phase_of_a_fit_names_what_it_climbs(tmp_path):
+    seen = Climbed()
+    source, target = written(tmp_path, plain(n=120)), tmp_path / "out"
+    with listening(seen):
+        succeed("experts", source, target, *setting_args("n_experts=2", "baselines=false"))
+    names = [one.objective for one in seen.sweeps]
+    assert list(dict.fromkeys(names))[:2] == ["log likelihood of the fit", "log posterior"]
+    changed = [one for one, before in zip(seen.sweeps[1:], names, strict=False)
+               if one.objective != before]  # fmt: skip
+    assert changed
+    assert all(one.change is None for one in changed)
+    assert latest(target)[1]["objective"] == names[-1]
 
 
 def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(tmp_path, capsys):
@@ -81,7 +107,10 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     rows = rows_of(folder)
     source = pq.read_table(simulated / "table.parquet")
     assert rows["id"].to_pylist() == source["id"].to_pylist()
-    assert rows.column_names == ["id", "probability_1", "expert_1", "expert_2", "expert_3"]
+    names = ["id", "label", "probability_1", "expert_1", "expert_2", "expert_3"]
+    assert rows.column_names == names
+    given = source["label"].to_pylist()
+    assert rows["label"].to_pylist() == [None if one is None else str(one) for one in given]
     shares = np.stack([rows[f"expert_{k}"].to_numpy() for k in (1, 2, 3)])
     np.testing.assert_allclose(shares.sum(0), 1.0)
     truth = pq.read_table(simulated / "_truth" / "rows.parquet")

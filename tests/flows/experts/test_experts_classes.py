@@ -55,11 +55,13 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
     folder, record = latest(fitted / "out")
     columns, chance = table()
     rows = rows_of(folder)
-    assert rows.column_names == ["id", "label", *(f"probability_{name}" for name in NAMES)]
+    names = [f"probability_{name}" for name in NAMES]
+    assert rows.column_names == ["id", "label", "predicted", *names]
+    assert rows["label"].to_pylist() == columns["label"]
     assert rows["id"].to_pylist() == columns["id"]
     p = np.column_stack([rows[f"probability_{name}"].to_numpy() for name in NAMES])
     np.testing.assert_allclose(p.sum(1), 1.0)
-    assert rows["label"].to_pylist() == [NAMES[k] for k in p.argmax(1)]
+    assert rows["predicted"].to_pylist() == [NAMES[k] for k in p.argmax(1)]
     assert np.mean(np.sum(chance * np.log(chance / p), axis=1)) < 0.15
     results = record["results"]
     assert results["labels"] == NAMES

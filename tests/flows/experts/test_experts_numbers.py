@@ -34,8 +34,9 @@ def fitted(tmp_path_factory):
 def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "predicted", "sd"]
-    y = np.array(houses()["label"])
+    assert rows.column_names == ["id", "label", "predicted", "sd"]
+    y = rows["label"].to_numpy()
+    np.testing.assert_array_equal(y, houses()["label"])
     away = y - rows["predicted"].to_numpy()
     assert 0.9 < np.mean(np.abs(away) < 1.96 * rows["sd"].to_numpy()) < 1.0
     assert results["test_rows"] > 80
@@ -64,6 +65,7 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     np.testing.assert_allclose(
         mine["predicted"].to_numpy(), theirs["predicted"].to_numpy()[:50], rtol=1e-10
     )
+    assert mine["label"].null_count == 50
     labelled = {**new, "label": columns["label"][:50]}
     succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")
     assert latest(tmp_path / "known")[1]["results"]["test_rows"] == 50

@@ -135,7 +135,8 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path):
     kept = columns_of(mine)
     assert "sled" in kept["columns"][0]["levels"]
     assert kept == columns_of(theirs)
-    p, q = (dict(zip(*(t.column(n).to_pylist() for n in (0, 1)), strict=True))
+    names = ("id", "probability_stays")
+    p, q = (dict(zip(*(t[name].to_pylist() for name in names), strict=True))
             for t in (rows_of(mine), rows_of(theirs)))  # fmt: skip
     assert p.keys() == q.keys()
     np.testing.assert_allclose([p[i] for i in q], list(q.values()), atol=2e-3)

@@ -69,7 +69,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
         if 0 < len(above) < len(new):
             cells = (level, f"{len(above):,}", f"{100 * above.mean():.0f} %")
             assert re.search(".*".join(f">{cell}</td>" for cell in cells), text)
-    # Known keywords prove no precision.
+    # Known keyphrases prove no precision.
     unknown = words[~words.observed]
     pairs = zip(unknown.doc_id, unknown.term, strict=True)
     true, chosen = np.array([t in set(gold[d]) for d, t in pairs]), unknown.selected.to_numpy()
@@ -141,7 +141,7 @@ def test_labels_of_the_suggested_documents_settle_the_rate(simulated, tmp_path):
     (again, later), _ = run(tmp_path / "labelled.parquet", tmp_path / "second")
     before, after = (r.results["keyword_rate_log_sd"] for r in (record, later))
     assert after < 0.5 * before
-    assert later.results["keyword_rate_sources"] == ["complete documents", "labels"]
+    assert later.results["keyword_rate_sources"] == ["complete documents", "known keyphrases"]
     more = storage.read_table(again.table("ask", 0))["doc_id"].to_pylist()
     assert not set(more) & set(to_label.doc_id)
 

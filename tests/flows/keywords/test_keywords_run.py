@@ -120,11 +120,11 @@ def test_the_report_and_the_record_say_what_was_found(done):
         f"{results['found']:,} new keyphrases in {some}150 documents; "
     )
     assert "Keyphrases by document" in page
-    assert results["keyword_rate_sources"] == ["labels", "other corpora"]
+    assert results["keyword_rate_sources"] == ["known keyphrases", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert f"; {low} to {high} % expected to be right" in outcome["lines"][0]
     assert f"with a probability of at least {results['least_probability']:.2f}, the limit" in page
-    assert f"it expects {100 * phrases.probability.mean():.1f} %." in page
+    assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
     assert record.warnings[0].startswith("Nothing says how many keyphrases a document has")
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
@@ -257,7 +257,7 @@ def test_a_prior_of_ones_own_is_a_file(tmp_path):
     path.write_text("{}")
     with pytest.raises(InputError, match="it is not a prior that vbflows wrote"):
         run(tmp_path / "in.parquet", tmp_path / "bad", prior=str(path))
-    with pytest.raises(InputError, match="known keywords of some documents"):
+    with pytest.raises(InputError, match="known keyphrases of some documents"):
         run(tmp_path / "in.parquet", tmp_path / "none", prior="none")
 
 

@@ -68,6 +68,10 @@ def test_contents_name_every_part_and_costs_come_last():
         assert f'<section id="part-{number}">' in html
     assert html.index("10 of 12 rows used") < html.index("<h2>First part")
     assert html.index("Bound 1.0000 after 3 sweeps") > html.index("Settings and resources</h2>")
+    assert "converged; 1 partition; 1.0 s in all; 0 MiB of memory at most." in html
+    said = "1.0 s in all, 0.8 s of them for the sweeps;"
+    assert said in page(sweeping=0.8)
+    assert "1.0 s in all since the run was resumed; 7.0 s for all sweeps;" in page(sweeping=7.0)
 
 
 def test_the_head_has_the_picture_and_the_tiles():
@@ -130,12 +134,12 @@ def test_a_long_table_says_where_the_rest_is():
     rows = [(f"n{i}", i, "") for i in range(10**5)]
     html = page(rows)
     assert len(html) < 3 * 2**20
-    assert f"{MOST_ROWS:,} of 100,000 rows; all are in the run&#39;s tables." in html
+    assert f"{MOST_ROWS:,} of 100,000 rows are shown; all are in the run&#39;s tables." in html
     assert f"n{MOST_ROWS - 1}<" in html
     assert f"n{MOST_ROWS}<" not in html
     grid = Grid(("name",), [["a"]], total=10**5, where="the table rows")
     html = render(record(), Findings("Found", [Section("Part", grids=[grid])]))
-    assert "1 of 100,000 rows; all are in the table rows." in html
+    assert "1 of 100,000 rows are shown; all are in the table rows." in html
 
 
 def test_the_glossary_has_the_terms_of_the_page_alone():
@@ -331,6 +335,20 @@ def test_the_contents_are_at_the_side_and_fold_on_a_narrow_screen(browsed):
     evaluate = browsed(390)
     assert not evaluate("return document.querySelector('nav details').open;")
     assert evaluate(left) < 30
+    assert evaluate("return document.documentElement.scrollWidth;") == 390
+
+
+def test_no_word_of_a_table_is_broken_on_a_narrow_screen(browsed):
+    evaluate = browsed(390)
+    lines = evaluate(
+        "const cells = [...document.querySelector('tbody').rows[0].cells];"
+        " return cells.map((cell) => {"
+        " cell.textContent = 'electroencephalographically characterised hypersensitivities';"
+        " const word = document.createRange();"
+        " word.setStart(cell.firstChild, 0); word.setEnd(cell.firstChild, 27);"
+        " return word.getClientRects().length; });"
+    )
+    assert lines == [1, 1, 1]
     assert evaluate("return document.documentElement.scrollWidth;") == 390
 
 

@@ -77,7 +77,7 @@ def test_keywords():
     results = {
         "found": 921, "documents": 277, "documents_with_new": 209, "candidates": 26_424,
         "observed": 394, "expected_right": [0.398, 0.4021],
-        "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["given"],
+        "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["your setting"],
         "keyword_rate_log_sd": 0.4,
         "known_given": 669, "known_absent": 266,
         "f": 0.576, "precision": 0.5, "recall": 0.68,
@@ -92,23 +92,23 @@ def test_keywords():
         "of 669 given; 266 are not in their document's text; 9 repeat another one's stem",
     )
     assert found["expected to be right"] == ("40 %", "about 554 of the 921 new are wrong")
-    rate = "of the candidate phrases (2.5 to 5.6 %): 3.6 of a document's 95, from your setting"
-    assert found["keyphrase rate"] == ("3.8 %", rate)
+    number = "on average (2.4 to 5.4), of 95 candidate phrases: from your setting"
+    assert found["keyphrases assumed in a text"] == ("3.6", number)
     assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
     results["keyword_rate_log_sd"] = 0.0
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
-    rate = (
-        "of the candidate phrases: 3.6 of a document's 95; of your 6, 60 % are expected in its text"
+    number = "on average, of 95 candidate phrases: 60 % of your 6, "
+    assert found["keyphrases assumed in a text"][1] == (
+        f"{number}since 60 % of the known keyphrases are in their texts"
     )
-    assert found["keyphrase rate"][1] == f"{rate}, as of the given ones"
     results["known_given"] = 0
-    assert shown(keywords(results, given=6.0))["keyphrase rate"][1] == rate
-    results["keyword_rate_sources"] = ["labels", "other corpora"]
-    assert shown(keywords(results))["keyphrase rate"][1] == (
-        "of the candidate phrases: 3.6 of a document's 95, from the known keyphrases and other "
-        "corpora"
+    found = shown(keywords(results, given=6.0))
+    assert found["keyphrases assumed in a text"][1] == f"{number}the others are in no text"
+    results["keyword_rate_sources"] = ["known keyphrases", "other corpora"]
+    assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
+        "on average, of 95 candidate phrases: from known keyphrases and other corpora"
     )
 
 
@@ -188,7 +188,7 @@ def test_every_file_of_reads_is_an_input():
     ],
 )
 def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
-    lost = [{"reason": "known keyword not in the text", "count": 266}]
+    lost = [{"reason": "known keyphrase not in the text", "count": 266}]
     lost += [{"reason": "document without a candidate", "count": 3}] if kept < 280 else []
     found = page_of(record(rows_read=280, rows_kept=kept, dropped=lost), Findings("h", []))
     assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found

@@ -145,7 +145,7 @@ def test_two_pipelines_do_not_compare(tmp_path):
 
 
 def test_a_selection_is_compared_where_there_is_one(tmp_path):
-    """A known keyword has probability 1 in both runs, and counts in no mean."""
+    """A known keyphrase has probability 1 in both runs, and counts in no mean."""
     columns = {"doc_id": ["a", "a", "b", "b"], "term": ["x", "y", "x", "y"]}
     runs = [
         run_with(
@@ -234,8 +234,9 @@ def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tm
     assert f"vbflows show {tmp_path}/runs/b rows" in steps
 
 
-def test_rows_that_moved_have_their_labels(tmp_path):
-    columns = {"bag_id": ["a", "b"], "label": pa.array([1, None], pa.int8())}
+@pytest.mark.parametrize("label", [pa.array([1, None], pa.int8()), pa.array(["1", None])])
+def test_rows_that_moved_have_their_labels(tmp_path, label):
+    columns = {"bag_id": ["a", "b"], "label": label}
     runs = [
         run_with(tmp_path, name, **columns, probability=[first, 0.2])
         for name, first in (("a", 0.1), ("b", 0.9))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from vbmodels.experts.additive.newton import DesignSummary, FitRequest
 from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import Part, blended
 from vbmodels.experts.additive.screen import Residuals, Screen
-from vbmodels.experts.additive.states import Fits, FitSums, answer_fits, held_parts
+from vbmodels.experts.additive.states import FIT, Fits, FitSums, answer_fits, held_parts
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
 
@@ -208,6 +209,8 @@ class CountAdditive:
     """Fit an additive model to counts; ``pairs``: with pairs of columns, where they predict."""
 
     pairs: bool = True
+
+    objective: ClassVar[str] = FIT
 
     def observe(self, batch: CountRows) -> CountSummary:
         """Sum up the columns and the counts."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, pi
+from typing import ClassVar
 
 import numpy as np
 
@@ -307,6 +308,8 @@ class GaussianAdditive:
     """Fit an additive model to numbers; ``pairs``: with pairs of columns, where they predict."""
 
     pairs: bool = True
+
+    objective: ClassVar[str] = "log evidence"
 
     def observe(self, batch: TargetRows) -> DesignSummary:
         """Count the rows and sum up their columns."""

@@ -58,6 +58,7 @@ from vbmodels.experts.additive.prior_choice import Choice, choose
 from vbmodels.experts.additive.screen import Residuals, Screen
 from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
+    FIT,
     MANY_ROWS,
     Additive,
     AdditiveState,
@@ -180,6 +181,12 @@ class AdditiveExperts:
             return stats.mean
         values = objectives(q.points, stats)
         return sum(values) / len(values)
+
+    def objective(self, q: AdditiveState) -> str:
+        """Return what `elbo` is at ``q``: phases climb one after another."""
+        if not q.points:
+            return FIT
+        return "log posterior" if all(p.log_sd is None for p in q.points) else "bound"
 
     def posterior(self, q: AdditiveState) -> AdditivePosterior:
         """Return the additive part and the mixtures whose predictions are averaged."""

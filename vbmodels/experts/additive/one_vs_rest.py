@@ -161,6 +161,11 @@ class OneVersusRest:
         pairs = zip(q.parts, stats.parts, strict=True)
         return float(sum(self.model.elbo(p, s) for p, s in pairs))
 
+    def objective(self, q: OneVersusRestState) -> str:
+        """Return what the sum of the classes' objectives is: they may be in different phases."""
+        names = {self.model.objective(part) for part in q.parts}
+        return names.pop() if len(names) == 1 else "objective of all classes"
+
     def posterior(self, q: OneVersusRestState) -> SeveralPosterior:
         """Return the posteriors of all classes."""
         return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts), self.ordered)

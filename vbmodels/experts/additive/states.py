@@ -112,6 +112,10 @@ class Fits(State, kind="experts/additive.Fits"):
     requests: tuple[FitRequest, ...]
 
 
+FIT = "log likelihood of the fit"
+"""What a fit of lines, curves or pairs climbs, up to its penalty."""
+
+
 @dataclass(frozen=True)
 class FitSums(Stats, kind="experts/additive.FitSums"):
     """Answers to fits, and what leaving rows out gives."""

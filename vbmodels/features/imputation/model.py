@@ -331,6 +331,10 @@ class CompletedIBP:
         """Search; what ends the search ends the fit once the members have learned."""
         return _InSweeps(self, q.completion).fit(q.search)
 
+    def objective(self, q: CompletedGlobal) -> str:
+        """Return what `elbo` is: there is no bound while the first chains draw."""
+        return "bound" if q.search.fit is not None else "log likelihood of the chains"
+
     def progress(self, q: CompletedGlobal) -> tuple[str, float | None]:
         """Return the phase of the search, and about how many sweeps both need."""
         phase, left = progress(q.search)

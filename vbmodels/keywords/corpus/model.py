@@ -588,9 +588,9 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate", *, again: bool = False) 
         sources = " and ".join(SOURCES[i] for i in q.sources.speaking)
         where = "in another fit, " if again else ""
         found.append(
-            f"the share of keywords, {q.rate:.2%} of the candidates ({low:.2%} to {high:.2%}), is "
-            f"estimated from {sources}: {where}set {rate}, or mark at least {FEWEST_COMPLETE} "
-            "documents whose keywords are all known as complete"
+            f"the rate, {q.rate:.2%} of the candidates ({low:.2%} to {high:.2%}), is estimated "
+            f"from {sources}: {where}set {rate}, or mark at least {FEWEST_COMPLETE} documents of "
+            "which all keyphrases are known as complete"
         )
     return (*found, *few_documents(q))
 
