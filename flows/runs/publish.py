@@ -155,8 +155,7 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
         state = "The draws ended" if fitted.converged else "The draws were stopped"
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(title, text, [plot])
-    state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
-    text = f"{state} {took} Rejected steps are not drawn."
+    text = f"The fit took {fitted.seconds:.1f} s. Rejected steps are not drawn."
     if (first := int(trace.iteration[0])) > 0:
         text += f" The sweeps before {first} prepare the fit and are not drawn."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
