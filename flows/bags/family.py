@@ -32,6 +32,7 @@ from flows.bags.form import (
     kept_url,
     known_instances,
     many_words,
+    numbers_of_text,
     one_modality,
     read_about,
     read_form,
@@ -181,7 +182,7 @@ class BagsFamily:
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         several = settings.model in GAUSSIAN_PROCESSES
-        rows, checked = pieces_of.check_part(part, several, instances_in(settings))
+        rows, checked, numbers_read = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
             rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
         )
@@ -200,6 +201,7 @@ class BagsFamily:
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
             known=known_instances(found.bags),
+            numbers=numbers_read,
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -267,10 +269,13 @@ class BagsFamily:
                 columns, said = input_columns.describe(first, settings, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
+        notes, doubts = numbers_of_text(about, settings)
+        warnings += doubts
         with reading_of(self, settings):
             warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags
-        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), columns=columns)
+        partitions = tuple(u for u, *_ in built)
+        return Prepared(partitions, batch, tuple(warnings), columns=columns, notes=tuple(notes))
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""

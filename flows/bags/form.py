@@ -14,6 +14,7 @@ from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags.settings import BagSettings
 from flows.data import json_files, storage
+from flows.data.column_table import doubtful_numbers, numbers_in_text
 from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
@@ -28,6 +29,7 @@ from vbmodels.bags.multilabel import (
     join_groups,
     unit_rows,
 )
+from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 
 MEASURED = 10_000
@@ -77,7 +79,8 @@ class AboutBags(BagForm):
 
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
     of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
-    ``known`` counts instances with a label of their own, and their bags.
+    ``known`` counts instances with a label of their own, and their bags; ``numbers`` is what
+    columns of text hold that are read as numbers.
     """
 
     words: int = 0
@@ -85,6 +88,7 @@ class AboutBags(BagForm):
     gaps: list[list[int]] = Field(default_factory=list)
     rows: list[int] = Field(default_factory=list)
     known: list[int] = Field(default_factory=lambda: [0, 0])
+    numbers: dict[str, Seen] = Field(default_factory=dict)
 
 
 def known_instances(data: Bags) -> list[int]:
@@ -113,6 +117,22 @@ def instance_label_warning(
         ]
     model = "a label that is a number" if settings.numeric else f"model={settings.model}"
     return [f"I{named} not used by {model}: model=auto and model=gp_probit use them for classes."]
+
+
+def numbers_of_text(
+    about: Sequence[dict[str, Any]], settings: BagSettings
+) -> tuple[list[str], list[str]]:
+    """Return notes on what numbers in text were read as, and warnings of which it is in doubt."""
+    seen: dict[str, Seen] = {}
+    for one in about:
+        for name, own in one["numbers"].items():
+            theirs = settings.columns.get(name, name)
+            seen[theirs] = seen.get(theirs, Seen()) + Seen(**own)
+    rules = {
+        name: Rule("number", decimal="," if name in settings.decimal_comma else ".")
+        for name in seen
+    }
+    return numbers_in_text(seen, rules), doubtful_numbers(seen, rules, settings)
 
 
 def too_many_words(data: Bags) -> int:

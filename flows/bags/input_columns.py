@@ -22,11 +22,12 @@ from flows.data.column_rules import column_rules
 from flows.data.column_table import FEATURE, suggestions
 from flows.data.levels import count_levels
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
+from flows.data.names import row_of
 from flows.data.storage import InputFile, StorageError
 from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
 from vbmodels.core.column_table import ColumnRead, column_read
-from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
+from vbmodels.core.columns import Rule, Seen, Unclear, names_rows, number_of
 from vbmodels.core.levels import NO, YES, Levels, positive_of
 from vbmodels.core.scales import scale_of
 from vbmodels.core.state import IntArray
@@ -84,6 +85,8 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
         if not settings.levels and "features" in settings.columns:
             settings = _with_levels(files[0], settings)
+        if not settings.decimal_comma:
+            settings = _with_commas(files, settings)
         settings = _with_positive(files, settings)
         if settings.held_out is None:
             share = HELD_OUT if _many_bags(files, settings) else 0.0
@@ -116,7 +119,7 @@ def categories_of(file: InputFile, settings: BagSettings) -> list[str]:
         return []
     bag, first = _bags_of(given)
     found = []
-    for name, one in _others_in(given, settings).items():
+    for name, one in _others_in(file, given, settings).items():
         codes = _codes(one)
         varies = bool((codes != codes[first][bag]).any())
         few = len(_kept_levels(one)) > 1 and len(one.levels.counts) <= MOST_LEVELS
@@ -136,9 +139,37 @@ def _with_levels(file: InputFile, settings: BagSettings) -> BagSettings:
         f"{name}={level}"
         for name, one in other_columns(file, settings).items()
         if matches(name, wanted) and one.rule.kind in (CATEGORY, FLAG) and "=" not in name
+        if not any(settings.list_separator in level for level in one.levels.counts)
         for level in _kept_levels(one)
     ]
     return settings.model_copy(update={"levels": tuple(levels)})
+
+
+def _with_commas(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
+    """Return the settings with the features, and the label, whose numbers have a decimal comma."""
+    wanted = settings.columns.get("features", "")
+    names = [
+        name
+        for name, one in other_columns(files[0], settings).items()
+        if matches(name, wanted) and one.rule.kind == NUMBER and one.rule.decimal == ","
+    ]
+    label = settings.columns.get("label", "label")
+    seen = sum((_label_cells(file, label, settings) for file in files[:FILES]), Seen())
+    rules, _ = column_rules({label: seen}, settings)
+    if rules[label].kind == NUMBER and rules[label].decimal == ",":
+        names.append(label)
+    return settings.model_copy(update={"decimal_comma": tuple(names)})
+
+
+def _label_cells(file: InputFile, name: str, settings: BagSettings) -> Seen:
+    """Return what a file's labels hold, where they are text."""
+    parquet = storage.parquet_file(file.url)
+    place = parquet.schema_arrow.get_field_index(name)
+    if place < 0 or not is_text(parquet.schema_arrow.field(place).type):
+        return Seen()
+    column = parquet.read(columns=[name])
+    semicolons = reading.separator_of(parquet.schema_arrow) == ";"
+    return mixed.taken(column[name], settings.missing, semicolons)[1]
 
 
 def other_levels(file: InputFile, settings: BagSettings) -> list[str]:
@@ -163,7 +194,8 @@ def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     """
     file = storage.parquet_file(url)
     schema = file.schema_arrow
-    mapped = {settings.columns.get(name, name) for name in _OWN}
+    of_lists = ("features", "bag_features")
+    mapped = {name if name in of_lists else settings.columns.get(name, name) for name in _OWN}
     kept = [one.name for one in schema if not pa.types.is_nested(one.type)]
     others = [name for name in kept if name not in mapped]
     found = schema.empty_table()
@@ -184,11 +216,15 @@ def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
     names = []
     for name, one in found.items():
         if one.unclear is not None:
+            leave = f"leave the column out (--exclude {name})"
+            remedy = (
+                f"correct these cells, name their words as missing (--set missing=WORD), or {leave}"
+            )
+            if not one.unclear.has_odd:
+                remedy = f"{one.unclear.remedy.replace('COLUMN', name)}, or {leave}"
             raise InputError.of(
                 file=file.url, column=name, expected=one.unclear.expected,
-                found=one.unclear.found,
-                remedy=f"correct these cells, name their words as missing (--set missing=WORD), or "
-                f"leave the column out (--exclude {name})",
+                found=one.unclear.found, remedy=remedy,
             )  # fmt: skip
         if one.rule.kind == NUMBER and not _named_rows(name, one, settings):
             names.append(name)
@@ -203,10 +239,10 @@ def _named_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
 
 def other_columns(file: InputFile, settings: BagSettings) -> dict[str, FoundColumn]:
     """Return what the first rows of a file hold in columns that are none of ours."""
-    return _others_in(_given(file.url, settings, LOOKED), settings)
+    return _others_in(file, _given(file.url, settings, LOOKED), settings)
 
 
-def _others_in(given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]:
+def _others_in(file: InputFile, given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]:
     semicolons = reading.separator_of(given.schema) == ";"
     names = [
         name
@@ -215,7 +251,8 @@ def _others_in(given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]
         and (is_text(given[name].type) or is_number(given[name].type) or _single(given[name]))
         and (not settings.include or any(matches(name, one) for one in settings.include))
     ]
-    taken = {name: mixed.taken(given[name], settings.missing, semicolons) for name in names}
+    where = row_of(file.url)
+    taken = {name: mixed.taken(given[name], settings.missing, semicolons, where) for name in names}
     rules, unclear = column_rules({name: seen for name, (_, seen) in taken.items()}, settings)
     return {
         name: FoundColumn(
@@ -241,7 +278,6 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
         return settings
     labels: dict[str, None] = {}
-    comma = False
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if theirs not in parquet.schema_arrow.names:
@@ -260,15 +296,15 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         column = parquet.read(columns=[theirs])[theirs]
         if column.null_count == len(column):
             continue
-        taken, seen = mixed.taken(column, settings.missing)
-        cells, comma = mixed.texts(taken), comma or seen.comma > seen.point
+        cells = mixed.texts(mixed.taken(column, settings.missing)[0])
         labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
         if len(labels) > 1000:
             break
     names = sorted(labels)
     if (order := _order_of(names, settings)) or settings.target == "ordered":
         return _with_order(files, theirs, names, order, settings)
-    numbers = [_number(name.replace(",", ".") if comma else name) for name in names]
+    decimal = "," if theirs in settings.decimal_comma else "."
+    numbers = [number_of(name, decimal) for name in names]
     if names and (settings.numeric or (settings.target == "auto" and _is_number(numbers))):
         return _with_number(files, theirs, numbers, settings)
     if not names or all(name.lower() in (*YES, *NO) for name in names):
@@ -278,7 +314,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         word = "1"
     if word:
         return settings.model_copy(update={"positive": (word,)})
-    raise _refusal(files, theirs, names)
+    raise _refusal(files, theirs, names, numbers)
 
 
 def _order_of(names: Sequence[str], settings: BagSettings) -> tuple[str, ...]:
@@ -383,9 +419,10 @@ def _only_bits(file: pq.ParquetFile, name: str) -> bool:
     return True
 
 
-def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> InputError:
+def _refusal(
+    files: Sequence[InputFile], column: str, names: Sequence[str], numbers: Sequence[float | None]
+) -> InputError:
     """Say what labels are there, and how each kind of them can be fitted."""
-    numbers = [_number(name) for name in names]
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     one = f"--set positive={names[-1]} fits {names[-1]} against the others"
@@ -397,7 +434,7 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
             remedy="correct these cells, or name what means a missing label: --set missing=...",
         )  # fmt: skip
     if None not in numbers and len(names) > 2:
-        grades = sorted(names, key=float)
+        grades = [name for _, name in sorted(zip(numbers, names, strict=True))]
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
             "say from which grade on a bag is positive: "
@@ -418,15 +455,6 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
         found=found, remedy=remedy,
     )  # fmt: skip
-
-
-def _number(text: str) -> float | None:
-    """Return a finite number; None for any other text."""
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return found if np.isfinite(found) else None
 
 
 def describe(
@@ -455,7 +483,7 @@ def describe(
     rows: list[ColumnRead] = []
     header = _given(file.url, settings, 0)
     given = _given(file.url, settings, LOOKED)
-    found = _others_in(given, settings)
+    found = _others_in(file, given, settings)
     features = settings.columns.get("features", "")
     for name in header.column_names:
         if name in _OWN:
@@ -576,7 +604,7 @@ def _codes(one: FoundColumn) -> IntArray:
 
 def _whole(one: FoundColumn) -> bool:
     """Whether a column of numbers has whole ones alone, as numbers of patients are."""
-    numbers = [_number(text) for text in one.levels.counts]
+    numbers = [number_of(text, one.rule.decimal) for text in one.levels.counts]
     return all(number is not None and number % 1.0 == 0.0 for number in numbers)
 
 

@@ -21,6 +21,8 @@ from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import CheckedPiece
 from flows.faults import Fault, InputError
+from vbmodels.core.columns import Seen
+from vbmodels.core.state import IntArray
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,13 @@ def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs |
 
 def check_part(
     part: Part, several: bool, table: Table
-) -> tuple[pa.Table, tuple[CheckedPiece, ...]]:
+) -> tuple[pa.Table, tuple[CheckedPiece, ...], dict[str, Seen]]:
     """Read and check a partition's rows; its bags have none elsewhere.
+
+    Returns
+    -------
+    rows, checked, numbers
+        The latter: what columns of text hold that are read as numbers.
 
     Raises
     ------
@@ -88,8 +95,9 @@ def check_part(
         If something is wrong with them.
     """
     read, runs, pieces = [], [], []
-    for file, given in rows_by_file(part, table):
-        checker = Checker(table, file)
+    numbers: dict[str, Seen] = {}
+    for file, rows_of, given in rows_by_file(part, table):
+        checker = Checker(table, file, rows_of)
         [rows] = checker.chunks([(0, given)])
         del given
         checker.refuse()
@@ -100,9 +108,11 @@ def check_part(
         runs.append(found)
         about = asdict(_held(found, rows, checker, several))
         pieces.append(CheckedPiece(file, checker.rows, about=about))
+        for name, seen in checker.numbers.columns.items():
+            numbers[name] = numbers.get(name, Seen()) + seen
     if faults := validate_dataset([one.url for one in pieces], runs):
         raise InputError(faults)
-    return partition.merge(read, table), tuple(pieces)
+    return partition.merge(read, table), tuple(pieces), numbers
 
 
 def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
@@ -143,18 +153,17 @@ def slices_of(
     return tuple(slices)
 
 
-def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows that a partition has of each file, as the file has them.
+def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, IntArray, pa.Table]]:
+    """Yield (file, numbers of rows, rows) that a partition has of each file, as the file has them.
 
     Where they are scattered, all between the first and the last are read.
     """
     many = len(part.slices) > MANY_SLICES
     for url, group in itertools.groupby(part.slices, key=lambda s: s.url):
         own = list(group)
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in own])
         if not many:
-            yield url, pa.concat_tables([read_slice(s, table) for s in own])
+            yield url, rows, pa.concat_tables([read_slice(s, table) for s in own])
             continue
-        first = own[0].start
         given = read_slice(replace(own[0], stop=own[-1].stop), table)
-        rows = np.concatenate([np.arange(s.start, s.stop) for s in own]) - first
-        yield url, given.take(pa.array(rows))
+        yield url, rows, given.take(pa.array(rows - own[0].start))

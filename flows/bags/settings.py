@@ -40,7 +40,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     page = "docs/pipelines/bags.md"
     first = ("model", "target", "held_out", "inference", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("label_order", "positive", "threshold", "levels", "precision"),
+        "data": (
+            "label_order", "positive", "threshold", "levels", "decimal_comma", "precision",
+        ),
         "output": ("show_bags",),
         "expert": (
             "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
@@ -81,6 +83,11 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         description="Levels of text features, each a feature that is 1 in instances that have it, "
         "such as stain=HE,stain=IHC; by default the levels that the first rows have, of columns "
         "that vary within bags and have at most 20.",
+    )
+    decimal_comma: tuple[str, ...] = Field(
+        (),
+        description="Columns of text whose numbers have a decimal comma; by default those whose "
+        "first rows have one, or all with decimal=,.",
     )
     threshold: float | None = Field(
         None,

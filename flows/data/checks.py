@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from flows.data import reading
 from flows.data.arrow_types import decoded, is_text
-from flows.data.names import Places, digests_of, file_name, seen_before
+from flows.data.names import Places, digests_of, file_name, row_of, seen_before
 from flows.data.reading import as_it_comes, cast, of_codes, words_for
 from flows.data.table import Column, Table
 from flows.faults import Fault, InputError, shown
@@ -98,15 +98,27 @@ class Checker:
         The number of rows so far.
     columns
         The names of the file's columns, once a slab of it was read.
+    numbers
+        What columns of text hold that are read as numbers.
     """
 
-    def __init__(self, table: Table, file: str) -> None:
-        self.table = table
+    def __init__(self, table: Table, file: str, rows_of: IntArray | None = None) -> None:
+        """Begin with a file.
+
+        Parameters
+        ----------
+        table, file
+            What the file is to be, and its name.
+        rows_of
+            Numbers of the rows in the file, from 0, where these are only some.
+        """
+        self.table, self.rows_of = table, rows_of
         self.found = Found(file)
         self.found.called = table.called
         self.rows = 0
         self.columns: tuple[str, ...] = ()
         self.separator = ""  # of columns, in a file of text
+        self.numbers = reading.SeenNumbers()  # in columns of text
         self._known = False  # whether the names of its columns were looked at
         self._theirs: tuple[str, ...] = ()  # the names of its columns as the file has them
         self._names: list[list[str]] = []
@@ -125,6 +137,11 @@ class Checker:
     def named(self) -> bool:
         """Whether the file names its rows."""
         return self.table.id is not None and self.table.id.name in self.columns
+
+    @property
+    def where(self) -> Callable[[int], str]:
+        """Says where a row of the present slab is."""
+        return row_of(self.found.file, self.found.first if self.rows_of is None else self.rows_of)
 
     def refuse(self) -> None:
         """Raise `InputError` where something was found."""
@@ -208,7 +225,8 @@ class Checker:
             self._known = True
             self._theirs = tuple(given.column_names)
         try:
-            given = reading.given(self.table, given)
+            self.numbers.where = self.where
+            given = reading.given(self.table, given, self.numbers)
         except reading.UnreadableCells as error:
             more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
             what = "a number in every cell of a feature"
@@ -217,11 +235,14 @@ class Checker:
                 what, out = "a number in every label, as threshold is set", ""
             if error.order:
                 what = f"one of the levels {', '.join(error.order)} in every label"
-            self.found.rows(
-                [error.row], error.column, what,
-                f"{shown(error.cell)}{more}",
-                f"correct these cells, or name their words as missing (--set missing=WORD){out}",
-            )  # fmt: skip
+            remedy = (
+                f"correct these cells, or name their words as missing (--set missing=WORD){out}"
+            )
+            if error.other:
+                sign = {",": "point", ".": "comma"}[error.other]
+                what = f"{what}, with a decimal {sign} as in the first rows"
+                remedy = f"write all numbers of a column in one way, or --set decimal={error.other}"
+            self.found.rows([error.row], error.column, what, f"{shown(error.cell)}{more}", remedy)
             raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():

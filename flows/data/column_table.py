@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.data.names import listed
+from flows.settings.tables import TableSettings
 from vbmodels.core import columns as rules
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Seen
+from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
 _MOST_WIDTH = 44  # characters of a cell on a terminal
@@ -79,6 +80,55 @@ def suggestions(
         )
     lines += _spellings(levels, used)
     return lines
+
+
+def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:
+    """Say which numbers are written otherwise than computers do, and as what they were read."""
+    forms: dict[str, list[tuple[str, NumberForm]]] = {}
+    for name, rule in rules_of.items():
+        for form in rules.number_forms(seen[name], rule):
+            forms.setdefault(form.name, []).append((name, form))
+    lines = []
+    for what, found in forms.items():
+        cells, (_, one) = sum(form.count for _, form in found), found[0]
+        lines.append(
+            f"numbers with {what}: {cells:,} cell{'' if cells == 1 else 's'} of "
+            f"{_some([name for name, _ in found])}, such as {_cell(one.cell, one.where)}, read as "
+            f"{one.value:.12g}"
+        )
+    return lines
+
+
+def doubtful_numbers(
+    seen: Mapping[str, Seen], rules_of: Mapping[str, Rule], settings: TableSettings
+) -> list[str]:
+    """Warn of commas that may be a decimal sign or set thousands apart."""
+    if settings.decimal or settings.thousands:
+        return []
+    lines = []
+    for name, rule in rules_of.items():
+        one = rules.doubtful(seen[name], rule)
+        if one is None:
+            continue
+        more = f" ({one.count - 1:,} more cells like it)" if one.count > 1 else ""
+        line = f"{name}: {_cell(one.cell, one.where)}{more} is read as {one.value:.12g}"
+        if rule.decimal == ".":
+            line += (
+                "; no cell shows whether the comma sets thousands apart or is a decimal sign: "
+                "--set decimal=, reads decimals."
+            )
+        elif rules.DECIMAL_COMMA in seen[name].examples:
+            sure = _cell(*seen[name].examples[rules.DECIMAL_COMMA])
+            line += f", since {sure} has a decimal comma; if that is wrong, write all numbers of "
+            line += "the column in one way."
+        else:
+            line += ", as semicolons or other columns suggest: --set thousands=, reads thousands."
+        lines.append(line)
+    return lines
+
+
+def _cell(text: str, where: str) -> str:
+    return f"{text!r} in {where}" if where else repr(text)
 
 
 def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ cells are as computers write them; the rule is that of `vbmodels.core.columns.re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,9 +38,14 @@ def typed(cells: pa.Array) -> bool:
     return bool(pa.types.is_floating(cells.type))
 
 
+Where = Callable[[int], str]
+"""Says where the row of a number, from 0, is."""
+
+
 def taken(
-    column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), semicolons: bool = False
-) -> tuple[pa.Array, Seen]:
+    column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), semicolons: bool = False,
+    where: Where | None = None,
+) -> tuple[pa.Array, Seen]:  # fmt: skip
     """Return a file's column as doubles or as text, and what it was seen to hold.
 
     Parameters
@@ -51,6 +56,8 @@ def taken(
         Texts, or numbers as text, that are missing cells, in addition to `MISSING`.
     semicolons
         Whether the file sets its columns apart by semicolons.
+    where
+        Where each row is, where that is known.
     """
     declared = pa.types.is_dictionary(column.type)
     order = _order_of(column) if declared and column.type.ordered else ()
@@ -79,7 +86,14 @@ def taken(
             )
         return cells, _numbers_seen(cells, words)
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+    whole = text
     text, seen = _seen_text(text, missing, declared, semicolons)
+    if where is not None and seen.examples:
+        examples = {
+            form: (cell, where(pc.index(whole, cell).as_py()))
+            for form, (cell, _) in seen.examples.items()
+        }
+        seen = replace(seen, examples=examples)
     return text, replace(seen, order=order) if order else seen
 
 
@@ -155,64 +169,93 @@ def _seen_cells(
     lower = pc.utf8_lower(values)
     yes, no = (np.asarray(pc.is_in(lower, value_set=pa.array(some))) for some in (YES, NO))
     point = comma = plain_cells
+    commas = numbers.copy()  # with a decimal comma
     found: dict[str, Any] = {}
+    examples: dict[str, tuple[str, str]] = {}
     if plain.any():
         pointed = plain & np.asarray(pc.match_substring(values, "."))
         if pointed.any():
             # A number that needs a decimal point decides it: the others need not be looked at.
             comma = int(counts[plain & ~pointed].sum())
+            commas[pointed] = np.nan
+            examples |= _first(values, {rules.DECIMAL_POINT: pointed})
             dots = _matches(values.slice(0, _LOOKED), r"[-+]?" + rules.DOT_GROUPS)
             if (dots | ~pointed[:_LOOKED]).all():
                 dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
                 found["dot_groups"] = int(counts[dots].sum())
                 comma += found["dot_groups"]
+                commas[dots] = 1000.0 * numbers[dots]
+                del examples[rules.DECIMAL_POINT]
+                decimals = {rules.DECIMAL_POINT: pointed & ~dots, rules.DOT_OR_GROUP: dots}
+                examples |= _first(values, decimals)
     if not plain.all():
         rest = values.filter(pa.array(~plain))
-        others, more = _seen_decorated(rest, counts[~plain])
+        (others, with_comma), more = _seen_decorated(rest, counts[~plain])
         more["dot_groups"] = more.get("dot_groups", 0) + found.get("dot_groups", 0)
+        examples = more.pop("examples") | examples
         found |= more
         point += int(found.pop("point"))
         comma += int(found.pop("comma"))
         numbers = numbers.copy()
-        numbers[~plain] = others
+        numbers[~plain], commas[~plain] = others, with_comma
         found["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
-    read = ~np.isnan(numbers)
+    read, with_comma = ~np.isnan(numbers), commas[~np.isnan(commas)]
+    if with_comma.size:
+        found |= {"comma_low": float(with_comma.min()), "comma_high": float(with_comma.max())}
     return Seen(
         given, missing, plain=plain_cells, point=point, comma=comma,
         zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
         ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
-        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()),
+        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()), examples=examples,
         **rules.ends_in(numbers[read], counts[read]), **found,
     )  # fmt: skip
 
 
-def _seen_decorated(rest: pa.Array, counts: IntArray) -> tuple[FloatArray, dict[str, Any]]:
-    """Return cells that are not plain numbers as numbers, and what they are counted as."""
+def _first(values: pa.Array, forms: Mapping[str, BoolArray]) -> dict[str, tuple[str, str]]:
+    """Return the first cell of each form."""
+    at = {form: np.flatnonzero(has) for form, has in forms.items()}
+    return {form: (values[int(rows[0])].as_py(), "") for form, rows in at.items() if rows.size}
+
+
+def _seen_decorated(
+    rest: pa.Array, counts: IntArray
+) -> tuple[tuple[FloatArray, FloatArray], dict[str, Any]]:
+    """Return cells that are not plain numbers as numbers, and what they are counted as.
+
+    The former with a decimal point where a cell allows it, and with a decimal comma.
+    """
     parts = _parts(rest)
     values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
     at = {decimal: ~np.isnan(one) for decimal, one in values.items()}
     either = at["."] | at[","]
     units: dict[str, int] = {}
-    for name in ("quote", "before", "after"):
-        words = parts.field(name)
+    with_unit: dict[str, BoolArray] = {}
+    bracket = pc.if_else(pc.equal(parts.field("sign"), rules.BRACKET), rules.BRACKET, "")
+    for words in (*(parts.field(name) for name in ("quote", "before", "after")), bracket):
         for word in pc.unique(words.filter(pa.array(either))).to_pylist():
             if word:
                 hits = np.asarray(pc.fill_null(pc.equal(words, word), False)) & either
                 unit = word.strip()
                 units[unit] = units.get(unit, 0) + int(counts[hits].sum())
+                with_unit[unit] = hits | with_unit.get(unit, np.zeros(len(hits), bool))
     digits = pc.fill_null(parts.field("digits"), "")
     dots, commas = (
         _matches(digits, one) & either for one in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
     )
     several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
+    examples = _first(rest, {
+        rules.DECIMAL_POINT: at["."] & ~at[","], rules.DECIMAL_COMMA: at[","] & ~at["."],
+        rules.IN_GROUPS: several, rules.DOT_OR_GROUP: dots, rules.COMMA_OR_GROUP: commas,
+        **with_unit,
+    })  # fmt: skip
     odd = rest.filter(pa.array(~either))
     dates = {}
     if len(odd):
         dates = rules.dates_in(zip(odd.to_pylist(), counts[~either].tolist(), strict=True))
-    return np.where(at["."], values["."], values[","]), {
+    return (np.where(at["."], values["."], values[","]), values[","]), {
         "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
         "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
-        "groups": int(counts[several].sum()), "units": units, "dates": dates,
+        "groups": int(counts[several].sum()), "units": units, "examples": examples, "dates": dates,
         "odd": tuple(odd.slice(0, _EXAMPLES).to_pylist()),
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,22 @@ def row_names(rows: int, url: str, start: int) -> pa.Array:
 def file_name(url: str) -> str:
     """Return the last part of a URL, after which rows without a name are named."""
     return url.rstrip("/").rsplit("/", 1)[-1]
+
+
+def row_of(url: str, numbers: int | IntArray = 0) -> Callable[[int], str]:
+    """Return what says where a row is.
+
+    ``numbers``: of the rows in the file, from 0, or only that of the first.
+
+    >>> row_of("folder/a.csv", 9)(1), row_of("a.csv", np.array([4, 7]))(1)
+    ('row 11 of a.csv', 'row 8 of a.csv')
+    """
+
+    def where(row: int) -> str:
+        number = numbers + row if isinstance(numbers, int) else numbers[row]
+        return f"row {number + 1:,} of {file_name(url)}"
+
+    return where
 
 
 def digests_of(texts: Iterable[str]) -> IntArray:

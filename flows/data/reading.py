@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from string import digits
 from typing import Any
@@ -29,7 +30,7 @@ from flows.data.table import (
     matches,
 )
 from flows.faults import Fault, did_you_mean, nearest
-from vbmodels.core.columns import Rule
+from vbmodels.core.columns import Rule, Seen, number_of
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
 
@@ -89,12 +90,15 @@ def _accepted(column: Column) -> list[pa.DataType]:
     return [kind.arrow if isinstance(kind, Kind) else kind for kind in column.accepts]
 
 
-def given(table: Table, rows: pa.Table) -> pa.Table:
+def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.Table:
     """Return a file's columns by the table's names, its labels as 1 and 0.
 
-    A pattern's columns become one. What is twice in the file is so here, for `faults`.
+    A pattern's columns become one. What is twice in the file is so here, for `faults`. What text
+    that is read as numbers holds is added to ``seen``.
     """
-    rows = _chosen(table, _called(table, rows))
+    seen = SeenNumbers() if seen is None else seen
+    seen.semicolons = separator_of(rows.schema) == ";"
+    rows = _chosen(table, _called(table, rows, seen))
     positive = table.positive
     if positive is None or rows.column_names.count(positive.column) != 1:
         return rows
@@ -104,7 +108,7 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     if positive.least is None:
         flags = _positive_flags(rows.column(place), positive, table.missing)
         return rows.set_column(place, positive.column, flags)
-    numbers = _label_numbers(rows.column(place), positive, table.missing)
+    numbers = _label_numbers(rows.column(place), positive, table, seen)
     none = np.isnan(numbers)
     flags = pa.array((numbers >= positive.least).astype(np.int8), mask=none)
     rows = rows.set_column(place, positive.column, flags)
@@ -125,7 +129,7 @@ def _positive_flags(
 
 
 def _label_numbers(
-    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+    column: pa.ChunkedArray, positive: PositiveLabel, table: Table, seen: SeenNumbers
 ) -> FloatArray:
     """Return labels that are numbers, NaN for missing ones.
 
@@ -135,9 +139,9 @@ def _label_numbers(
         If some cells are no numbers.
     """
     if positive.order:
-        return _places(column, positive, missing)
+        return _places(column, positive, table.missing)
     try:
-        return _read_numbers(positive.column, column, missing)
+        return _read_numbers(positive.column, column, table, seen)
     except UnreadableCells as error:
         error.label = True
         raise
@@ -176,7 +180,7 @@ def _chosen(table: Table, rows: pa.Table) -> pa.Table:
     return rows.select(kept)
 
 
-def _called(table: Table, rows: pa.Table) -> pa.Table:
+def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
     if table.excluded:
         kept = [
             i
@@ -191,7 +195,8 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     replaced: set[str] = set()
     for own, theirs in table.called.items():
         replaced.add(own)
-        if theirs in table.levels or (is_pattern(theirs) and theirs not in rows.column_names):
+        several = is_pattern(theirs) and theirs not in rows.column_names
+        if several or theirs in table.levels or _one_number(table, own, theirs, rows):
             wide = [name for name in rows.column_names if matches(name, theirs)]
             replaced |= set(wide)
             if again := twice & set(wide):
@@ -205,7 +210,7 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
             ]
             if wide:
                 columns = {name: rows[name] for name in wide}
-                lists = None if odd else _one_list(columns, table.missing, table.levels)
+                lists = None if odd else _one_list(columns, table, seen)
                 taken.append((own, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
             replaced.add(theirs)
@@ -216,6 +221,15 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     cells = [rows.column(i) for i in kept] + [column for _, column in taken]
     schema = pa.schema(fields, rows.schema.metadata)
     return pa.Table.from_arrays(cells, schema=schema)
+
+
+def _one_number(table: Table, own: str, theirs: str, rows: pa.Table) -> bool:
+    """Say whether a column of lists of numbers is text with one number in each cell."""
+    lists = any(one.name == own and one.type == NUMBERS for one in table.columns)
+    if not lists or theirs not in rows.column_names or not is_text(rows[theirs].type):
+        return False
+    signs = (pc.match_substring(rows[theirs], sign) for sign in (table.separator, "["))
+    return not any(pc.any(found).as_py() for found in signs)
 
 
 def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
@@ -379,20 +393,40 @@ class UnreadableCells(ValueError):
         Whether these are labels, compared with a threshold.
     order
         The levels of labels that are in an order.
+    other
+        The decimal sign by which this cell is a number, where it is not that of its column.
     """
 
     def __init__(
-        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = ()
-    ) -> None:
+        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = (),
+        other: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
-        self.label, self.order = bool(order), tuple(order)
+        self.label, self.order, self.other = bool(order), tuple(order), other
+
+
+@dataclass
+class SeenNumbers:
+    """What columns of text that are read as numbers hold, by their names.
+
+    Attributes
+    ----------
+    where
+        Where rows are.
+    semicolons
+        Whether the file sets its columns apart by semicolons.
+    columns
+        What was seen so far.
+    """
+
+    where: Callable[[int], str] | None = None
+    semicolons: bool = False
+    columns: dict[str, Seen] = field(default_factory=dict)
 
 
 def _one_list(
-    columns: Mapping[str, pa.ChunkedArray],
-    missing: Sequence[str],
-    levels: Mapping[str, Sequence[str]],
+    columns: Mapping[str, pa.ChunkedArray], table: Table, seen: SeenNumbers
 ) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list.
 
@@ -401,9 +435,9 @@ def _one_list(
     Raises `UnreadableCells` if some cells of text are no numbers.
     """
     parts = [
-        _one_hot(column, missing, levels[name])
-        if name in levels
-        else _read_numbers(name, column, missing)[:, None]
+        _one_hot(column, table.missing, table.levels[name])
+        if name in table.levels
+        else _read_numbers(name, column, table, seen)[:, None]
         for name, column in columns.items()
     ]
     numbers = np.hstack(parts)
@@ -425,16 +459,23 @@ def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[s
     return found
 
 
-def _read_numbers(name: str, column: pa.ChunkedArray, missing: Sequence[str]) -> FloatArray:
-    if not is_text(column.type) and not missing:
+def _read_numbers(
+    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers
+) -> FloatArray:
+    if not is_text(column.type) and not table.missing:
         return _floats(column)
-    cells, seen = mixed.taken(column, missing)
-    rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
+    cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
+    rule = Rule(mixed.NUMBER, decimal=table.decimal_of(name))
     values, wrong = mixed.numbers(cells, rule)
-    if is_text(column.type) and wrong.any():
+    if not is_text(column.type):
+        return np.where(wrong, np.inf, values)
+    if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise UnreadableCells(name, row, str(cells[row].as_py()), int(wrong.sum()))
-    return np.where(wrong, np.inf, values)
+        cell, other = str(cells[row].as_py()), "." if rule.decimal == "," else ","
+        other = other if number_of(cell, other) is not None else ""
+        raise UnreadableCells(name, row, cell, int(wrong.sum()), other=other)
+    found.columns[name] = found.columns.get(name, Seen()) + seen
+    return values
 
 
 def _may_be_numbers(kind: pa.DataType) -> bool:

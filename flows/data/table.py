@@ -229,6 +229,8 @@ class Table:
         Which labels denote 1; None where they are written as 1 and 0, or as yes and no.
     levels
         Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
+    commas
+        Columns of the files whose numbers have a decimal comma.
     """
 
     name: str
@@ -244,6 +246,7 @@ class Table:
     included: tuple[str, ...] = ()
     positive: PositiveLabel | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    commas: tuple[str, ...] = ()
 
     def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
@@ -255,6 +258,7 @@ class Table:
             excluded=tuple(getattr(spelling, "exclude", ())),
             included=tuple(getattr(spelling, "include", ())),
             levels=levels_by_column(getattr(spelling, "levels", ())),
+            commas=tuple(getattr(spelling, "decimal_comma", ())),
         )
 
     @property
@@ -278,6 +282,10 @@ class Table:
     def id(self) -> Column | None:
         """The column that names the rows, each once."""
         return next((c for c in self.columns if c.unique), None)
+
+    def decimal_of(self, name: str) -> str:
+        """Return the decimal sign of the numbers of a column, by the files' name or ours."""
+        return "," if self.called.get(name, name) in self.commas else "."
 
     @property
     def in_files(self) -> list[str] | None:

@@ -99,9 +99,12 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     )
 
 
-def take(rows: pa.Table, checker: Checker, settings: ExpertSettings) -> tuple[Taken, AboutCells]:
+def take(
+    rows: pa.Table, checker: Checker, settings: ExpertSettings, one_file: bool = True
+) -> tuple[Taken, AboutCells]:
     """Return rows that a checker has read as they are kept, and what they hold."""
-    return taken(rows, settings, checker.separator == ";")
+    where = checker.where if one_file else None
+    return taken(rows, settings, checker.separator == ";", where)
 
 
 def read_header(file: InputFile, settings: ExpertSettings) -> CheckedRows:

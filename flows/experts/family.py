@@ -102,7 +102,7 @@ class Experts:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         pieces, abouts, checked = [], [], []
         for checkers, rows in partition.checked_together(part, with_weights(ROWS_IN, settings)):
-            found, about = check.take(rows, checkers[0], settings)
+            found, about = check.take(rows, checkers[0], settings, len(checkers) == 1)
             check.check_finite(checkers[0], found)
             checkers[0].refuse()
             pieces.append(found)

@@ -48,8 +48,9 @@ class Taken:
 
 
 def taken(
-    rows: pa.Table, settings: ExpertSettings, semicolons: bool = False
-) -> tuple[Taken, AboutCells]:
+    rows: pa.Table, settings: ExpertSettings, semicolons: bool = False,
+    where: mixed.Where | None = None,
+) -> tuple[Taken, AboutCells]:  # fmt: skip
     """Return rows of a file as they are kept, and what they hold.
 
     Parameters
@@ -60,11 +61,13 @@ def taken(
         The settings.
     semicolons
         Whether the file sets its columns apart by semicolons.
+    where
+        Where each row is, where that is known.
     """
     missing = settings.missing
     names = columns_of(rows.column_names, settings)
-    found = {name: mixed.taken(rows[name], missing, semicolons) for name in names}
-    labels, label_cells = labels_in(rows, missing)
+    found = {name: mixed.taken(rows[name], missing, semicolons, where) for name in names}
+    labels, label_cells = labels_in(rows, missing, where)
     weights = weights_in(rows, settings)
     ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
     about = AboutCells(
@@ -92,11 +95,13 @@ def added(seen: Iterable[Seen]) -> Seen:
     return sum(seen, Seen())
 
 
-def labels_in(table: pa.Table, missing: Sequence[str]) -> tuple[pa.Array, Seen]:
+def labels_in(
+    table: pa.Table, missing: Sequence[str], where: mixed.Where | None = None
+) -> tuple[pa.Array, Seen]:
     """Return the labels of rows as text, null where there is none, and what they hold."""
     if LABEL not in table.column_names:
         return pa.nulls(len(table), pa.string()), Seen(0, len(table))
-    cells, seen = mixed.taken(table[LABEL], missing)
+    cells, seen = mixed.taken(table[LABEL], missing, where=where)
     return mixed.texts(cells), seen
 
 

@@ -9,7 +9,7 @@ from operator import add
 
 from flows.data import json_files, storage
 from flows.data.column_rules import column_rules
-from flows.data.column_table import suggestions
+from flows.data.column_table import doubtful_numbers, numbers_in_text, suggestions
 from flows.data.mixed import CATEGORY, NUMBER
 from flows.data.names import listed
 from flows.data.partition import Part
@@ -74,12 +74,13 @@ def prepared(
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()
+    notes: tuple[str, ...] = ()
     if fitted is None:
         chosen = _choose_columns(indices, about, settings, paths, each)
         encoding, design, basis, copies = (
             chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
-        warnings, columns = chosen.warnings, chosen.columns
+        warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -109,7 +110,8 @@ def prepared(
             found=f"{missing:,} without one",
             remedy="add the labels, or leave --strict out",
         )
-    notes = (f"rows without a label, predicted: {missing:,}",) if missing else ()
+    if missing:
+        notes = (f"rows without a label, predicted: {missing:,}", *notes)
     partitions = tuple(url for url, _ in built)
     return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
 
@@ -124,6 +126,7 @@ class ChosenColumns:
     copies: float
     warnings: tuple[str, ...]
     columns: tuple[ColumnRead, ...]
+    notes: tuple[str, ...]
 
 
 def _choose_columns(
@@ -184,9 +187,16 @@ def _choose_columns(
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
         said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += suggestions(seen, summed.levels, used, weighs=True)
+    read_as = {name: every[name] for name in used}
+    cells = seen
+    if isinstance(labels, Target):
+        name = settings.columns.get(LABEL, LABEL)
+        read_as, cells = {name: labels.rule, **read_as}, {name: about.label_cells, **seen}
+    said += doubtful_numbers(cells, read_as, settings)
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
-    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table)
+    notes = tuple(numbers_in_text(cells, read_as))
+    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes)
 
 
 def _columns(

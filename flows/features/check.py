@@ -62,13 +62,15 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
 
 
 def take(
-    rows: pa.Table, checker: Checker, settings: FeatureSettings
+    rows: pa.Table, checker: Checker, settings: FeatureSettings, one_file: bool = True
 ) -> tuple[pa.Array, dict[str, tuple[pa.Array, Seen]]]:
     """Return the names of rows that a checker has read, and each column with what it holds."""
     ids = rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string())
     names = others_in(CATEGORIES_IN, rows.column_names, settings)
-    semicolons = checker.separator == ";"
-    return ids, {name: mixed.taken(rows[name], settings.missing, semicolons) for name in names}
+    semicolons, where = checker.separator == ";", checker.where if one_file else None
+    return ids, {
+        name: mixed.taken(rows[name], settings.missing, semicolons, where) for name in names
+    }
 
 
 def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:

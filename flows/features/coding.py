@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from flows.data import json_files, mixed, partition, storage
+from flows.data.column_table import doubtful_numbers, numbers_in_text
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.names import digests_of
 from flows.data.partition import Part
@@ -18,7 +19,7 @@ from flows.data.row_weights import WEIGHT, WeightSums, weights_in, with_weights
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, nearest
-from flows.features.check import ID, Column, encode, merge_seen, piece, take
+from flows.features.check import ID, Column, encode, merge_seen, piece, rules_of, take
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -52,7 +53,7 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
     ids, pieces, cells, weights = [], [], [], []
     seen: list[dict[str, Seen]] = []
     for checkers, rows in partition.checked_together(part, with_weights(CATEGORIES_IN, settings)):
-        names, found = take(rows, checkers[0], settings)
+        names, found = take(rows, checkers[0], settings, len(checkers) == 1)
         ids.append(names)
         weights.append(weights_in(rows, settings))
         cells.append({name: one for name, (one, _) in found.items()})
@@ -88,6 +89,7 @@ def code_parts(
     firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
     numbered = list(zip(indices, firsts[:-1], strict=True))
     table: tuple[ColumnRead, ...] = ()
+    notes: list[str] = []
     weights = sum((one.weights for one in about), WeightSums())
     mean_weight = weights.mean(settings)
     if fitted is None:
@@ -96,6 +98,10 @@ def code_parts(
         kept, found = compare_columns(found, each(_survey, numbered, found.kept, paths))
         warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
         table = (*weights.columns(settings), *found.table)
+        every = rules_of(seen, settings)[0]
+        rules = {column.name: every[column.name] for column in kept}
+        notes = numbers_in_text(seen, rules)
+        warnings += doubtful_numbers(seen, rules, settings)
     else:
         kept, warnings = _known(fitted, levels), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
@@ -112,8 +118,9 @@ def code_parts(
         cause="Delete blank rows, or check that the columns that are used are filled in these rows",
     )  # fmt: skip
     return Prepared(
-        tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table
-    )
+        tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table,
+        tuple(notes),
+    )  # fmt: skip
 
 
 def _numbers_of(

@@ -579,6 +579,80 @@ def test_a_column_of_decimal_commas_alone_is_read(tmp_path, capsys):
     assert code == READ
 
 
+IN_TEXT = {
+    # cells of a column, and what a check says of them
+    "thousands": (
+        lambda i: f"{1 + i % 9},{100 + i}",
+        ["numbers with thousands separators: 60 cells of x, such as '1,100' in row 1 of t.csv, "
+         "read as 1100",
+         "x: '1,100' in row 1 of t.csv (59 more cells like it) is read as 1100; no cell shows",
+         "--set decimal=, reads decimals"],
+    ),
+    "thousands among decimal points": (
+        lambda i: f"{1 + i % 9},{100 + i}" if i == 3 else f"{i}.5",
+        ["thousands separators: 1 cell of x, such as '4,103' in row 4 of t.csv, read as 4103"],
+    ),
+    "decimal commas": (
+        lambda i: f"{i},5",
+        ["with a decimal comma: 60 cells of x, such as '0,5' in row 1 of t.csv, read as 0.5"],
+    ),
+    "a thousand among decimal commas": (
+        lambda i: "1,234" if i in (7, 9) else f"{i % 9},5",
+        ["x: '1,234' in row 8 of t.csv (1 more cells like it) is read as 1.234, since '0,5' in row "
+         "1 of t.csv has a decimal comma", "0.5 to 8.5"],
+    ),
+    "both decimal signs": (
+        lambda i: "0.5" if i == 7 else f"{i % 9},5",
+        ["59 numbers with a decimal comma (0,5 in row 1 of t.csv) and 1 with a decimal point (0.5 "
+         "in row 8 of t.csv)"],
+    ),
+    "per cent": (lambda i: f"{2 * i} %", ["numbers with %: 60 cells of x, such as '0 %' in row 1"]),
+    "blanks": (lambda i: f"{1 + i % 9} {100 + i}", ["'1 100' in row 1 of t.csv, read as 1100"]),
+    "brackets": (lambda i: f"({i}.5)", ["numbers with brackets: 60 cells", "read as -0.5"]),
+    "two currencies": (lambda i: f"{'€$'[i % 2]}{i}.5", ["several: '€' (30), '$' (30)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_TEXT)
+@pytest.mark.parametrize("pipeline", ["bags", "experts", "features"])
+def test_what_numbers_in_text_are_read_as_is_said(name, pipeline, tmp_path, capsys):
+    column, said = IN_TEXT[name]
+    path = tmp_path / "t.csv"
+    rows = [
+        (f"b{i // 2}", "yn"[i // 2 % 2], f'"{column(i)}"', f"{i * 37 % 60}.5") for i in range(60)
+    ]
+    path.write_text("\n".join(["bag_id,label,x,z", *map(",".join, rows), ""]))
+    more = {"bags": ["positive=y", "model=embedding"], "features": ["bins=3"], "experts": []}
+    options = [part for one in more[pipeline] for part in ("--set", one)]
+    options += [] if pipeline == "bags" else ["--exclude", "bag_id"]
+    _, out, err = run(capsys, "check", pipeline, path, *options)
+    text = " ".join((out + err).split())
+    for part in said:
+        assert part in text or (" to " in part and pipeline == "features"), (part, text)
+
+
+def test_a_later_cell_with_another_decimal_sign_is_refused_with_its_row(
+    tmp_path, monkeypatch, capsys
+):
+    """What the first rows of bags show holds for all, in whatever pieces they are read."""
+    monkeypatch.setattr("flows.bags.input_columns.LOOKED", 8)
+    path = tmp_path / "t.csv"
+    cells = ["1,234" if i > 30 else f"{i % 9},5" for i in range(60)]
+    rows = [f'b{i // 2},{i // 2 % 2},"{cell}"' for i, cell in enumerate(cells)]
+    path.write_text("\n".join(["bag_id,label,x", *rows, ""]))
+    options = ["--set", "model=embedding"]
+    _, out, _ = run(capsys, "check", "bags", path, *options, "--set", "partitions=2")
+    assert "a decimal comma: 60 cells of x" in out
+    assert "'1,234' in row 32 of t.csv (28 more cells like it) is read as 1.234" in out
+    path.write_text(path.read_text().replace('"8,5"', "0.5"))
+    code, _, err = run(capsys, "check", "bags", path, *options)
+    text = " ".join(err.split())
+    assert code == 2
+    assert "row 9, column x" in text
+    assert "with a decimal comma as in the first rows, found '0.5'" in text
+    assert "--set decimal=." in text
+
+
 def answers(*above, rows=60):
     """Return a CSV of an age and a label, with lines between the header and these."""
     lines = [f"{20 + i % 50},{'yes' if i % 3 else 'no'}" for i in range(rows)]

@@ -107,11 +107,7 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         no = seen.cells - yes + (seen.missing if rule.blank_is_no else 0)
         return f"yes {yes:,}, no {no:,}"
     if rule.kind == "number":
-        low, high = rules.ends_of(seen)
-        if rule.decimal == "," and seen.dot_groups:  # counted as numbers with three decimals
-            if seen.dot_groups < seen.cells:
-                return ""
-            low, high = 1000.0 * low, 1000.0 * high
+        low, high = rules.ends_of(seen, rule.decimal)
         return f"{_number(low)} to {_number(high)}"
     if levels is None:
         return ""
@@ -139,4 +135,5 @@ def _in_order(seen: Seen, levels: Levels) -> list[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
+    whole = value.is_integer() and abs(value) < 1e15
+    return f"{value:,.0f}" if whole or 1e4 <= abs(value) < 1e15 else f"{value:,.4g}"

@@ -39,6 +39,7 @@ NUMBER = r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?"
 LEADING_ZERO = r"[-+]?0\d+"
 
 _CURRENCY = r"[$€£¥₹]|US\$|USD|EUR|GBP|CHF|JPY"
+_IS_MONEY = re.compile(_CURRENCY).fullmatch
 UNITS = (
     "%", "‰", "°", "°C", "°F", "kg", "g", "mg", "µg", "μg", "ug", "ng", "lb", "lbs", "oz", "t",
     "km", "m", "cm", "mm", "µm", "μm", "nm", "mi", "ft", "in", "m²", "m2", "km²", "ha",
@@ -61,10 +62,16 @@ _GAP = r"['’\x{a0}\x{202f} ]"
 POINT = rf"[0-9]+(\.[0-9]*)?|\.[0-9]+|[1-9][0-9]{{0,2}}(,[0-9]{{3}})+(\.[0-9]+)?|[0-9]{{1,3}}({_GAP}[0-9]{{3}})+(\.[0-9]+)?"  # noqa: E501
 COMMA = rf"[0-9]+|[0-9]*,[0-9]+|[1-9][0-9]{{0,2}}(\.[0-9]{{3}})+(,[0-9]+)?|[0-9]{{1,3}}({_GAP}[0-9]{{3}})+(,[0-9]+)?"  # noqa: E501
 """Digits with a decimal point, and with a decimal comma."""
-DOT_GROUPS, COMMA_GROUPS = r"[1-9][0-9]{0,2}(\.[0-9]{3})+", r"[1-9][0-9]{0,2}(,[0-9]{3})+"
-"""Digits that both of these explain, or nearly: groups of thousands, or three decimals."""
+DOT_GROUPS, COMMA_GROUPS = r"[1-9][0-9]{0,2}\.[0-9]{3}", r"[1-9][0-9]{0,2},[0-9]{3}"
+"""Digits that can be a group of thousands, or three decimals."""
 GROUPS = rf"{_GAP}|[.,][0-9]+[.,]"
 """What digits with groups of thousands have, whatever the decimal sign."""
+
+DECIMAL_POINT, DECIMAL_COMMA, IN_GROUPS = "decimal point", "decimal comma", "thousands separators"
+DOT_OR_GROUP, COMMA_OR_GROUP = "thousands point or decimals", "thousands comma or decimals"
+"""What numbers of text may have, beyond doubt and not: of each, and of units, `Seen` has a cell."""
+QUOTE, BRACKET = "'", "("
+"""What is around numbers and no unit: the brackets of a negative one."""
 
 SENTINELS = (
     -1.0, -7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0,
@@ -124,11 +131,15 @@ class Seen:
     semicolons
         Cells of a file whose columns are set apart by semicolons.
     units
-        What is before or after numbers.
+        What is before, after or around numbers.
+    examples
+        The first cell of each form, and where it is ("" where that is not known).
     sentinels
         Cells with each of `SENTINELS`.
     low, high
-        Ends of all numbers that are no sentinels.
+        Ends of all numbers that are no sentinels, with a decimal point where a cell allows it.
+    comma_low, comma_high
+        Ends of all numbers in text that have, or may have, a decimal comma.
     odd
         Some cells that are no numbers.
     order
@@ -160,9 +171,12 @@ class Seen:
     words: Mapping[str, int] = field(default_factory=dict)
     dates: Mapping[str, int] = field(default_factory=dict)
     units: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sentinels: Mapping[str, int] = field(default_factory=dict)
     low: float | None = None
     high: float | None = None
+    comma_low: float | None = None
+    comma_high: float | None = None
     odd: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
 
@@ -193,9 +207,11 @@ def _added(parts: Sequence[Seen]) -> Seen:
     values: dict[str, Any] = {}
     for one in fields(Seen):
         found = [part for part in map(attrgetter(one.name), parts) if part]
-        if one.name in ("low", "high"):
+        if one.name in ("low", "high", "comma_low", "comma_high"):
             ends = [end for end in map(attrgetter(one.name), parts) if end is not None]
-            values[one.name] = (min if one.name == "low" else max)(ends, default=None)
+            values[one.name] = (min if one.name.endswith("low") else max)(ends, default=None)
+        elif one.name == "examples":
+            values[one.name] = {form: cell for part in found[::-1] for form, cell in part.items()}
         elif one.name in ("words", "dates", "units", "sentinels"):
             total: dict[str, int] = {}
             for counts in found:
@@ -332,7 +348,8 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
     if NEARLY * cells <= max(seen.dates.values(), default=0):
         raise _unclear(seen, "a date", max(seen.dates.values()))
     partly = 2 * seen.numbers >= cells and seen.measured
-    if NEARLY * cells <= seen.numbers or (partly and not seen.zeros):
+    nearly = NEARLY * cells <= seen.numbers or (partly and not seen.zeros)
+    if nearly and seen.numbers < cells:
         raise _unclear(seen, "a number", seen.numbers)
     remark = ""
     if seen.numbers and not seen.units:
@@ -376,8 +393,9 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     if wishes.decimal is None and max(seen.point, seen.comma) < seen.cells and not seen.odd:
         raise Unclear(
             "one decimal sign",
-            f"{seen.cells - seen.point:,} numbers with a decimal comma and "
-            f"{seen.cells - seen.comma:,} with a decimal point",
+            f"{seen.cells - seen.point:,} numbers with a decimal comma"
+            f"{_such(seen, DECIMAL_COMMA)} and {seen.cells - seen.comma:,} with a decimal point"
+            f"{_such(seen, DECIMAL_POINT)}",
             "write all with one of them",
         )
     decimal = wishes.decimal or (
@@ -395,10 +413,10 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
             decimal = "," if seen.comma > seen.point else "."
     if (seen.comma if decimal == "," else seen.point) < seen.cells:
         return None
-    units = [unit for unit in seen.units if unit != "'"]
+    units = [unit for unit in seen.units if unit not in (QUOTE, BRACKET)]
     if len(units) > 1:
         parts = ", ".join(f"{unit!r} ({seen.units[unit]:,})" for unit in units[:5])
-        if len(units) > 3 or not all(unit in UNITS for unit in units):
+        if len(units) > 3 or not all(unit in UNITS or _IS_MONEY(unit) for unit in units):
             return None
         raise Unclear(
             "numbers of one unit", f"several: {parts}",
@@ -417,8 +435,10 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
             else f"decimal={sign} reads decimals"
         )
         remarks.append(f"cells fit both: --set {other}")
-    if "'" in seen.units:
+    if QUOTE in seen.units:
         remarks.append("apostrophes removed")
+    if BRACKET in seen.units:
+        remarks.append("in brackets: negative")
     for unit in units:
         some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
         remarks.append(f"{unit} removed{some}")
@@ -426,6 +446,12 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     if only_ones:
         return _as_flag(seen)
     return Rule("number", decimal=decimal, remark=", ".join(remarks))
+
+
+def _such(seen: Seen, form: str) -> str:
+    """Name a cell of a form, and where it is."""
+    cell, where = seen.examples.get(form, ("", ""))
+    return f" ({' in '.join(filter(None, (cell, where)))})" if cell else ""
 
 
 def _as_flag(seen: Seen) -> Rule:
@@ -460,6 +486,79 @@ def _as_date(seen: Seen, wishes: Wishes) -> Rule | None:
         )
     words = {"dmy": "day/month/year", "mdy": "month/day/year", "ymd": ""}
     return Rule("date", order=order, remark=words[order])
+
+
+@dataclass(frozen=True)
+class NumberForm:
+    """A way in which numbers are written otherwise than computers write them.
+
+    Attributes
+    ----------
+    name
+        What they have: thousands separators, a decimal comma, or what is around them.
+    count
+        Cells of it.
+    cell, where
+        The first, and where it is ("" where that is not known).
+    value
+        As which it is read.
+    """
+
+    name: str
+    count: int
+    cell: str
+    where: str
+    value: float
+
+
+def number_forms(seen: Seen, rule: Rule) -> list[NumberForm]:
+    """Return the forms of a column's numbers; none where it is read as something else.
+
+    >>> cells = seen_in(Counter({"33,413": 2, "12.5": 1, "(3)": 1}))
+    >>> [(one.name, one.count, one.value) for one in number_forms(cells, Rule("number"))]
+    [('thousands separators', 2, 33413.0), ('brackets', 1, -3.0)]
+    """
+    if rule.kind != "number":
+        return []
+    comma = rule.decimal == ","
+    groups, single = (
+        (seen.dot_groups, DOT_OR_GROUP) if comma else (seen.comma_groups, COMMA_OR_GROUP)
+    )
+    found = [(IN_GROUPS, seen.groups + groups, (IN_GROUPS, single))]
+    if comma:
+        count = seen.cells - seen.point + seen.comma_groups
+        found.insert(0, (f"a {DECIMAL_COMMA}", count, (DECIMAL_COMMA, COMMA_OR_GROUP)))
+    in_words = {QUOTE: "an apostrophe before them", BRACKET: "brackets"}
+    found += [(in_words.get(unit, unit), count, (unit,)) for unit, count in seen.units.items()]
+    forms = []
+    for name, count, keys in found:
+        examples = (seen.examples[key] for key in keys if key in seen.examples)
+        cell, where = next(examples, ("", ""))
+        value = number_of(cell, rule.decimal)
+        if count and value is not None:
+            forms.append(NumberForm(name, count, cell, where, value))
+    return forms
+
+
+def doubtful(seen: Seen, rule: Rule) -> NumberForm | None:
+    """Return the cells whose comma is read as one of decimals or thousands and may be the other.
+
+    That is a comma before three digits, where no cell has a decimal point, and none a decimal comma
+    in a file whose columns are set apart by semicolons. None where there is no such cell.
+
+    >>> of = lambda *cells: doubtful(seen_in(Counter(cells)), read_as("a", seen_in(Counter(cells))))
+    >>> of("1,234", "0,5").value, of("1,234", "500").value, of("1,234", "0.5")
+    (1.234, 1234.0, None)
+    """
+    sure = seen.comma < seen.cells
+    if rule.decimal == ",":
+        sure = seen.semicolons > 0 and seen.point < seen.cells
+    if rule.kind != "number" or not seen.comma_groups or sure:
+        return None
+    cell, where = seen.examples[COMMA_OR_GROUP]
+    value = number_of(cell, rule.decimal)
+    assert value is not None
+    return NumberForm(COMMA_OR_GROUP, seen.comma_groups, cell, where, value)
 
 
 def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
@@ -500,8 +599,10 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
     return f"{what}: {share} cells differ"
 
 
-def ends_of(seen: Seen) -> tuple[float, float]:
-    """Return the smallest and the largest number."""
+def ends_of(seen: Seen, decimal: str = ".") -> tuple[float, float]:
+    """Return the smallest and the largest number, by the decimal sign of a column."""
+    if decimal == "," and seen.comma_low is not None and seen.comma_high is not None:
+        return seen.comma_low, seen.comma_high
     ends = [v for v in (seen.low, seen.high) if v is not None]
     ends += [float(word) for word in seen.sentinels]
     return min(ends, default=0.0), max(ends, default=0.0)
@@ -773,18 +874,28 @@ def _one(text: str, n: int) -> Seen:
     parts = _DECORATED.fullmatch(text)
     units: dict[str, int] = {}
     if parts and not plain and value is not None:
-        units = {u.strip(): n for u in (parts["quote"], parts["before"], parts["after"]) if u}
+        bracket = BRACKET if parts["sign"] == BRACKET else ""
+        around = (parts["quote"], parts["before"], parts["after"], bracket)
+        units = {u.strip(): n for u in around if u}
     whole = value is not None and value.is_integer()
     digits = parts["digits"] if parts else ""
     sentinel = whole and value in SENTINELS
+    dot_group, comma_group = _DOT_GROUPS.fullmatch(digits), _COMMA_GROUPS.fullmatch(digits)
+    group = value is not None and _GROUPS.search(digits)
+    forms = {
+        DECIMAL_POINT: point is not None and comma is None,
+        DECIMAL_COMMA: comma is not None and point is None,
+        IN_GROUPS: group, DOT_OR_GROUP: dot_group, COMMA_OR_GROUP: comma_group, **units,
+    }  # fmt: skip
     return Seen(
         cells=n,
         plain=n * (plain and point is not None),
         point=n * (point is not None),
         comma=n * (comma is not None),
-        dot_groups=n * bool(_DOT_GROUPS.fullmatch(digits)),
-        comma_groups=n * bool(_COMMA_GROUPS.fullmatch(digits)),
-        groups=n * bool(value is not None and _GROUPS.search(digits)),
+        dot_groups=n * bool(dot_group),
+        comma_groups=n * bool(comma_group),
+        groups=n * bool(group),
+        examples={form: (text, "") for form, has in forms.items() if has},
         zeros=n * bool(_ZERO.fullmatch(text)),
         fractions=n * (value is not None and not whole),
         flags=n * (word in YES or word in NO),
@@ -796,6 +907,8 @@ def _one(text: str, n: int) -> Seen:
         sentinels={f"{value:g}": n} if sentinel else {},
         low=None if sentinel else value,
         high=None if sentinel else value,
+        comma_low=comma,
+        comma_high=comma,
         odd=() if value is not None else (text,),
         prints=(n * print_of(int(value))) & _MASK if value is not None and _exact(value) else 0,
     )
