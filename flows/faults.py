@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import reprlib
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +26,16 @@ _brief.maxstring = _brief.maxother = _brief.maxlong = 100
 _brief.maxlevel = 3
 
 MEMORY_ADVICE = "use more partitions (--partitions), fewer workers (--workers) or more memory"
+
+
+def no_space(error: BaseException) -> str | None:
+    """Return what to say of a library's temporary file that has no room; None of other errors."""
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return None
+    return (
+        f"no space is left for temporary files in {tempfile.gettempdir()}; free some, or set "
+        "TMPDIR to a folder on another disk"
+    )
 
 
 def shown(value: object) -> str:

@@ -20,7 +20,7 @@ from flows.catalogue import BROKEN, COMMANDS, PIPELINES
 from flows.cli.app import app
 from flows.cli.output import Escaping, err, print_json
 from flows.escape import escaped, without_secrets
-from flows.faults import MEMORY_ADVICE, Fault, InputError, RunError, install_command
+from flows.faults import MEMORY_ADVICE, Fault, InputError, RunError, install_command, no_space
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -88,6 +88,8 @@ def _sentence(error: BaseException) -> tuple[str, int]:
         return f"memory ran out; {MEMORY_ADVICE}", FAILED
     if isinstance(error, RunError) or _is_of_models(error):
         return str(error), FAILED
+    if (full := no_space(error)) is not None:
+        return full, FAILED
     if isinstance(error, ModuleNotFoundError) and (command := install_command(error)):
         package = str(error.name).partition(".")[0]
         return f"this needs the package {package}; install it with: {command}", WRONG_INPUT

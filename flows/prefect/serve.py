@@ -5,10 +5,11 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
@@ -138,21 +139,30 @@ _OF_SETTINGS = "pipeline", "settings"
 
 
 def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
-    """Run the deployments on their schedules until interrupted.
+    """Run the deployments on their schedules until interrupted or terminated.
 
     The server is the configured one, else one that is started here, needs the password of
     `server.password_path`, and ends with this: ``port`` is its page's, and it must answer within
     ``wait`` seconds. ``say`` shows a line: what is served, and where, once the server answers.
     """
-    import prefect
     from prefect.deployments.runner import RunnerDeployment
+    from prefect.runner import Runner
     from prefect.schedules import Cron, Interval
 
+    class Stoppable(Runner):
+        """Ends by SIGTERM as a service is stopped: Prefect's own handler ends in a traceback."""
+
+        def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+            asyncio.get_running_loop().call_soon_threadsafe(self._begin_to_stop)
+
+        def _begin_to_stop(self) -> None:
+            self._stop_task = asyncio.ensure_future(self.astop())
+
     with _server(port, wait, say):
-        deployments = []
+        runner = Stoppable()
         for one in plan.deployments:
             every = timedelta(seconds=one.every or 0)
-            deployments.append(
+            runner.add_deployment(
                 RunnerDeployment.from_entrypoint(
                     PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
                     name=one.name,
@@ -171,7 +181,8 @@ def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> Non
             )
             say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
         logging.getLogger("prefect.runner.state_proposer").addFilter(Waiting())
-        prefect.serve(*deployments)
+        with suppress(KeyboardInterrupt):
+            asyncio.run(runner.start())
 
 
 class Waiting(logging.Filter):

@@ -29,6 +29,7 @@ from flows.faults import (
     Interrupted,
     RunError,
     first_line,
+    no_space,
     refuse_missing,
 )
 from flows.fit import preload
@@ -114,7 +115,7 @@ def _followed(run: Run) -> Iterator[None]:
     made = storage.absent(run.paths.target)
     try:
         run.events.emit(_requested(run))
-        with memory_errors(run), _ended(run), run.open:
+        with _ended(run), resource_errors(run), run.open:
             yield
     except BaseException as error:
         if run.begun and not _is_kept(run, error):
@@ -236,11 +237,13 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def memory_errors(run: Run) -> Iterator[None]:
-    """Turn a lack of memory into a `ComputeError` that names the stage."""
+def resource_errors(run: Run) -> Iterator[None]:
+    """Turn a lack of memory, or of room for temporary files, into an error that says it."""
     try:
         yield
     except Exception as error:
+        if (full := no_space(error)) is not None:
+            raise StorageError(full) from error
         if isinstance(error, ComputeError) or not lacks_memory(error):
             raise
         what = first_line(error) if str(error) else "no more could be allocated"

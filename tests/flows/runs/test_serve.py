@@ -134,7 +134,9 @@ def test_a_fault_of_a_plan_is_in_our_words(line, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_schedule_fires(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_schedule_fires(number, tmp_path):
+    """Ctrl-C ends it, and so does SIGTERM, by which a service is stopped."""
     (url,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
     target = tmp_path / "out"
     plan = tmp_path / "plan.yaml"
@@ -166,12 +168,14 @@ def test_a_schedule_fires(tmp_path):
         line = (tmp_path / "config" / "vbflows" / "prefect-password").read_text().strip()
         assert line not in log.read_text()
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         try:
-            process.wait(60)
+            assert process.wait(60) == 0
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
+    assert "never awaited" not in log.read_text()
+    assert "SystemExit" not in log.read_text()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
     assert len(list(Path(target / "runs").iterdir())) >= 1
