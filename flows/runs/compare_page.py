@@ -123,7 +123,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     return Section(
-        f"Rows that changed: {one.table}",
+        f"Rows that changed in the table {one.table}",
         f"{said}{moved_in_words(one)}",
         [plots.scatter(points, x, y, title)],
         grids, folded=title,

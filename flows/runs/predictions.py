@@ -215,12 +215,12 @@ class _Names:
         for row, place in zip(rows, places, strict=True):
             truth = row[f"{self.truth} 2"] if self.truth else None
             truth = row[self.truth] if self.truth and truth is None else truth
-            probabilities = (
+            p, q = (
                 float(of[place]) if np.isfinite(of[place]) else None
                 for of in (self.first, self.second)
             )
             keys = {key: cell(row[key]) for key in self.keys}
-            found.append(Change(keys, *probabilities, cell(truth), what))
+            found.append(Change(keys, p, q, cell(truth), what))
         return found
 
 
