@@ -290,7 +290,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
                     expected=f"numbers or levels (target={settings.target})", found=str(kind),
                     remedy="take target=auto, or name another column (--column label=YOURS)",
                 )  # fmt: skip
-            return settings
+            return settings.written(["true"]) if pa.types.is_boolean(kind) else settings
         if _only_bits(parquet, theirs) and not settings.numeric:
             continue
         column = parquet.read(columns=[theirs])[theirs]
@@ -308,7 +308,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if names and (settings.numeric or (settings.target == "auto" and _is_number(numbers))):
         return _with_number(files, theirs, numbers, settings)
     if not names or all(name.lower() in (*YES, *NO) for name in names):
-        return settings
+        return settings.written([name for name in names if name.lower() in YES])
     word = positive_of(names) if len(names) == 2 else None
     if names == ["-1", "1"]:
         word = "1"

@@ -45,10 +45,11 @@ def report(
     show: tuple[str, ...] = (),
     members: AboutMembers | None = None,
     positive: str | None = None,
+    word: str = "1",
 ) -> Findings:
     """Say what was found in all partitions: first what a reader acts on, then the model.
 
-    ``positive`` is the label that the user calls positive.
+    ``positive`` is the label that the user calls positive, ``word`` the positive one in the files.
     """
     members = members or AboutMembers()
     label = np.concatenate([s.label for s in summaries])
@@ -75,7 +76,7 @@ def report(
     sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
     sections += members.model
     if not several:
-        results["positive"] = "1, yes or true" if positive is None else positive
+        results["positive"] = word
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
         results["expected_primary"] = sum(expected)

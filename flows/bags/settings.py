@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from flows.settings.declared import declared
 from flows.settings.tables import TableSettings
@@ -155,6 +156,19 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         if self.threshold is not None:
             return f"{self.threshold:g} or more"
         return " or ".join(self.positive) or None
+
+    _yes: str = PrivateAttr("1")
+
+    @property
+    def positive_word(self) -> str:
+        """The positive label as the files write it, such as yes."""
+        return self.positive_name or self._yes
+
+    def written(self, yes: Sequence[str]) -> Self:
+        """Return the settings with how the files write 1; several ways are in order."""
+        settings = self.model_copy()
+        settings._yes = " or ".join(sorted(yes)) or "1"
+        return settings
 
     @property
     def leakless(self) -> bool:

@@ -13,6 +13,7 @@ from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.compare import (
+    NO_ROWS,
     Comparison,
     changes,
     command,
@@ -33,7 +34,6 @@ from flows.runs.listing import (
     rows_of,
     tables_of,
 )
-from flows.runs.predictions import WHATS
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 4  # rows of a kind of change
@@ -184,14 +184,15 @@ def show_comparison(console: Console, found: Comparison) -> None:
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
+    if not found.predictions:
+        console.print(NO_ROWS)
     for one in found.predictions:
         console.print(_text(f"{one.table}: {rows_in_words(one)}"))
-        kinds = [[row for row in one.changed if row.what == what] for what in WHATS]
-        rows = [row.as_row() for kind in kinds for row in kind[:most]]
+        rows = [row.as_row() for row in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if rows:
             show_rows(console, rows, ("first", "second", "what"))
-        if len(rows) < len(one.changed):
-            more = f"{len(rows)} of {len(one.changed):,} rows; all: {command(found)} --rows"
+        if len(rows) < one.count:
+            more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
             console.print(_text(more), soft_wrap=True)

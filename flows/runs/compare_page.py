@@ -12,6 +12,7 @@ from flows.data.runs import RunPaths
 from flows.report import page, plots
 from flows.report.page import Grid, Link, Section, Tile
 from flows.runs.compare import (
+    NO_ROWS,
     Comparison,
     changes,
     command,
@@ -24,7 +25,7 @@ from flows.runs.compare import (
     same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import GAINED, LOST, TRUTHS, Change, Moved
+from flows.runs.predictions import GAINED, LOST, TRUTHS, Moved
 
 MOST_SHOWN = 10_000  # rows of a kind of change
 
@@ -96,12 +97,10 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
 
 def _predictions(one: Moved, folded: bool = False) -> Section:
     """Show every row that changed, in a table for each thing that happened to them."""
-    kinds: dict[str, list[Change]] = {}
-    for row in one.changed:
-        kinds.setdefault(row.what, []).append(row)
     where = "vbflows compare FIRST SECOND --rows"
     grids = []
-    for what, changed in kinds.items():
+    for what, places in one.places.items():
+        changed = one.every.changes(places[:MOST_SHOWN])
         columns: dict[str, list[Any]] = {
             ", ".join(changed[0].row): [row.label for row in changed],
             "first": [_probability(row.first) for row in changed],
@@ -111,10 +110,13 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
         rows = list(zip(*columns.values(), strict=True))
-        caption = f"{what[0].upper()}{what[1:]} ({len(rows):,})"
+        caption = f"{what[0].upper()}{what[1:]} ({len(places):,})"
         grids.append(
-            Grid(tuple(columns), rows, caption, where=where, folded=folded, most=MOST_SHOWN)
-        )
+            Grid(
+                tuple(columns), rows, caption,
+                total=len(places), where=where, folded=folded, most=MOST_SHOWN,
+            )
+        )  # fmt: skip
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
     title = f"Chart: each row's {one.column} in both runs"
@@ -123,7 +125,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     return Section(
-        f"Rows that changed: {one.table}",
+        f"Rows that changed in the table {one.table}",
         f"{said}{moved_in_words(one)}",
         [plots.scatter(points, x, y, title)],
         grids, folded=title,
@@ -145,7 +147,10 @@ def _runs(found: Comparison) -> Section:
     if more := [(row.name, f"{row.first} → {row.second}") for row in others(found)]:
         caption = f"Other numbers that differ ({len(more)})"
         grids.append(Grid(("number", "first → second"), more, caption, folded=True))
-    return Section("Both runs", same_in_words(found), grids=grids)
+    text = same_in_words(found)
+    if not found.predictions:
+        text += f"\n{NO_ROWS}"
+    return Section("Both runs", text, grids=grids)
 
 
 def _report(paths: RunPaths) -> Link | str:

@@ -29,13 +29,13 @@ class Change:
     """A row that changed: the texts that name it, by column, and both probabilities.
 
     A probability is None where a run has not the row. ``truth``: its label as the input has it,
-    where the table says it. ``what`` happened to it: one of `WHATS`.
+    None where the table does not say it. ``what``: what happened to it, such as `LOST`.
     """
 
     row: Mapping[str, str]
     first: float | None
     second: float | None
-    truth: str = ""
+    truth: str | None = None
     what: str = ""
 
     @property
@@ -45,13 +45,39 @@ class Change:
 
     def as_row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
-        truth = {"given": self.truth} if self.truth else {}
+        truth = {} if self.truth is None else {"given": self.truth}
         return {**self.row, "first": self.first, "second": self.second, "what": self.what, **truth}
 
 
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
-WHATS = (LOST, GAINED, CROSSED, MOVED)
+
+
+@dataclass(frozen=True)
+class Names:
+    """The rows of both runs and of one alone, of which changes are made."""
+
+    every: pa.Table
+    keys: Sequence[str]
+    truth: str
+    first: np.ndarray
+    second: np.ndarray
+
+    def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
+        """Return the rows in some places, as changes of a kind."""
+        named = [*self.keys, *([self.truth, f"{self.truth} 2"] if self.truth else [])]
+        rows = self.every.select(named).take(pa.array(places, pa.int64())).to_pylist()
+        found = []
+        for row, place in zip(rows, places, strict=True):
+            truth = row[f"{self.truth} 2"] if self.truth else None
+            truth = row[self.truth] if self.truth and truth is None else truth
+            p, q = (
+                float(of[place]) if np.isfinite(of[place]) else None
+                for of in (self.first, self.second)
+            )
+            keys = {key: cell(row[key]) for key in self.keys}
+            found.append(Change(keys, p, q, cell(truth) if self.truth else None, what))
+        return found
 
 
 @dataclass(frozen=True)
@@ -75,9 +101,11 @@ class Moved:
         Rows that the second run selects no longer, and newly; None in a table without selection.
     gained_alone, lost_alone
         Those of them that only the second run has, and only the first.
-    changed
-        These rows; without a selection those that crossed 0.5, and the others that moved by more
-        than 0.1. Of each kind those that moved most are first.
+    places
+        Where these rows are in ``every``, by what happened to them; without a selection those that
+        crossed 0.5, and the others that moved by more than 0.1. Those that moved most are first.
+    every
+        All rows.
     drawn
         Rows for a picture.
     cut
@@ -101,14 +129,28 @@ class Moved:
     gained: int | None
     lost_alone: int
     gained_alone: int
-    changed: Sequence[Change]
+    places: Mapping[str, np.ndarray]
+    every: Names
     drawn: Sequence[Change]
     cut: bool
 
+    @property
+    def count(self) -> int:
+        """How many rows changed."""
+        return sum(map(len, self.places.values()))
+
+    def changed(self, most: int | None = None) -> list[Change]:
+        """Return the rows that changed, at most so many of each kind of change."""
+        return [
+            one
+            for what, places in self.places.items()
+            for one in self.every.changes(places[:most], what)
+        ]
+
     def as_json(self, rows: bool) -> dict[str, Any]:
         """Return the numbers, with the rows that changed on request."""
-        found = {n: value for n, value in vars(self).items() if n not in ("changed", "drawn")}
-        return found | ({"rows": [one.as_row() for one in self.changed]} if rows else {})
+        found = {n: v for n, v in vars(self).items() if n not in ("places", "every", "drawn")}
+        return found | ({"rows": [one.as_row() for one in self.changed()]} if rows else {})
 
 
 def compare_predictions(first: RunPaths, second: RunPaths) -> list[Moved]:
@@ -151,7 +193,7 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     kinds = {LOST: lost, GAINED: gained}
     if not selects:
         kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
-    names = _Names(every, keys, truth, p, q)
+    rows = Names(every, keys, truth, p, q)
     some = np.unique(np.linspace(0, len(shared) - 1, min(len(shared), MOST_DRAWN)).astype(int))
     spread = min(p[shared].std(), q[shared].std()) > 0.0
     size = np.abs(change)
@@ -173,10 +215,9 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         gained=int(gained.sum()) if selects else None,
         lost_alone=int(np.sum(lost & ~there)),
         gained_alone=int(np.sum(gained & ~here)),
-        changed=[
-            one for what, held in kinds.items() for one in names.changes(_by_size(held, size), what)
-        ],
-        drawn=names.changes(shared[some]),
+        places={what: _by_size(held, size) for what, held in kinds.items() if held.any()},
+        every=rows,
+        drawn=rows.changes(shared[some]),
         cut=MOST_ROWS in (len(one), len(two)),
     )
 
@@ -195,33 +236,6 @@ def _joined(one: pa.Table, two: pa.Table, keys: Sequence[str]) -> pa.Table:
     one, two = (t.select(list(dict.fromkeys(used))) for t in (one, two))
     both = one.join(two, list(keys), join_type="full outer", right_suffix=" 2")
     return both.sort_by([(key, "ascending") for key in keys])
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The rows of both runs, by which changes are named."""
-
-    every: pa.Table
-    keys: Sequence[str]
-    truth: str
-    first: np.ndarray
-    second: np.ndarray
-
-    def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
-        """Return the rows in some places, as changes of a kind."""
-        named = [*self.keys, *([self.truth, f"{self.truth} 2"] if self.truth else [])]
-        rows = self.every.select(named).take(pa.array(places, pa.int64())).to_pylist()
-        found = []
-        for row, place in zip(rows, places, strict=True):
-            truth = row[f"{self.truth} 2"] if self.truth else None
-            truth = row[self.truth] if self.truth and truth is None else truth
-            probabilities = (
-                float(of[place]) if np.isfinite(of[place]) else None
-                for of in (self.first, self.second)
-            )
-            keys = {key: cell(row[key]) for key in self.keys}
-            found.append(Change(keys, *probabilities, cell(truth), what))
-        return found
 
 
 def _selected(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:

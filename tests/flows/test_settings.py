@@ -191,3 +191,14 @@ def test_what_the_input_says_was_not_given(tmp_path):
         stages.check(run)
         assert run.settings.held_out is not None
         assert run.changed == {"seed": 7}
+
+
+@pytest.mark.parametrize("yes", ["Yes", "1", "true"])
+def test_a_positive_label_is_called_as_the_file_writes_it(tmp_path, yes):
+    labels = [yes, {"Yes": "No", "1": "0", "true": "false"}[yes]]
+    rows = [f"b{n},{labels[n % 2]},{n % 7}" for n in range(20) for _ in range(2)]
+    (tmp_path / "in.csv").write_text("\n".join(["bag_id,label,x", *rows, ""]))
+    with begin("bags", str(tmp_path / "in.csv"), str(tmp_path / "out"), BagSettings()) as run:
+        stages.check(run)
+        assert run.settings.positive_word == yes
+        assert run.settings.positive == ()

@@ -48,7 +48,7 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     assert found.mean_size == pytest.approx((0.0 + 0.3 + 0.05) / 3)
     assert (found.lost, found.gained) == (None, None)
     assert (found.moved, found.crossed) == (1, 1)
-    assert found.changed == [Change({"id": "a", "of": ""}, 0.4, 0.7, what=CROSSED)]
+    assert found.changed() == [Change({"id": "a", "of": ""}, 0.4, 0.7, what=CROSSED)]
     assert [one.label for one in found.drawn] == ["a", "a, x", "b"]
     assert found.largest == pytest.approx(0.3)
     expected = np.corrcoef([0.1, 0.4, 0.9], [0.1, 0.7, 0.85])[0, 1]
@@ -164,7 +164,7 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
     assert headline(compared).endswith("; 1 no longer selected, 1 newly selected.")
-    assert [(one.label, one.what) for one in found.changed] == [("a, y", LOST), ("b, y", GAINED)]
+    assert [(one.label, one.what) for one in found.changed()] == [("a, y", LOST), ("b, y", GAINED)]
     lost, gained = _predictions(found).grids
     assert (lost.caption, lost.rows) == ("No longer selected (1)", [("a, y", 0.3, 0.25, "no")])
     assert gained.columns == ("doc_id, term", "first", "second", "known keyword")
@@ -178,7 +178,7 @@ def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
         columns = {"id": ids, "probability": [0.9, 0.8], "selected": [True, True]}
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
-    assert [one.as_row() for one in found.changed] == [
+    assert [one.as_row() for one in found.changed()] == [
         {"id": "y", "first": 0.8, "second": None, "what": LOST},
         {"id": "z", "first": None, "second": 0.8, "what": GAINED},
     ]
@@ -234,24 +234,31 @@ def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tm
     assert f"vbflows show {tmp_path}/runs/b rows" in steps
 
 
-@pytest.mark.parametrize("label", [pa.array([1, None], pa.int8()), pa.array(["1", None])])
-def test_rows_that_moved_have_their_labels(tmp_path, label):
-    columns = {"bag_id": ["a", "b"], "label": label}
+@pytest.mark.parametrize(
+    "label", [pa.array([1, None, None], pa.int8()), pa.array(["1", None, None])]
+)
+def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
+    columns = {"bag_id": ["a", "b", "c"], "label": label}
     runs = [
-        run_with(tmp_path, name, **columns, probability=[first, 0.2])
+        run_with(tmp_path, name, **columns, probability=[first, 0.2, first])
         for name, first in (("a", 0.1), ("b", 0.9))
     ]
     (found,) = compare_predictions(*runs)
     (grid,) = _predictions(found).grids
     assert grid.columns == ("bag_id", "first", "second", "label as given")
-    assert (grid.caption, grid.rows) == ("Crossed 0.5 (1)", [("a", 0.1, 0.9, "1")])
+    assert grid.rows == [("a", 0.1, 0.9, "1"), ("c", 0.1, 0.9, "")]
+    for paths in runs:
+        complete(paths, record(run_id=paths.run_id))
+    code, out, _ = run(capsys, "compare", *(paths.root for paths in runs))
+    assert (code, grid.caption == "Crossed 0.5 (2)") == (0, True)
+    assert "given" in out
 
 
 def test_rows_that_moved_follow_those_that_crossed(tmp_path):
     for name, p in (("a", [0.1, 0.4, 0.7]), ("b", [0.45, 0.55, 0.95])):
         complete(run_with(tmp_path, name, id=["a", "b", "c"], probability=p), record(run_id=name))
     (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
-    assert [(one.label, one.what) for one in found.changed] == [
+    assert [(one.label, one.what) for one in found.changed()] == [
         ("b", CROSSED), ("a", MOVED), ("c", MOVED),
     ]  # fmt: skip
 

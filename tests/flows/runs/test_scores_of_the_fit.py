@@ -147,7 +147,7 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     scored = json.loads(
         run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
     )
-    assert "column or pair" in fitted["top"][0]
+    assert set(fitted["top"][0]) == {"column", "effect_sd"}
     rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
     [chance] = [name for name in rows.column_names if name.startswith("probability")]
     best = rows.sort_by([(chance, "descending")]).slice(0, 8)
