@@ -41,6 +41,9 @@ _SHARED = {
 }
 
 
+_EACH = "a logistic regression for each class"
+
+
 def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     """Say what was found in all partitions."""
     first = next(s for s in summaries if s.encoding is not None)
@@ -119,7 +122,7 @@ def _quality(
             f"{of_tested_rows(n, applied)}{few_rows(n)}",
             (picture,) if enough else (),
             (
-                *([with_model(one, own) for one in compared] or logistic_alone(own, results)),
+                *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),
                 Grid(
                     ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",

@@ -287,12 +287,14 @@ def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
     return replace(grid, columns=columns, rows=rows)
 
 
-def logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid, ...]:
+def logistic_alone(
+    own: tuple[str, ...], results: dict[str, Any], name: str = "logistic regression"
+) -> tuple[Grid, ...]:
     """Compare with logistic regression where no other baseline was fitted."""
     if "logistic_log_loss" not in results:
         return ()
     columns: tuple[str, ...] = ("model", "log loss")
-    line: tuple[str, ...] = ("logistic regression", f"{results['logistic_log_loss']:.3f}")
+    line: tuple[str, ...] = (name, f"{results['logistic_log_loss']:.3f}")
     if "gain" in results:
         gain, half = results["gain"], 1.96 * results["gain_se"]
         low, high = gain - half, gain + half
