@@ -13,6 +13,7 @@ from flows.experts.report import (
     baseline_sections,
     few_rows,
     log_loss_of,
+    logistic_alone,
     table_sections,
     with_model,
 )
@@ -22,6 +23,7 @@ from flows.experts.tiles import (
     compared_in_words,
     next_steps,
     of_tested_rows,
+    percent,
     tested_rows,
     tiles_of,
 )
@@ -37,6 +39,9 @@ _SHARED = {
     "lines, curves or experts as held-out rows need; the probability of a class is what is between "
     "two of them.",
 }
+
+
+_EACH = "a logistic regression for each class"
 
 
 def class_report(summaries: Sequence[ClassSummary]) -> Findings:
@@ -63,8 +68,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     if held_out[0]:
         low, high = results["accuracy_interval"]
         headline = (
-            f"Accuracy {results['accuracy']:.1%} ({low:.1%} to {high:.1%}), log loss "
-            f"{results['log_loss']:.3f} for {len(labels)} classes on {results['test_rows']:,} "
+            f"Accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}), log "
+            f"loss {results['log_loss']:.3f} for {len(labels)} classes on {results['test_rows']:,} "
             f"{tested_rows(first.applied)}{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
@@ -87,7 +92,6 @@ def _quality(
         test_rows=int(n), accuracy=right, accuracy_interval=interval,
         **log_loss_of(n, *held_out[[1, 3]]),
     )  # fmt: skip
-    loss = f"{results['log_loss']:.3f}"
     if np.isfinite(held_out[2]):
         results["logistic_log_loss"] = float(held_out[2] / n)
     results["confusion"] = confusion.astype(int).tolist()
@@ -111,14 +115,14 @@ def _quality(
         f"{BINS} bins of probability.",
     )  # fmt: skip
     enough = n >= TOO_FEW
-    own = ("this model", "", loss, "", "")
+    own = ("this model", "", f"{results['log_loss']:.3f}", "", "")
     return [
         Section(
             "How good it is",
             f"{of_tested_rows(n, applied)}{few_rows(n)}",
             (picture,) if enough else (),
             (
-                *([with_model(one, own) for one in compared] or _logistic_alone(loss, results)),
+                *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),
                 Grid(
                     ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",
@@ -127,14 +131,6 @@ def _quality(
             ),
         )
     ]  # fmt: skip
-
-
-def _logistic_alone(loss: str, results: dict[str, Any]) -> list[Grid]:
-    """Compare with logistic regressions where no other baseline was fitted."""
-    if "logistic_log_loss" not in results:
-        return []
-    other = ("a logistic regression for each class", f"{results['logistic_log_loss']:.3f}")
-    return [Grid(("model", "log loss"), [("this model", loss), other])]
 
 
 def _gap(counts: FloatArray, sums: FloatArray, found: FloatArray) -> float:

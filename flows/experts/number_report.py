@@ -26,7 +26,8 @@ from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import compared_in_words, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
-from flows.report.labels import AGAINST, label
+from flows.report.baselines import against, verdict
+from flows.report.labels import label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
@@ -110,14 +111,9 @@ def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list
     rest = [one for one in baselines if one.name != "the mean"]
     if rest:
         best = max(rest, key=lambda one: one.r2)
-        verdict = "better" if best.low > 0.0 else "worse" if best.high < 0.0 else _UNCLEAR
-        ends = f"{best.low:+.3f} to {best.high:+.3f}"
-        note = f"{share}, model minus baseline: {best.more:+.3f} ({ends})"
-        tiles.append(Tile(f"{AGAINST}{best.name}", verdict, note))
+        what = f"{share}, model minus baseline"
+        tiles.append(against(best.name, what, best.more, best.low, best.high))
     return tiles
-
-
-_UNCLEAR = "no clear difference"
 
 
 def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section]) -> list[Section]:
@@ -208,7 +204,7 @@ def _baselines(
     rows = [
         (one.name, f"{sd * one.rmse:.4g}", f"{round(one.r2, 3) + 0.0:.3f}",
          f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
-         "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else _UNCLEAR)
+         verdict(one.low, one.high))
         for one in sorted(baselines, key=lambda one: -one.r2)
     ]  # fmt: skip
     low, high = results["rmse_interval"]

@@ -37,7 +37,7 @@ from flows.experts.tiles import (
     tiles_of,
 )
 from flows.report import plots
-from flows.report.baselines import share_interval, shown
+from flows.report.baselines import share_interval, shown, verdict
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
@@ -262,7 +262,7 @@ def _quality(
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve, tables = (roc(scores),), (table,)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
-    models = tuple(with_model(grid, own) for grid in compared) or _logistic_alone(own, results)
+    models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
     text = of_tested_rows(n, summaries[0].applied)
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
@@ -285,19 +285,20 @@ def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
     return replace(grid, columns=columns, rows=rows)
 
 
-def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid, ...]:
+def logistic_alone(
+    own: tuple[str, ...], results: dict[str, Any], name: str = "logistic regression"
+) -> tuple[Grid, ...]:
     """Compare with logistic regression where no other baseline was fitted."""
-    if "gain" not in results:
+    if "logistic_log_loss" not in results:
         return ()
-    gain, half = results["gain"], 1.96 * results["gain_se"]
-    low, high = gain - half, gain + half
-    verdict = "yes: use it" if high < 0.0 else "no" if low > 0.0 else "no clear difference"
-    line = (
-        "logistic regression", f"{results['logistic_log_loss']:.3f}",
-        f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", verdict,
-    )  # fmt: skip
-    columns = ("model", "log loss", _DIFFERENCE, _BEATS)
-    return (Grid(columns, [(own[0], *own[2:]), line]),)
+    columns: tuple[str, ...] = ("model", "log loss")
+    line: tuple[str, ...] = (name, f"{results['logistic_log_loss']:.3f}")
+    if "gain" in results:
+        gain, half = results["gain"], 1.96 * results["gain_se"]
+        low, high = gain - half, gain + half
+        columns += (_DIFFERENCE, _BEATS)
+        line += (f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", verdict(low, high))
+    return (Grid(columns, [(own[0], *own[2 : len(columns) + 1]), line]),)
 
 
 def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:

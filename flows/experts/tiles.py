@@ -40,7 +40,7 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     if "accuracy" not in results:
         return [Tile(label("accuracy"), "not known", "no labelled row was held out")]
     rows = f"{results['test_rows']:,} {tested_rows(applied)}"
-    name, value, interval = label("accuracy"), f"{results['accuracy']:.1%}", "accuracy_interval"
+    name, value, interval = label("accuracy"), percent(results["accuracy"]), "accuracy_interval"
     digits = ".1%"
     if "auroc" in results:
         name, value, interval, digits = (
@@ -65,7 +65,16 @@ def in_range(results: Mapping[str, Any], name: str, digits: str) -> str:
     if name not in results:
         return ""
     low, high = results[name]
-    return f"{low:{digits}} to {high:{digits}} (95\u00a0%); "
+    return f"{low:{digits}} to {high:{digits}} (95%); ".replace("%", "\u00a0%")
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with a digit.
+
+    >>> percent(0.957).replace("\u00a0", " ")
+    '95.7 %'
+    """
+    return f"{100.0 * share:.1f}\u00a0%"
 
 
 def compared_in_words(results: Mapping[str, Any], value: str) -> str:

@@ -175,10 +175,12 @@ def meaning_sections(
         )
         for k, meaning in enumerate(found)
     ]
-    heads = (
+    heads = [
         "feature", "name", "share of the rows", "sure rows", "association explained",
         "found by other starts",
-    )  # fmt: skip
+    ]  # fmt: skip
+    if found_by is None:
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
     note = (
         "Share of the rows: the mean of their probabilities of the feature. Sure rows: the share "
         "with a probability below 10 % or above 90 % (on simulated tables these probabilities were "

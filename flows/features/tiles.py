@@ -40,7 +40,8 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
         note += f"less than about {slack:,.0f} either way is not clear"
         tiles.append(Tile(f"against {models['number']} latent classes", value, note))
     if results["imputed_cells"]:
-        tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}"))
+        note = "with the probability of each answer, in the table imputed/"
+        tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))
     return tiles
 
 

@@ -379,7 +379,7 @@ def report(
                 f"most {MOST_R_HAT}); raise draws.",
             )
     top = [
-        {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
+        {"doc_id": e.doc_id, "known": ", ".join(e.known), "new": _listed(e.found, scores)}
         for e in examples[:20]
     ]
     return Findings(
@@ -648,7 +648,10 @@ def _rate_section(
     )  # fmt: skip
     if q.sources.exact:
         given = getattr(settings, names.rate)
-        text = f"Assumed: {100.0 * q.rate:.1f} %, by {names.rate}={given:g}. {grows}"
+        why = f"{names.rate}={given:g}"
+        if names is PHRASES:
+            why += f", of which {100.0 * q.rate * size / given:.0f} % are expected in the text"
+        text = f"Assumed: {100.0 * q.rate:.1f} % ({why}). {grows}"
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
     rows = [

@@ -184,7 +184,7 @@ def shown(
     }  # fmt: skip
     rows = [
         (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
-         f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
+         f"{r.low:+.3f} to {r.high:+.3f}", verdict(r.low, r.high))
         for r in sorted(baselines, key=lambda r: r.log_loss)
     ]  # fmt: skip
     columns = (
@@ -208,10 +208,11 @@ def shown(
     return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
 
 
-def _verdict(baseline: Baseline) -> str:
-    if baseline.high < 0.0:
+def verdict(low: float, high: float) -> str:
+    """Say whether a baseline beats the model, by the 95 % interval of baseline minus model."""
+    if high < 0.0:
         return "yes: use it"
-    return "no" if baseline.low > 0.0 else "no clear difference"
+    return "no" if low > 0.0 else UNCLEAR
 
 
 def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile]:
@@ -236,7 +237,13 @@ def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
     if not baselines:
         return []
     name, best = min(baselines.items(), key=lambda one: one[1]["log_loss"])
-    low, high = best["interval"]
-    value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
-    note = f"{label('more')}: {best['more']:+.3f} ({low:+.3f} to {high:+.3f})"
-    return [Tile(f"{AGAINST}{name}", value, note)]
+    return [against(name, label("more"), best["more"], *best["interval"])]
+
+
+def against(name: str, what: str, more: float, low: float, high: float) -> Tile:
+    """Compare the model with a baseline by ``more`` of ``what``, with its 95 % interval."""
+    value = "better" if low > 0.0 else "worse" if high < 0.0 else UNCLEAR
+    return Tile(f"{AGAINST}{name}", value, f"{what}: {more:+.3f} ({low:+.3f} to {high:+.3f})")
+
+
+UNCLEAR = "no clear difference"

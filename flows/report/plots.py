@@ -357,7 +357,7 @@ def heat_map(
         },
     )  # fmt: skip
     x = _labels("columns")
-    x["axis"] |= {"labelAngle": -90}
+    x["axis"] |= {"labelAngle": -90, "labelOverlap": "parity"}
     how = "Blue is above 0, orange below; the stronger the colour the larger the value."
     spec = _by_label(rows, title, [layer], x=x, how=how)
     spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})

@@ -239,17 +239,18 @@ const theme = () => {
   const page = getComputedStyle(document.documentElement);
   const [ink, soft, line, accent] =
     ["--ink", "--soft", "--line", "--accent"].map((name) => page.getPropertyValue(name));
-  const ticks = document.body.clientWidth < 500 ? 3 : 8;
+  const narrow = document.body.clientWidth < 500;
+  const ticks = narrow ? 3 : 8;
   return {
     background: "transparent",
     font: getComputedStyle(document.body).fontFamily,
     view: { stroke: null },
     axis: {
       labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
-      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.max(140, Math.min(220, document.body.clientWidth / 3.5)),
+      labelFontSize: narrow ? 11 : 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: narrow ? 150 : 220,
     },
     axisXQuantitative: { tickCount: ticks }, axisXTemporal: { tickCount: ticks },
-    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
+    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12, ...(narrow && { columns: 1 }) },
     range: { category: [accent, soft] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },
     line: { color: accent, strokeWidth: 1.6 }, rule: { color: accent },

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -360,3 +361,19 @@ def test_names_in_a_chart_end_no_script():
 
 def test_a_page_without_charts_has_no_library():
     assert len(render(record(), Findings("Found", [Section("Part")]))) < 50_000
+
+
+def test_how_charts_are_read_is_said_once():
+    alike = [plots.curve([0.0, 1.0], [2.0, 3.0], [0.1, 0.1], name, "y", name) for name in "abc"]
+    levels = plots.level_bars(["x"], [1.0], [0.1], [3], "y", "d", (0.0, 2.0))
+    html = page_with(alike)
+    assert html.count("the band its 95 % interval") == 1
+    html = page_with([*alike, levels, levels])
+    assert html.count("the band its 95 % interval") == 1
+    assert html.count("Bars are means, lines 95 % intervals") == 1
+
+
+def page_with(charts):
+    """Return the visible text of a page whose first chart is at its top."""
+    html = render(record(), Findings("h", [Section("Curves", "They rise.", charts)]))
+    return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)

@@ -63,8 +63,8 @@ def test_experts():
     }  # fmt: skip
     found = shown(experts(results))
     assert found["accuracy"] == (
-        "95.7%",
-        "93.0% to 98.2% (95\u00a0%); 46 held-out rows; higher is better",
+        "95.7\u00a0%",
+        "93.0\u00a0% to 98.2\u00a0% (95\u00a0%); 46 held-out rows; higher is better",
     )
     assert found["log loss"] == (
         "0.082",
@@ -129,7 +129,10 @@ def test_features():
             "no clear difference",
             "10 nats higher; a difference of less than about 30 either way is not clear",
         ),
-        "missing cells filled": ("12", ""),
+        "missing cells filled": (
+            "12",
+            "with the probability of each answer, in the table imputed/",
+        ),
     }
     results["simpler_models"] = {"features": -90.0, "classes": -190.0, "number": 2}
     for one in meaning:
