@@ -382,7 +382,9 @@ class BagsFamily:
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         members = about_members(q, flat, trusted)
         warnings += members.warnings + left_out(q, settings)
-        found = report(flat, blocks, trusted, warnings, show, members, settings.positive_name)
+        column = settings.columns.get("label", "label")
+        named_label = settings.positive_name
+        found = report(flat, blocks, trusted, warnings, show, members, named_label, column)
         return with_predicted_classes(found, summaries)
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
