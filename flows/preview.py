@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from vbmodels.core.cached_kernels import compiling
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
@@ -55,7 +57,9 @@ class Estimate:
         The partitions' data, and what else a fit in one process holds: local states, and
         what its model remembers.
     seconds_to_read
-        To read and prepare the input, as it took just now.
+        To read and prepare the input, as it took just now, without the compiling of kernels.
+    seconds_to_compile
+        That this took just now; the next command finds them in the cache.
     seconds_a_sweep
         Of one sweep over all partitions in one process, the mean over those timed but the first.
     sweeps
@@ -80,6 +84,7 @@ class Estimate:
     partitions: int | None = None
     memory_bytes: int | None = None
     seconds_to_read: float | None = None
+    seconds_to_compile: float | None = None
     seconds_a_sweep: float | None = None
     sweeps: int | None = None
     most_sweeps: int | None = None
@@ -107,6 +112,9 @@ def in_lines(found: Estimate) -> list[str]:
     if found.partitions is not None:
         lines.append("1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions")
     if found.memory_bytes is not None:
+        if (found.seconds_to_compile or 0.0) >= 1.0:
+            seconds = _duration(found.seconds_to_compile or 0.0)
+            lines.append(f"note: kernels were compiled in {seconds}, once on this machine")
         lines += [_time(found), f"memory: {_size(found.memory_bytes)} for data and local state"]
     return lines
 
@@ -120,7 +128,7 @@ def _time(found: Estimate) -> str:
     return (
         f"time: about {_duration(total)} ({_range(total)}) in one process: reading "
         f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
-        f"{found.most_sweeps:,}), tables and report {_duration(_REST)}"
+        f"{found.most_sweeps:,}), start, tables and report {_duration(_REST)}"
     )
 
 
@@ -206,10 +214,15 @@ def estimate(
     InputError
         With every fault found.
     """
-    began = time.perf_counter()
     # One thread, as a run has: a sweep is timed as it will be.
-    with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder, one_thread():
-        family, paths = pipeline_named(pipeline), RunPaths(storage.absolute(folder), new_run_id())
+    family, clock = pipeline_named(pipeline), _clock(source)
+    with (
+        tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder,
+        one_thread(),
+        compiling(clock) as compiled,
+    ):
+        began = clock()
+        paths = RunPaths(storage.absolute(folder), new_run_id())
         run = Run(family, source, paths, settings, Events())
         run.events.emit(Stage("check"))
         if isinstance(family, ReadsSettings):
@@ -227,7 +240,7 @@ def estimate(
             run.ingested = incremental.ingest(run)
         checking.accept(run)
         stages.prepare(run)
-        read = time.perf_counter() - began
+        read = max(clock() - began - compiled(), 0.0)
         run.events.emit(Stage("time a sweep"))
         q, warned, costs = _begin(run.model, run.prepared, run.settings)
         if costs:
@@ -247,8 +260,15 @@ def estimate(
         notes=run.prepared.notes,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
+        seconds_to_compile=compiled(),
         **costs,
     )
+
+
+def _clock(source: storage.Sources) -> Callable[[], float]:
+    """Return a clock of CPU seconds, as other work does not matter; of a store, of the wall."""
+    local = all(storage.is_local(one) for one in storage.given(source))
+    return time.process_time if local else time.perf_counter
 
 
 def _begin(

@@ -384,7 +384,7 @@ class BagsFamily:
         warnings += members.warnings + left_out(q, settings)
         found = report(
             flat, blocks, trusted, warnings, show, members, settings.positive_name,
-            settings.positive_word,
+            settings.positive_word, settings.columns.get("label", "label"),
         )  # fmt: skip
         return with_predicted_classes(found, summaries)
 

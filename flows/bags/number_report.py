@@ -14,6 +14,7 @@ from flows.bags.numbers import SHOWN, NumberBaseline, NumberExample, NumberSumma
 from flows.bags.report import MOST_REASONS, block_section, feature_section
 from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
+from flows.bags.tested import PREDICT, Which, in_words, interval_note, size_tile, which_bags
 from flows.report import plots
 from flows.report.baselines import DRAWS
 from flows.report.labels import AGAINST, label
@@ -30,10 +31,11 @@ class TestedNumbers:
     """Bags whose number the fit did not see when it predicted them.
 
     ``base`` is the mean of the fitted bags, without the bag where it was fitted; ``tested`` and
-    ``every`` say which of all bags these are, and the groups of all, [B].
+    ``every`` say which of all bags these are, and the groups of all, [B]; ``grouped``: whether bags
+    have any.
     """
 
-    which: str
+    which: Which
     label: FloatArray
     predicted: FloatArray
     inside: FloatArray
@@ -41,6 +43,7 @@ class TestedNumbers:
     group: IntArray
     tested: BoolArray
     every: IntArray
+    grouped: bool
 
     @classmethod
     def of(cls, summaries: Sequence[NumberSummary]) -> TestedNumbers:
@@ -50,12 +53,12 @@ class TestedNumbers:
             for name in ("label", "predicted", "low", "high", "held_out")
         )
         group = np.concatenate([s.group for s in summaries])
-        group = group if len(group) == len(label) else np.arange(len(label))
+        grouped = len(group) == len(label)
+        group = group if grouped else np.arange(len(label))
         known, mean = ~np.isnan(label), summaries[0].mean
         base = np.full(label.size, mean)
-        which, tested = "new", known
-        if not summaries[0].new:
-            which, tested = ("held out", known & held) if held.any() else ("without", known)
+        which = which_bags(summaries[0].new, bool(held.any()))
+        tested = known & held if which == "held out" else known
         if which == "without":
             n = int(known.sum())
             base = mean + (mean - label) / max(n - 1, 1)
@@ -69,17 +72,13 @@ class TestedNumbers:
             group=group[tested],
             tested=tested,
             every=group,
+            grouped=grouped,
         )
 
     @property
     def where(self) -> str:
         """Say on which bags."""
-        count = f"{self.label.size:,}"
-        return {
-            "new": f"on {count} new bags",
-            "held out": f"on {count} held-out bags",
-            "without": f"on {count} bags, each predicted without its own label",
-        }[self.which]
+        return f"on {in_words(self.which, self.label.size, self.grouped)}"
 
     def figures(self, seed: int) -> dict[str, Any]:
         """Return RMSE and R2 with intervals by the bootstrap over groups, and the mean's."""
@@ -150,7 +149,9 @@ def number_report(
         }
         for e in ordered[:20]
     ]
-    found = Findings(headline, sections, results, (*warnings, *worse), top, _tiles(results), _NEXT)
+    found = Findings(
+        headline, sections, results, (*warnings, *worse), top, _tiles(results, test.which), _NEXT
+    )
     if not settings.label_order:
         return found
     return with_levels(found, summaries, settings.label_order, test.where, test.tested, test.every)
@@ -163,20 +164,16 @@ def noise_sd(q: NumberEmbedding) -> float:
 
 _NEXT = (
     NextStep("See what instances add to their bags:", "vbflows show {run} instances --sort score"),
-    NextStep(
-        "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
-    ),
+    PREDICT,
 )
 
 
-def _tiles(results: dict[str, Any]) -> list[Tile]:
+def _tiles(results: dict[str, Any], which: Which) -> list[Tile]:
     tiles = []
     if "rmse" in results:
-        tested = f"{results['tested']:,} bags not seen"
-        low, high = results["r2_interval"]
-        tiles.append(
-            Tile(label("r2"), f"{results['r2']:.3f}", f"{low:.3f} to {high:.3f}; {tested}")
-        )
+        ends = (f"{end:.3f}" for end in results["r2_interval"])
+        note = interval_note(*ends, which, results["tested"])
+        tiles.append(Tile(label("r2"), f"{results['r2']:.3f}", note))
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
         tiles.append(Tile(label("rmse"), f"{results['rmse']:.4g}", note))
@@ -191,8 +188,7 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
                 f"RMSE {best['rmse']:.4g}, {results['rmse']:.4g} of the model",
             )
         )
-    note = f"{results['labelled']:,} with a label; {results['instances']:,} instances"
-    return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
+    return [*tiles, size_tile(results)]
 
 
 def _in_short(
@@ -232,14 +228,10 @@ def _quality(test: TestedNumbers, results: dict[str, Any], name: str) -> list[Se
     if "rmse" not in results:
         return []
     results["beats_mean"] = results["r2_interval"][0] > 0.0
-    texts = {
-        "new": "On the labelled bags; none was in the fit.",
-        "held out": "On the labelled bags that were held out of the fit.",
-        "without": "On the fitted bags, each predicted without its own label or its group's.",
-    }
     text = (
-        f"{texts[test.which]} R2 is the share of the mean's squared error that the model saves: 0 "
-        "is no better than the mean. Intervals are by the bootstrap over bags."
+        "R2 is the share of the mean's squared error that the model saves: 0 "
+        "is no better than the mean. Intervals are by the bootstrap over "
+        f"{'groups of bags' if test.grouped else 'bags'}."
     )
     rmse, r2 = results["rmse_interval"], results["r2_interval"]
     rows = [

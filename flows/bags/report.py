@@ -12,6 +12,7 @@ from flows.bags import stacked
 from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
+from flows.bags.tested import Which, in_words, which_bags
 from flows.bags.tiles import UNSURE, Uncertain, next_steps, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
@@ -46,24 +47,27 @@ def report(
     members: AboutMembers | None = None,
     positive: str | None = None,
     word: str = "1",
+    column: str = "label",
 ) -> Findings:
     """Say what was found in all partitions: first what a reader acts on, then the model.
 
-    ``positive`` is the label that the user calls positive, ``word`` the positive one in the files.
+    ``positive`` is the label that the user calls positive, ``word`` the positive one in the files,
+    ``column`` the files' column of labels.
     """
     members = members or AboutMembers()
     label = np.concatenate([s.label for s in summaries])
     probability = np.concatenate([s.probability for s in summaries])
     held_out = np.concatenate([s.held_out for s in summaries])
     group = np.concatenate([s.group for s in summaries])
-    if len(group) < len(label):
+    grouped = len(group) == len(label)
+    if not grouped:
         group = np.arange(len(label))
     instances = sum(s.instances for s in summaries)
     results = dict(results)
     examples = [e for s in summaries for e in s.examples]
-    test = TestedBags.of(summaries, label, group, held_out, probability)
+    test = TestedBags.of(summaries, label, group, held_out, probability, grouped)
     several = summaries[0].of_class is not None
-    meant = "" if several else _meant(positive)
+    meant = "" if several else _meant(column, positive)
     new = summaries[0].new
     unseen = not new and all(s.unseen for s in summaries)
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
@@ -108,7 +112,7 @@ def report(
     ]
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, test.described(things)),
+        tiles_of(results, test.which, things),
         next_steps(uncertain, "expected_primary" in results),
     )  # fmt: skip
 
@@ -216,11 +220,11 @@ class Words:
     @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
-        text = f"P(primary), the probability that an instance makes its bag {self.positive}, is "
+        text = f"P(primary), after an instance: that it makes its bag {self.positive}, by the fit "
         if self.new:
-            return f"{text}from the fit of other bags."
+            return f"{text}of other bags."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        return f"{text}from the fit that knows {labels}."
+        return f"{text}that knows {labels}."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -233,45 +237,40 @@ class Words:
 class TestedBags:
     """Bags whose labels the fit did not see when it predicted them, with both labels among them.
 
-    ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known.
-    There are none where every labelled bag was fitted and no model predicts it without itself.
+    ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known;
+    ``grouped``: whether bags have groups. There are none where every labelled bag was fitted and no
+    model predicts it without itself.
     """
 
-    which: str
+    which: Which
     label: IntArray
     probability: FloatArray
     group: IntArray
     base: FloatArray
+    grouped: bool
 
     @classmethod
     def of(
         cls, summaries: Sequence[BagSummary], label: IntArray, group: IntArray,
-        held_out: np.ndarray, probability: FloatArray,
+        held_out: np.ndarray, probability: FloatArray, grouped: bool,
     ) -> TestedBags:  # fmt: skip
         """Choose new bags, else those held out, else the fitted ones, each without itself."""
         without = np.concatenate([s.without for s in summaries])
         base = np.full(label.size, np.nan)
         fitted = (label >= 0) & ~held_out
-        if summaries[0].new:
-            which, tested = "new", label >= 0
-        elif held_out.any():
-            which, tested = "held out", held_out & (label >= 0)
-        else:
-            which, tested, probability = "without", ~np.isnan(without), without
+        which = which_bags(summaries[0].new, bool(held_out.any()))
+        tested = label >= 0 if which == "new" else held_out & (label >= 0)
+        if which == "without":
+            tested, probability = ~np.isnan(without), without
         if which != "new":
             base[tested] = (np.sum(label[fitted]) + 0.5) / (np.sum(fitted) + 1.0)
         if np.unique(label[tested]).size < 2:
             tested = np.zeros(label.size, bool)
-        return cls(which, label[tested], probability[tested], group[tested], base[tested])
+        return cls(which, label[tested], probability[tested], group[tested], base[tested], grouped)
 
     def described(self, things: str) -> str:
         """Say how many there are, and what of them the fit knew."""
-        count = f"{self.label.size:,}"
-        return {
-            "new": f"{count} new {things}",
-            "held out": f"{count} held-out {things}",
-            "without": f"{count} {things}, each predicted without its own label",
-        }[self.which]
+        return in_words(self.which, self.label.size, self.grouped, things)
 
     def losses(self, probability: FloatArray) -> FloatArray:
         """Return the log loss of each label, [n], in nats."""
@@ -317,21 +316,26 @@ def _examples(
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
     requested = [e for name in show for e in examples if e.bag_id == name]
-    text = ""
-    if any(i[2] is not None for e in examples for i in e.instances):
-        text = words.about_primary
-    if words.unseen:
-        text += f" P({words.positive}) is from a prediction that does not know this bag's label, "
-        text += "for bags that were fitted the column without_it of the table bags."
+    lines = []
+    if words.unseen and not words.new:
+        lines.append(
+            f"P({words.positive}) does not know a bag's own label: of fitted bags it is the column "
+            "without_it of the table bags."
+        )
+    chances = any(i[2] is not None for e in examples for i in e.instances)
+    if chances:
+        lines.append(words.about_primary)
+    else:
+        lines.append("After an instance is what it adds to its bag's score.")
     if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
-        text += (
-            " What an instance adds is to the mean of its bag's probit score, which is above 0 for "
+        lines.append(
+            "What an instance adds is to the mean of its bag's probit score, which is above 0 for "
             f"{words.positive} and below 0 for {words.negative}."
         )
     if any(e.markers for e in examples):
-        text += (
-            f" Features are those that move {explained} most, up (+) or down (-), with the "
-            "feature's value in brackets."
+        lines.append(
+            f"A bag opens to its instances and the features that move {explained} most, up (+) or "
+            "down (-), with the feature's value in brackets."
         )
     detail = []
     if requested:
@@ -345,10 +349,6 @@ def _examples(
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
-    what = "P(primary)"
-    if all(i[2] is None for e in examples for i in e.instances):
-        what = "what each adds to the score"
-    text += f" Of each bag's instances the foremost are listed, with {what} in brackets."
     columns = ("bag", f"P({words.positive})", "label", "instances")
     grids = [
         Grid(
@@ -362,8 +362,7 @@ def _examples(
     ]
     if not grids:
         return detail
-    how = "A bag opens to its instances."
-    return [Section("Most and least certain bags", text.strip(), (), grids, how=how), *detail]
+    return [Section("Most and least certain bags", "\n".join(lines), (), grids), *detail]
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
@@ -513,11 +512,6 @@ def _accuracy(
     predicted = [float(probability[bins == b].mean()) for b in used]
     observed = [float(label[bins == b].mean()) for b in used]
     number = [int(np.sum(bins == b)) for b in used]
-    texts = {
-        "new": "On the labelled bags; none was in the fit.",
-        "held out": "On the labelled bags that were held out of the fit.",
-        "without": "On the fitted bags, each predicted without its own label or its group's.",
-    }
     counts_of = [
         (name, *(int(np.sum((label == value) & ((probability > 0.5) == side)))
                  for side in (True, False)))
@@ -526,11 +520,10 @@ def _accuracy(
     sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
-    text = f"{texts[test.which]} {meant}"
     return [
         Section(
             "How well the labels are predicted",
-            text,
+            meant,
             (plots.calibration(predicted, observed, number, "Calibration"),),
             grids,
         )
@@ -554,17 +547,15 @@ def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) ->
     ]
 
 
-def _meant(positive: str | None) -> str:
+def _meant(column: str, positive: str | None) -> str:
     """Say which of the two labels is called positive."""
     if positive is None:
-        return "Positive is the label 1, in text also yes or true; 0, no and false are negative."
-    return f"Positive is the label {positive}, any other is negative: the setting positive says so."
+        return f"Positive: {column} is yes, true or 1; negative: it is no, false or 0."
+    return f"{positive}: {column} is {positive}, as the settings say; any other label is negative."
 
 
 def _spread(probability: FloatArray, text: str, words: Words) -> Section:
-    plot = plots.histogram(
-        probability, words.chance, "bags", "How many bags have which probability"
-    )
+    plot = plots.histogram(probability, words.chance, "bags", f"Bags by P({words.positive})")
     return Section("Probabilities of the bags", text, (plot,))
 
 

@@ -6,27 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flows.bags.tested import PREDICT, Which, interval_note, size_tile
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 from vbmodels.core.state import BoolArray, FloatArray
 
 
-def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
+def tiles_of(results: Mapping[str, Any], which: Which, things: str) -> list[Tile]:
     """Return how well labels are predicted, against what, and how much there was.
 
-    ``tested`` says of how many bags, and what of them the fit knew.
+    ``which`` bags are tested, and ``things`` what is counted of them.
     """
     tiles = []
     if "auroc" in results:
-        low, high = results["auroc_interval"]
-        note = f"{low:.3f} to {high:.3f}; {tested}"
+        low, high = (f"{end:.3f}" for end in results["auroc_interval"])
+        note = interval_note(low, high, which, results["tested"], things)
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
-    tiles += baseline_tile(results)
-    labelled, instances = (f"{results[name]:,}" for name in ("labelled", "instances"))
-    note = f"{labelled} with a label; {instances} instances"
-    return [*tiles, Tile(label("bags"), f"{results['bags']:,}", note)]
+    return [*tiles, *baseline_tile(results), size_tile(results)]
 
 
 UNSURE = 0.2, 0.8
@@ -70,7 +68,5 @@ def next_steps(uncertain: Uncertain, by_instance: bool) -> list[NextStep]:
             "See which instances make their bags positive:",
             f"vbflows show {{run}} instances --sort {sort}",
         ),
-        NextStep(
-            "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
-        ),
+        PREDICT,
     ]

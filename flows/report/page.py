@@ -226,13 +226,23 @@ def html(page: Page) -> str:
         loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     lead, lead_part, sections = _with_lead(page.sections)
+    links = [(f"see {one.title}", f"#part-{n}", one.title) for n, one in enumerate(sections, 1)]
+
+    def linked(text: str) -> Markup:
+        """Return a text in which what it names to see is a link to that part."""
+        found = Markup.escape(text)
+        for words, place, title in links:
+            link = Markup('see <a href="{}">{}</a>').format(place, title)
+            found = found.replace(Markup.escape(words), link)
+        return found
+
     charts = lead is not None or any(_has_chart(section) for section in sections)
     widgets = {s.widget.script for s in sections if s.widget is not None}
     names = [*(["vega.js"] if charts else []), "report.js", *sorted(widgets)]
     scripts = [_script(name) for name in names]
     return pages.get_template("report.html").render(
         page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
-        pattern=pattern, cell=_cell, exact=_exact,
+        pattern=pattern, cell=_cell, exact=_exact, linked=linked,
         scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],
     )  # fmt: skip
 

@@ -31,6 +31,10 @@ _ZOOM = {
 }
 _ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
 _UNCERTAIN = "includes zero, the direction is uncertain."
+_LOG_LABELS = (
+    "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
+)
+_LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -157,7 +161,7 @@ def paired_intervals(
     for layer in layers:
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
-    x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
+    x = _axis(x_label, scale={"type": "log"}, axis=_LOG_AXIS)
     return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
@@ -249,7 +253,7 @@ def lines(
         layers += added
     shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
     if log:
-        shown = {"scale": {"type": "log"}, "axis": {"grid": False}}
+        shown = {"scale": {"type": "log"}, "axis": _LOG_AXIS}
     return _chart(
         title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0}),
         how=_ZOOMS,

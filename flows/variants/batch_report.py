@@ -100,9 +100,9 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     picture = plots.paired_intervals(
         names,
         [
-            ("case", list(zip(control_rate * factor, control_rate * low, control_rate * high,
+            (case, list(zip(control_rate * factor, control_rate * low, control_rate * high,
                               strict=True))),
-            ("control", [(float(r), float(r), float(r)) for r in control_rate]),
+            (control, [(float(r), float(r), float(r)) for r in control_rate]),
         ],
         "errors per base", "Error rate by substitution",
         f"Points are error rates, on a logarithmic axis. The line of {case} is the rate of "

@@ -19,6 +19,7 @@ from flows.variants.report import (
     reads_of,
     results_of,
     share_of,
+    shares_chart,
     variants,
     warnings_of,
 )
@@ -92,23 +93,26 @@ def _cases(
         rows.append(
             (
                 one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
-                f"{own['locations']:,}", "none" if limit is None else float(f"{limit:.2g}"),
+                f"{own['locations']:,}", "none" if limit is None else f"{100.0 * limit:.2f} %",
                 f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
                 sum(warning not in common for warning in warned[one.name]),
             )
         )  # fmt: skip
-    columns = ("case", "variants", "filtered", "indels", "locations", "limit (median)",
-               "largest error factor", "tau", "own warnings")  # fmt: skip
+    columns = ("case", "variants", "filtered", "indels", "positions", "limit", "errors", "tau",
+               "warnings")  # fmt: skip
     text = (
-        f"Every case is compared with {settings.compared_with} by a fit of its own: what is called "
-        "in one does not depend on the others, and is what a run of it alone calls. The false "
-        f"discovery rate is each case's. Its calls are in {CASES}/NAME/variants.vcf.gz, with "
-        "callable.bed; the tables loci/, indels/ and detection/ have all cases, by the column "
-        "sample. With bcftools merge --force-samples they become one VCF. Indels are among the "
-        "variants; the limit is of detection, at half of the locations; factors of the errors and "
-        f"tau are against {settings.compared_with}."
+        f"Each case is compared with {settings.compared_with} by a fit of its own, with its own "
+        "false discovery rate: a run of it alone calls the same. Its calls are in "
+        f"{CASES}/NAME/variants.vcf.gz, with callable.bed; the tables loci, indels and detection "
+        "have all cases, by the column sample."
     )
-    return Section("Cases", text, (), (Grid(columns, rows),))
+    how = (
+        "Indels are among the variants; positions are those with reads; limit: of detection, which "
+        f"half of the positions do not exceed; errors: the substitution whose rate differs most "
+        f"from {settings.compared_with}, and the factor; tau: how far sites differ beyond that (sd "
+        "of the logit); warnings: those that not all cases have."
+    )
+    return Section("Cases", text, (), (Grid(columns, rows),), how=how)
 
 
 def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
@@ -119,11 +123,19 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
         )
         for name, c in calls[:MOST_CALLS]
     ]  # fmt: skip
-    columns = ("case", "variant", "share of reads (95 %)", "reads/depth",
-               f"{settings.compared_with} reads/depth", "QUAL", "filter", "q-value")  # fmt: skip
-    more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
-    text = f"Calls of all cases, best first, with the reads of all replicates together.{more}"
-    return Section("Calls", text, (), (Grid(columns, rows),))
+    columns = ("case", "variant", "share (95 %)", "reads", str(settings.compared_with), "QUAL",
+               "filter", "q-value")  # fmt: skip
+    more = f"The first {MOST_CALLS} of {len(calls):,} calls." if len(calls) > MOST_CALLS else ""
+    how = (
+        "Best first. The share is that of the case's reads with the allele, errors taken out. "
+        f"Reads of the case and of {settings.compared_with}: with the allele / all, of all "
+        "replicates."
+    )
+    if not calls:
+        return Section("Calls", "No case has a call.")
+    named = [(f"{name} {name_of(c)}", c) for name, c in calls]
+    chart = shares_chart(named, "case", settings.compared_with)
+    return Section("Calls", more, (chart,), (Grid(columns, rows),), how=how)
 
 
 def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:
@@ -133,7 +145,7 @@ def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:
     picture = plots.heat_map(
         [one.name for one in drawn], names,
         [(one.q.shift / np.log(2.0)).tolist() for one in drawn],
-        "log2 of the factors of the errors, by case and substitution",
+        f"log2 of each case's error rates divided by those of {settings.compared_with}",
     )  # fmt: skip
     some = f" Drawn are the {MOST_DRAWN} with the largest." if len(found) > MOST_DRAWN else ""
     text = (

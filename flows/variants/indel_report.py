@@ -65,10 +65,11 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     """Return what indels there are, their errors by kind, and clusters without a call."""
     alleles, units = sum(p.alleles for p in parts), sum(p.units for p in parts)
     found = _clusters(parts)
+    shown = "1 insertion or deletion" if alleles == 1 else f"{alleles:,} insertions and deletions"
     text = (
-        f"The reads show {alleles:,} insertions and deletions of up to 50 bases. {units:,} alleles "
-        "were tested: these, and at every position a shift by one base that no read shows. All "
-        "are in the table indels/; those called are among the calls."
+        f"The reads show {shown} of up to 50 bases. {units:,} alleles were tested: also those of "
+        "one base more or less at every position, which no read shows. All are in the table "
+        "indels; those called are among the calls."
     )
     if not fit.rates:
         none = (
@@ -77,26 +78,31 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
             else "No read shows an insertion or deletion, so none could be called."
         )
         return Section("Insertions and deletions", none)
-    text += (
-        " The table has the error rates by the length of the homopolymer that an allele lengthens "
-        "or shortens."
+    against = settings.compared_with
+    how = (
+        "Errors by the length of the homopolymer (run) that an allele lengthens or shortens, as a "
+        f"share of the reads of {against or settings.case}"
     )
+    if against:
+        how += f", and the factor by which they are more frequent in {settings.case}"
+    how += "."
     if found:
         text += (
             f" At {len(found):,} places {settings.case} has several indels of which none is "
             "called: most often one event that the aligner wrote in several ways. Look at the "
-            "reads there, or align them again."
+            "reads there, or align them again. Samples have reads with an indel / all reads; p is "
+            "of so many reads by chance."
         )
-    rates = Grid(
-        ("errors", "rate", f"times as frequent in {settings.case}"),
-        [(kind, float(f"{rate:.2g}"), round(factor, 2)) for kind, rate, factor in fit.rates],
-    )
-    grids = [rates]
+    columns: tuple[str, ...] = ("error", "rate", "factor")[: 3 if against else 2]
+    rows = [
+        (k, float(f"{rate:.2g}"), round(factor, 2))[: len(columns)] for k, rate, factor in fit.rates
+    ]
+    grids = [Grid(columns, rows)]
     if found:
-        columns = ("not called at", "alleles", f"{settings.case} reads/depth",
-                   f"{settings.compared_with or 'no control'} reads/depth", "p")  # fmt: skip
-        grids.append(Grid(columns, [_row(c) for c in found[:MOST_SHOWN]]))
-    return Section("Insertions and deletions", text, (), tuple(grids))
+        columns = ("place", "alleles", settings.case, *([against] if against else []), "p")
+        rows = [_row(c, bool(against)) for c in found[:MOST_SHOWN]]
+        grids.append(Grid(columns, rows, "Places with several indels, none called"))
+    return Section("Insertions and deletions", text, (), tuple(grids), how=how)
 
 
 def results(parts: Sequence[PartIndels]) -> dict[str, int]:
@@ -122,10 +128,11 @@ def _clusters(parts: Sequence[PartIndels]) -> list[Cluster]:
     return sorted((c for part in parts for c in part.clusters), key=lambda c: c.p)
 
 
-def _row(c: Cluster) -> tuple[Any, ...]:
+def _row(c: Cluster, with_control: bool) -> tuple[Any, ...]:
     where = f"{c.contig}:{c.start}" + (f"-{c.stop}" if c.stop > c.start else "")
-    case, control = (f"{reads}/{depth}" for reads, depth in (c.case, c.control))
-    return where, c.alleles, case, control, float(f"{c.p:.2g}")
+    samples = (c.case, c.control) if with_control else (c.case,)
+    shares = (f"{reads:,}/{depth:,}" for reads, depth in samples)
+    return where, c.alleles, *shares, float(f"{c.p:.2g}")
 
 
 NEAR = 10  # bases between neighbouring anchors of a cluster

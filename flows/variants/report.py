@@ -153,7 +153,7 @@ def report(
         sections.append(_detection(detection.LimitCounts.merge(found_at), parts, _positions(parts)))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
-    sections.append(_depth(parts, settings))
+    sections.append(_depth(parts, settings, bool(found_at)))
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
     if fit is not None and any(one.alleles for one in indels):
@@ -391,7 +391,8 @@ def _calls(
     columns = ("variant", "share (95 %)", settings.case,
                *(heads[name] for name in against), "QUAL", "filter", "q-value")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
-    text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
+    text = "" if calls else "No allele is called. "
+    text += f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
     text += f"loci.{more}"
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
@@ -409,8 +410,11 @@ def _calls(
     how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
     how += f"with the allele in {settings.case}, errors taken out; the columns of samples are "
     how += "reads with the allele / all reads, as counted."
-    drawn = [_rates(calls, settings)] if calls else []
-    return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
+    if not calls:
+        return Section("Calls", text)
+    grid = Grid(columns, rows, details=details)
+    chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
+    return Section("Calls", text, [chart], (grid,), how=how)
 
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
@@ -425,17 +429,20 @@ def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
     return Section(name_of(call), "", (), (grid,), how="The reads of every replicate.")
 
 
-def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Spec:
+def shares_chart(
+    calls: Sequence[tuple[str, dict[str, Any]]], case: str, against: str | None
+) -> Spec:
+    """Plot the share of reads of named calls, in the case and in what it is compared with."""
     shown = calls[:MOST_PLOTTED]
-    series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
-    if settings.controls:
-        series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
+    series = [(case, [(c["MU"], *c["MUCI"]) for _, c in shown])]
+    if against:
+        series.append((against, [(c["CMU"], *c["CMUCI"]) for _, c in shown]))
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
     title = f"Share of reads with each called allele, errors taken out{some}"
-    return plots.paired_intervals([name_of(c) for c in shown], series, "share of reads", title)
+    return plots.paired_intervals([name for name, _ in shown], series, "share of reads", title)
 
 
-def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
+def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: bool) -> Section:
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
     drawn = []
@@ -443,7 +450,8 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
         own = sorted(p[1:] for p in points if p[0] == contig)
         step = max(1, len(own) // 2000)
         pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
-        series = [("case", case), *([("control", control)] if settings.controls else [])]
+        series = [(settings.case, case)]
+        series += [(settings.compared_with, control)] if settings.controls else []
         drawn.append(
             plots.lines(
                 pos, series, f"position on {contig}", "depth (reads)", f"Depth along {contig}"
@@ -451,7 +459,8 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
         )
     note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     text = f"Reads at each position, as the mean over the replicates of a sample.{note}"
-    how = "Where the depth falls, rare alleles cannot be seen: see Limit of detection."
+    how = "Where the depth falls, rare alleles cannot be seen"
+    how += ": see Limit of detection." if with_limits else "."
     return Section("Depth", text, drawn, how=how)
 
 
@@ -462,7 +471,7 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
         "For every position the allele with the most evidence of a variant, and every called "
         "allele."
     )
-    plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
+    plot = plots.histogram(centres, "q-value", "alleles", "Alleles by q-value", counts=counts)
     how = "Calls are at the left; a heap at the right are positions without a variant."
     return Section("q-values", text, (plot,), how=how)
 
@@ -480,9 +489,9 @@ def _detection(
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
         rows.append((f"{100.0 * level:g} % of the positions with reads", value))
     text = (
-        f"An allele in {100.0 * CALLABLE_SHARE:g} % of the reads would be called at "
-        f"{_callable(parts):,} of {positions:,} positions; callable.bed lists them. "
-        f"{limits.locations:,} positions have reads; the table detection has the limit of each."
+        f"callable.bed lists the {_callable(parts):,} of {positions:,} positions whose limit is at "
+        f"most {100.0 * CALLABLE_SHARE:g} %; the table detection has the limit of each of the "
+        f"{limits.locations:,} positions with reads."
     )
     how = (
         "The limit of a position is the share of reads that an allele needs to be called with a "

@@ -648,7 +648,7 @@ def test_a_later_cell_with_another_decimal_sign_is_refused_with_its_row(
     code, _, err = run(capsys, "check", "bags", path, *options)
     text = " ".join(err.split())
     assert code == 2
-    assert "row 9, column x" in text
+    assert "column x, row 9" in text
     assert "with a decimal comma as in the first rows, found '0.5'" in text
     assert "--set decimal=." in text
 

@@ -7,10 +7,12 @@ bits than a process with an empty cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
+from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 
@@ -35,3 +37,26 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def _cache_file(function: Any) -> Any:
     return function._cache._cache_file
+
+
+class _Timed(event.Listener):  # type: ignore[misc]
+    """Adds up the seconds of what is compiled, by a clock."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.seconds, self._began, self._depth = clock, 0.0, 0.0, 0
+
+    def on_start(self, event: Any) -> None:
+        self._began = self._began if self._depth else self.clock()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        self.seconds += 0.0 if self._depth else self.clock() - self._began
+
+
+@contextmanager
+def compiling(clock: Callable[[], float]) -> Iterator[Callable[[], float]]:
+    """Yield what returns the seconds, by a clock, that kernels have been compiled for since."""
+    timed = _Timed(clock)
+    with event.install_listener("numba:compile", timed):
+        yield lambda: timed.seconds

@@ -140,7 +140,8 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert f"{right} of 40 bags" in page
-    assert "P(positive) is from a prediction that does not know this bag" in page
+    assert "P(positive) does not know a bag" in page
+    assert "of its group" not in page
     best = bags.without_it.idxmax()
     assert f"{best}: P(positive) without its label = {bags.without_it[best]:.3f}" in page
 
@@ -172,7 +173,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
     fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
     page = report(tmp_path / "t")
-    assert "is from the fit that knows the labels of all bags but those held out." in page
+    assert "by the fit that knows the labels of all bags but those held out." in page
     assert "P(primary) by the fit</th>" in page
     assert "all labels" not in page
 

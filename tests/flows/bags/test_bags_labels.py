@@ -14,6 +14,7 @@ from flows.bags.settings import BagSettings
 from flows.data import partition, storage
 from flows.data.storage import InputFile
 from flows.settings import load
+from vbmodels.core.columns import number_of
 
 
 @pytest.fixture(scope="module")
@@ -80,4 +81,6 @@ def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
 @pytest.mark.parametrize("names", [["1", "2", "inf"], ["1e400", "1"], ["nan", "1", "2"]])
 def test_labels_that_are_no_finite_numbers_are_classes(names):
     file = InputFile("in.csv", 1, "")
-    assert "--set positive=" in str(_refusal([file], "label", names))
+    assert "--set positive=" in str(
+        _refusal([file], "label", names, [number_of(name) for name in names])
+    )
