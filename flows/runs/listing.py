@@ -217,7 +217,7 @@ def rows_of(
     holds = [_condition(text, schema, single, name) for text in where]
     keys = list(dict.fromkeys([column] * bool(by) + [one for one, _ in holds]))
     order = "ascending" if by.startswith("-") else "descending"
-    kept, count = _rows_in(urls[0], 0, keys).slice(0, 0), 0
+    kept, count = pa.table([pa.array([], pa.int64())] * 2, [_PART, _ROW]), 0
     for number, url in enumerate(urls):
         if len(kept) >= most and not (counted or by):
             break
@@ -225,7 +225,7 @@ def rows_of(
         for _, holding in holds:
             rows = rows.filter(holding)
         count += len(rows)
-        kept = pa.concat_tables([kept, rows])
+        kept = pa.concat_tables([kept, rows]) if number else rows
         if by:
             kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
         else:
