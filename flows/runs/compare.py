@@ -461,10 +461,13 @@ def moved_in_words(one: Moved) -> str:
         for count, which in ((one.only_first, "first"), (one.only_second, "second"))
         if count
     )
-    text = (
-        f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}; mean change{of} "
-        f"{one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, largest "
-        f"{one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, {one.crossed:,} "
-        "crossed 0.5."
-    )
+    text = f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}"
+    if not one.largest:
+        text += ", and no probability differs."
+    else:
+        text += (
+            f"; mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, "
+            f"largest {one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
+            f"{one.crossed:,} crossed 0.5."
+        )
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
