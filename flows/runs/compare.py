@@ -271,14 +271,14 @@ def others(found: Comparison) -> list[Row]:
         if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)
     ]
     return rows + [
-        Row(name, shown(values["first"]), shown(values["second"]))
+        Row(name.replace("_", " "), shown(values["first"]), shown(values["second"]))
         for part in ("data", "fit")
         for name, values in found.parts[part].items()
         if differs(values) and name not in _ELSEWHERE
     ]
 
 
-_ELSEWHERE = ("source", "files", "files that both read, unchanged", *_OF_FIT)
+_ELSEWHERE = ("source", "files", "unchanged_files", *_OF_FIT)
 """What `changes` and `effects` say."""
 
 
@@ -397,9 +397,9 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
     return {
         "source": storage.source_in_words(one.source),
         "files": len(one.inputs),
-        "files that both read, unchanged": shared,
-        "rows read": one.rows_read,
-        "rows used": one.rows_kept,
+        "unchanged_files": shared,
+        "rows_read": one.rows_read,
+        "rows_kept": one.rows_kept,
         **{f"not used: {dropped.reason}": dropped.count for dropped in one.dropped},
     }
 

@@ -108,7 +108,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
     assert printed["results"]["found"]["change"] == found[1] - found[0]
-    assert printed["data"]["files that both read, unchanged"]["first"] == 1
+    assert printed["data"]["unchanged_files"]["first"] == 1
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     shown = " ".join(out.split())
