@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -405,8 +405,8 @@ def parts_of(paths: RunPaths, name: str) -> list[str]:
 def cell(value: Any) -> str:
     """Return a cell in few characters.
 
-    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True)
-    ('0.1235', '', 'a, b', 'yes')
+    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True), cell({"label": "ill"})
+    ('0.1235', '', 'a, b', 'yes', 'label=ill')
     """
     if value is None:
         return ""
@@ -416,4 +416,6 @@ def cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(cell(one) for one in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={cell(one)}" for name, one in value.items())
     return str(value)
