@@ -143,7 +143,7 @@ def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]
 
 
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:
-    """Print the runs of a target; the settings are those that differ from the defaults."""
+    """Print the runs of a target; the settings are those that were given."""
     short = ("run", "state", "pipeline", "rows", "time", "sweeps")
     table = _table(*short, "settings", numbers=short[3:], fixed=short)
     for run in runs:

@@ -271,14 +271,14 @@ def others(found: Comparison) -> list[Row]:
         if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)
     ]
     return rows + [
-        Row(name, shown(values["first"]), shown(values["second"]))
+        Row(name.replace("_", " "), shown(values["first"]), shown(values["second"]))
         for part in ("data", "fit")
         for name, values in found.parts[part].items()
         if differs(values) and name not in _ELSEWHERE
     ]
 
 
-_ELSEWHERE = ("source", "files", "files that both read, unchanged", *_OF_FIT)
+_ELSEWHERE = ("source", "files", "unchanged_files", *_OF_FIT)
 """What `changes` and `effects` say."""
 
 
@@ -397,9 +397,9 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
     return {
         "source": storage.source_in_words(one.source),
         "files": len(one.inputs),
-        "files that both read, unchanged": shared,
-        "rows read": one.rows_read,
-        "rows used": one.rows_kept,
+        "unchanged_files": shared,
+        "rows_read": one.rows_read,
+        "rows_kept": one.rows_kept,
         **{f"not used: {dropped.reason}": dropped.count for dropped in one.dropped},
     }
 
@@ -461,10 +461,13 @@ def moved_in_words(one: Moved) -> str:
         for count, which in ((one.only_first, "first"), (one.only_second, "second"))
         if count
     )
-    text = (
-        f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}; mean change{of} "
-        f"{one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, largest "
-        f"{one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, {one.crossed:,} "
-        "crossed 0.5."
-    )
+    text = f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}"
+    if not one.largest:
+        text += ", and no probability differs."
+    else:
+        text += (
+            f"; mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, "
+            f"largest {one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
+            f"{one.crossed:,} crossed 0.5."
+        )
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")

@@ -124,13 +124,13 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     points = [(row.label, row.first or 0.0, row.second or 0.0) for row in one.drawn]
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
-    return Section(
-        f"Rows that changed in the table {one.table}",
-        f"{said}{moved_in_words(one)}",
-        [plots.scatter(points, x, y, title)],
-        grids, folded=title,
-        how=f"Each row's {one.column} in both runs; those that moved most are first."
-    )  # fmt: skip
+    text = f"{said}{moved_in_words(one)}"
+    heading = f"Rows that changed in the table {one.table}"
+    if not one.largest and not grids:
+        return Section(heading, text)
+    how = f"Each row's {one.column} in both runs; those that moved most are first."
+    chart = plots.scatter(points, x, y, title)
+    return Section(heading, text, [chart], grids, folded=title, how=how)
 
 
 def _probability(value: float | None) -> float | str:

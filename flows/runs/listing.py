@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -226,7 +226,7 @@ def rows_of(
     holds = [_condition(text, schema, single, name) for text in where]
     keys = list(dict.fromkeys([column] * bool(by) + [one for one, _ in holds]))
     order = "ascending" if by.startswith("-") else "descending"
-    kept, count = _rows_in(urls[0], 0, keys).slice(0, 0), 0
+    kept, count = pa.table([pa.array([], pa.int64())] * 2, [_PART, _ROW]), 0
     for number, url in enumerate(urls):
         if len(kept) >= most and not (counted or by):
             break
@@ -234,7 +234,7 @@ def rows_of(
         for _, holding in holds:
             rows = rows.filter(holding)
         count += len(rows)
-        kept = pa.concat_tables([kept, rows])
+        kept = pa.concat_tables([kept, rows]) if number else rows
         if by:
             kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
         else:
@@ -414,8 +414,8 @@ def parts_of(paths: RunPaths, name: str) -> list[str]:
 def cell(value: Any) -> str:
     """Return a cell in few characters.
 
-    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True)
-    ('0.1235', '', 'a, b', 'yes')
+    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True), cell({"label": "ill"})
+    ('0.1235', '', 'a, b', 'yes', 'label=ill')
     """
     if value is None:
         return ""
@@ -425,4 +425,6 @@ def cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(cell(one) for one in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={cell(one)}" for name, one in value.items())
     return str(value)

@@ -66,6 +66,9 @@ def test_a_run_without_spread_has_no_correlation(tmp_path):
     runs = [run_with(tmp_path, n, id=["a", "b"], probability=[0.5, 0.5]) for n in "ab"]
     (found,) = compare_predictions(*runs)
     assert found.correlation is None
+    alike = _predictions(found)
+    assert alike.text == "2 rows are in both runs, and no probability differs."
+    assert (alike.plots, alike.grids) == ((), ())
     assert found.as_json(rows=False)["mean_change"] == 0.0
 
 

@@ -6,13 +6,15 @@ import shutil
 from html import unescape
 from operator import itemgetter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
 from flows.data import json_files, storage
-from flows.data.runs import RUN, open_run
+from flows.data.runs import RUN, RunPaths, open_run
 from flows.keywords.schema import KEYWORDS
+from flows.runs.listing import rows_of
 from flows.runs.resume import Request
 from tests.flows.commands import run
 
@@ -106,7 +108,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
     assert printed["results"]["found"]["change"] == found[1] - found[0]
-    assert printed["data"]["files that both read, unchanged"]["first"] == 1
+    assert printed["data"]["unchanged_files"]["first"] == 1
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     shown = " ".join(out.split())
@@ -322,3 +324,24 @@ def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
     assert [one["state"] for one in listed(capsys, place)["runs"]][-1] == "remains"
     assert listed(capsys, place, "--prune", "keep=1")["removed"] == ids[:2]
     assert os.listdir(place / "runs") == [ids[2]]
+
+
+def test_of_a_part_only_what_is_shown_or_counted_is_read(tmp_path, monkeypatch):
+    """Rows with the largest probability are in one part of three: of the others one column."""
+    paths = RunPaths(str(tmp_path), "r1")
+    for part in range(3):
+        rows = {"id": [f"{part}-{i}" for i in range(4)], "x": [part] * 4}
+        probability = [0.1 * part + 0.01 * i for i in range(4)]
+        table = pa.table({**rows, "probability": probability})
+        storage.write_table(paths.table("rows", part), table)
+    read, original = [], storage.read_table
+    monkeypatch.setattr(
+        storage, "read_table", lambda url, columns: read.append(columns) or original(url, columns)
+    )
+    found, count = rows_of(paths, "rows", "", 2, "x,id", ["probability>0"])
+    assert (found["id"].to_pylist(), count) == (["2-3", "2-2"], 11)
+    assert found.column_names == ["x", "id"]
+    assert read == [["probability"]] * 3 + [["x", "id"]]
+    found, count = rows_of(paths, "rows", "-x", 5, "id")
+    assert found["id"].to_pylist() == ["0-0", "0-1", "0-2", "0-3", "1-0"]
+    assert count == 12
