@@ -11,6 +11,7 @@ from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
 from flows.runs.compare import compare, headline
 from flows.runs.compare_page import _page, _part, _predictions, _tiles
+from flows.runs.listing import rows_of
 from flows.runs.predictions import Change, compare_predictions
 from tests.flows.runs.test_publish import record
 
@@ -230,3 +231,11 @@ def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
         complete(paths, record(run_id=name, inputs=inputs))
     said = headline(compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b"))
     assert "an input written again, as large and with as many rows" in said
+
+
+def test_rows_of_features_are_shown_by_the_probability_of_the_first(tmp_path):
+    run = run_with(
+        tmp_path, "a", id=["a", "b", "c"], feature_1=[0.1, 0.9, 0.5], feature_2=[1, 0, 0]
+    )
+    shown, count = rows_of(run, "rows", "", 2)
+    assert (shown["id"].to_pylist(), count) == (["b", "c"], 3)
