@@ -122,10 +122,8 @@ def _quality(
             f"{of_tested_rows(n, applied)}{few_rows(n)}",
             (picture,) if enough else (),
             (
-                *(
-                    [with_model(one, own) for one in compared]
-                    or logistic_alone(own, results, _EACH)
-                ),
+                *(with_model(one, own) for one in compared),
+                *(() if compared else logistic_alone(own, results, _EACH)),
                 Grid(
                     ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",

@@ -164,7 +164,7 @@ def meaning_sections(
         for k in range(len(found))
         if found_by is not None and not found_by[k]
     ]
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             k + 1,
             short_name(meaning, columns),

@@ -19,6 +19,7 @@ from flows.runs.compare import (
     same_in_words,
 )
 from flows.runs.compare_page import _page, _predictions, _tiles
+from flows.runs.listing import rows_of
 from flows.runs.predictions import CROSSED, GAINED, LOST, MOVED, Change, compare_predictions
 from tests.flows.commands import answer, run
 from tests.flows.runs.test_publish import record
@@ -314,3 +315,11 @@ def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
         "0 of 1 files in the second run are as the first run read them; the others have the same "
         "size and number of rows."
     )
+
+
+def test_rows_of_features_are_shown_by_the_probability_of_the_first(tmp_path):
+    run = run_with(
+        tmp_path, "a", id=["a", "b", "c"], feature_1=[0.1, 0.9, 0.5], feature_2=[1, 0, 0]
+    )
+    shown, count = rows_of(run, "rows", "", 2)
+    assert (shown["id"].to_pylist(), count) == (["b", "c"], 3)

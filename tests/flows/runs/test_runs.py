@@ -168,7 +168,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert out.splitlines()[-1] == f"7 of {every:,} rows; --rows {every} prints all"
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) > 4
-    assert "expected: number of keywords that the model expects" in " ".join(out.split())
+    assert "expected: number of keyphrases that the model expects" in " ".join(out.split())
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
