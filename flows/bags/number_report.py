@@ -172,8 +172,8 @@ _NEXT = (
 def _tiles(results: dict[str, Any], which: Which) -> list[Tile]:
     tiles = []
     if "rmse" in results:
-        ends = (f"{end:.3f}" for end in results["r2_interval"])
-        note = interval_note(*ends, which, results["tested"])
+        first, last = (f"{end:.3f}" for end in results["r2_interval"])
+        note = interval_note(first, last, which, results["tested"])
         tiles.append(Tile(label("r2"), f"{results['r2']:.3f}", note))
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
