@@ -80,6 +80,11 @@ class TestedNumbers:
         """Say on which bags."""
         return f"on {in_words(self.which, self.label.size, self.grouped)}"
 
+    @property
+    def drawn(self) -> str:
+        """Say what the bootstrap draws."""
+        return "groups of bags" if self.grouped else "bags"
+
     def figures(self, seed: int) -> dict[str, Any]:
         """Return RMSE and R2 with intervals by the bootstrap over groups, and the mean's."""
         if self.label.size < 2:
@@ -171,8 +176,8 @@ _NEXT = (
 def _tiles(results: dict[str, Any], which: Which) -> list[Tile]:
     tiles = []
     if "rmse" in results:
-        ends = (f"{end:.3f}" for end in results["r2_interval"])
-        note = interval_note(*ends, which, results["tested"])
+        first, last = (f"{end:.3f}" for end in results["r2_interval"])
+        note = interval_note(first, last, which, results["tested"])
         tiles.append(Tile(label("r2"), f"{results['r2']:.3f}", note))
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
@@ -230,8 +235,7 @@ def _quality(test: TestedNumbers, results: dict[str, Any], name: str) -> list[Se
     results["beats_mean"] = results["r2_interval"][0] > 0.0
     text = (
         "R2 is the share of the mean's squared error that the model saves: 0 "
-        "is no better than the mean. Intervals are by the bootstrap over "
-        f"{'groups of bags' if test.grouped else 'bags'}."
+        f"is no better than the mean. Intervals are by the bootstrap over {test.drawn}."
     )
     rmse, r2 = results["rmse_interval"], results["r2_interval"]
     rows = [
@@ -286,7 +290,7 @@ def _baselines(
     )
     text = (
         f"On each bag's mean, maximum, minimum and spread of every feature, {how}; compared on "
-        "the same bags. The interval of the difference is by the bootstrap over bags."
+        f"the same bags. The interval of the difference is by the bootstrap over {test.drawn}."
     )
     columns = ("baseline", "RMSE", "R2, model minus baseline", "95 % interval", "beats the model?")
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: one.rmse)

@@ -220,7 +220,8 @@ class Words:
     @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
-        text = f"P(primary), after an instance: that it makes its bag {self.positive}, by the fit "
+        text = "P(primary), in brackets after an instance: the probability that it makes its bag "
+        text += f"{self.positive}, by the fit "
         if self.new:
             return f"{text}of other bags."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"

@@ -87,11 +87,12 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
         how += f", and the factor by which they are more frequent in {settings.case}"
     how += "."
     if found:
+        places = "1 place" if len(found) == 1 else f"{len(found):,} places"
         text += (
-            f" At {len(found):,} places {settings.case} has several indels of which none is "
-            "called: most often one event that the aligner wrote in several ways. Look at the "
-            "reads there, or align them again. Samples have reads with an indel / all reads; p is "
-            "of so many reads by chance."
+            f" At {places} {settings.case} has several indels of which none is called: most often "
+            "one event that the aligner wrote in several ways. Look at the reads there, or align "
+            "them again. Samples have reads with an indel / all reads; p: the probability of so "
+            "many by chance."
         )
     columns: tuple[str, ...] = ("error", "rate", "factor")[: 3 if against else 2]
     rows = [

@@ -524,7 +524,9 @@ def number_forms(seen: Seen, rule: Rule) -> list[NumberForm]:
     groups, single = (
         (seen.dot_groups, DOT_OR_GROUP) if comma else (seen.comma_groups, COMMA_OR_GROUP)
     )
-    found = [(IN_GROUPS, seen.groups + groups, (IN_GROUPS, single))]
+    found: list[tuple[str, int, tuple[str, ...]]] = [
+        (IN_GROUPS, seen.groups + groups, (IN_GROUPS, single))
+    ]
     if comma:
         count = seen.cells - seen.point + seen.comma_groups
         found.insert(0, (f"a {DECIMAL_COMMA}", count, (DECIMAL_COMMA, COMMA_OR_GROUP)))

@@ -92,6 +92,12 @@ def test_a_part_of_one_chart_is_at_the_top_alone():
     assert '<a href="#part-1">B</a>' in html
 
 
+def test_what_a_part_says_to_see_is_a_link_to_that_part():
+    parts = [Section("Depth", "", how="Low <depth>: see Limit."), Section("Limit", "At most 5 %.")]
+    text = render(record(), Findings("Found", parts))
+    assert 'Low &lt;depth&gt;: see <a href="#part-2">Limit</a>.' in text
+
+
 def test_the_trace_is_folded_below_the_settings_and_never_at_the_top():
     html = render(record(), Findings("h", [Section("B", "b")]), trace=TRACE)
     assert 'id="lead"' not in html
