@@ -379,7 +379,7 @@ def report(
                 f"most {MOST_R_HAT}); raise draws.",
             )
     top = [
-        {"doc_id": e.doc_id, "known": ", ".join(e.known), "new": _listed(e.found, scores)}
+        {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
     return Findings(

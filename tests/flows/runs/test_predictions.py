@@ -171,7 +171,7 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert [(one.label, one.what) for one in found.changed()] == [("a, y", LOST), ("b, y", GAINED)]
     lost, gained = _predictions(found).grids
     assert (lost.caption, lost.rows) == ("No longer selected (1)", [("a, y", 0.3, 0.25, "no")])
-    assert gained.columns == ("doc_id, term", "first", "second", "known keyword")
+    assert gained.columns == ("doc_id, term", "first", "second", "known keyphrase")
     step, every = _page(compared).next_steps
     assert step.command.endswith("runs/b rows --new --selected")
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
