@@ -46,11 +46,11 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     sources = results["keyword_rate_sources"]
     why = f"from {' and '.join(sources)}"
     if given is not None and sources == [SOURCES[GIVEN]]:
-        share = f"{100.0 * candidates * rate / given:.0f} %"
-        why = f"{share} of your {given:g}, the others are in no text"
+        share = f"{100.0 * candidates * rate / given:.0f}\u00a0%"
+        why = f"{share} of your {given:g}"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
-        if listed and f"{100.0 * (1.0 - absent / listed):.0f} %" == share:
-            why = f"{share} of your {given:g}, since {share} of the known {keys} are in their texts"
+        if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
+            why += f", since {share} of the known {keys} are in their texts"
     return Tile(f"{keys} assumed in a text", number, f"{of}: {why}")
 
 
