@@ -214,14 +214,15 @@ def estimate(
     InputError
         With every fault found.
     """
+    clock = _clock(source)
+    began = clock()  # a run imports its family too
+    family = pipeline_named(pipeline)
     # One thread, as a run has: a sweep is timed as it will be.
-    family, clock = pipeline_named(pipeline), _clock(source)
     with (
         tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder,
         one_thread(),
         compiling(clock) as compiled,
     ):
-        began = clock()
         paths = RunPaths(storage.absolute(folder), new_run_id())
         run = Run(family, source, paths, settings, Events())
         run.events.emit(Stage("check"))
