@@ -124,7 +124,8 @@ def headline(found: Comparison) -> str:
     units = {} if kind is None else {name: f" ({of})" for name, of in kind.units.items()}
     what = [
         f"{row.name} {row.first} → {row.second}{units.get(row.name, '')}"
-        if max(len(row.first), len(row.second)) <= _MOST_NAMED else f"{row.name} changed"
+        if row.first != row.second and max(len(row.first), len(row.second)) <= _MOST_NAMED
+        else f"{row.name} changed"
         for row in changes(found)
     ]  # fmt: skip
     if len(what) > _CHANGES:
@@ -188,7 +189,7 @@ def changes(found: Comparison) -> list[Row]:
     """
     one, two = found.records
     kind = PIPELINES.get(one.pipeline)
-    meanings = {} if kind is None else {row[0]: row[3] for row in describe(kind)}
+    meanings = {} if kind is None else {row[0]: _begin(row[3]) for row in describe(kind)}
     filled = sorted(found.parts["settings"], key=lambda name: name not in one.changed | two.changed)
     rows = [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
     if (shared := same_files(found)) is not None:
@@ -206,6 +207,15 @@ def changes(found: Comparison) -> list[Row]:
     for name, values in found.parts["versions"].items():
         rows.append(Row(f"version of {name}", shown(values["first"]), shown(values["second"])))
     return rows
+
+
+def _begin(meaning: str) -> str:
+    """Return the first sentence of a setting's meaning, or what is before its first semicolon.
+
+    >>> _begin("Words that are left out; or a file of them. Empty: none.")
+    'Words that are left out.'
+    """
+    return f"{re.split('[.;] ', meaning)[0].rstrip('.')}."
 
 
 def same_files(found: Comparison) -> int | None:
@@ -454,8 +464,6 @@ def shown(value: Any) -> str:
 
 def moved_in_words(one: Moved) -> str:
     """Say in a line how the probabilities of a table moved."""
-    correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
-    of = "" if one.free == one.shared else f" of the {one.free:,} that are no known keyphrases"
     alone = ", ".join(
         f"{count:,} only in the {which} run"
         for count, which in ((one.only_first, "first"), (one.only_second, "second"))
@@ -466,8 +474,8 @@ def moved_in_words(one: Moved) -> str:
         text += ", and no probability differs."
     else:
         text += (
-            f"; mean change{of} {one.mean_change:+.3g}, mean size of a change {one.mean_size:.3g}, "
-            f"largest {one.largest:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
-            f"{one.crossed:,} crossed 0.5."
+            f"; {one.moved:,} moved by more than 0.1, {one.crossed:,} crossed 0.5; the mean change"
+            f"{'' if one.free == one.shared else ' of new ones'} is {one.mean_change:+.2g}, the "
+            f"largest {one.largest:.2g}."
         )
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
