@@ -217,9 +217,7 @@ def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
     for name, one in found.items():
         if one.unclear is not None:
             leave = f"leave the column out (--exclude {name})"
-            remedy = (
-                f"correct these cells, name their words as missing (--set missing=WORD), or {leave}"
-            )
+            remedy = f"{one.unclear.remedy.rpartition(', or ')[0]}, or {leave}"
             if not one.unclear.has_odd:
                 remedy = f"{one.unclear.remedy.replace('COLUMN', name)}, or {leave}"
             raise InputError.of(

@@ -631,6 +631,25 @@ def test_what_numbers_in_text_are_read_as_is_said(name, pipeline, tmp_path, caps
         assert part in text or (" to " in part and pipeline == "features"), (part, text)
 
 
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("Summe", "remove the line if it is one of totals, correct the cell, name its word as"),
+        ("k.A.", "correct these cells, name its word as missing (--set missing=k.A.), or"),
+        ("n/a, see note", "name its word as missing (--set missing=WORD)"),
+    ],
+)
+def test_the_one_cell_that_is_no_number_has_its_remedy(cell, said, tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    rows = [(f"{i}", "yn"[i % 2], f"{i * 37 % 60}.5") for i in range(60)]
+    rows.append((f'"{cell}"', "", "1790"))
+    path.write_text("\n".join(["nr,label,x", *map(",".join, rows), ""]))
+    code, _, err = run(capsys, "check", "experts", path)
+    assert code == 2
+    assert "column nr, row 61: expected a number in every cell, as in 60 of 61" in err
+    assert said in " ".join(err.split())
+
+
 def test_a_later_cell_with_another_decimal_sign_is_refused_with_its_row(
     tmp_path, monkeypatch, capsys
 ):

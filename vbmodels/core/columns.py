@@ -375,13 +375,33 @@ def rules_of(
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
     odd = [cell for cell in seen.odd if what != "a date" or not dates_in([(cell, 1)])]
     such = f", such as {_listed(odd)}" if odd else ""
+    others = seen.cells - parsed
+    remedy = "correct these cells"
+    if others == 1 and odd and odd[0].strip(" :").lower() in _TOTALS:
+        remedy = "remove the line if it is one of totals, correct the cell"
+    word = odd[0] if odd and re.fullmatch(r"[\w.?/-]{1,30}", odd[0]) else "WORD"
     return Unclear(
         f"{what} in every cell, as in {parsed:,} of {seen.cells:,}",
-        f"{seen.cells - parsed:,} other cells{such}",
-        "correct these cells, name their words as missing (--set missing=WORD), or name the "
-        "column in categories (--set categories=COLUMN)",
+        f"{others:,} other cell{'s' * (others != 1)}{such}",
+        f"{remedy}, name {'its word' if others == 1 else 'their words'} as missing "
+        f"(--set missing={word}), or name the column in categories (--set categories=COLUMN)",
         has_odd=True,
     )
+
+
+_TOTALS = (
+    "total",
+    "totals",
+    "sum",
+    "summe",
+    "gesamt",
+    "somme",
+    "totale",
+    "suma",
+    "mean",
+    "average",
+)
+"""What the last line of a sheet is often called."""
 
 
 def _listed(cells: Sequence[str]) -> str:
