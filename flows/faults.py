@@ -25,7 +25,9 @@ _brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = _brief.maxlong = 100
 _brief.maxlevel = 3
 
-MEMORY_ADVICE = "use more partitions (--partitions), fewer workers (--workers) or more memory"
+MEMORY_ADVICE = (
+    "use fewer workers (--workers) or more memory, or more partitions (--partitions) in a new run"
+)
 
 
 def no_space(error: BaseException) -> str | None:

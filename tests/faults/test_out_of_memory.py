@@ -65,7 +65,8 @@ def test_memory_that_runs_out_in_a_stage_is_a_sentence(source, tmp_path):
     *begun, _ = ended.stderr.splitlines()
     where = f" in the stage {begun[-1]} (" if begun else "; "
     assert f"vbflows: memory ran out{where}" in ended.stderr
-    assert "use more partitions (--partitions), fewer workers (--workers) or more memory" in (
-        ended.stderr
+    assert (
+        "use fewer workers (--workers) or more memory, or more partitions (--partitions) in a "
+        "new run" in ended.stderr
     )
     assert "should not have happened" not in ended.stderr

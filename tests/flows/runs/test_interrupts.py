@@ -50,7 +50,8 @@ def test_a_stop_while_workers_start_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        ("memory", r"memory ran out in the stage \w+ .* or more memory; nothing was published; "),
+        ("memory", r"memory ran out in the stage \w+ .* \(--partitions\) in a new run; "
+         "nothing was published; "),
         ("temporary file", r"no space is left for temporary files in \S+; free some, or set TMPDIR "
          "to a folder on another disk; nothing was published; "),
     ],
