@@ -130,12 +130,10 @@ class Cluster:
             return True
         what = _described(item)
         if killed:
-            more = (
-                "(--partitions) or fewer workers (--workers)" if self.local else "or larger workers"
-            )
+            use = "fewer workers (--workers)" if self.local else "larger workers"
             raise ClusterError(
-                f"{what}: workers die of it, most likely for lack of memory; use more partitions "
-                f"{more}"
+                f"{what}: workers die of it, most likely for lack of memory; use {use}, or begin "
+                "again with more partitions (--partitions)"
             ) from error
         remedy = LOGS if self.local is None else FEWER
         raise ClusterLost(f"{what}: {self.name} lost it {LOST} times; {remedy}") from error
