@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 SCRIPT = """
 import multiprocessing, sys
@@ -65,3 +66,40 @@ def _session(pid):
         return os.getsid(pid)
     except ProcessLookupError:
         return None
+
+
+LATE = """
+import sys
+from multiprocessing import get_context, synchronize
+from flows.fit import preload
+
+def main():
+    preload.start("flows.events")
+    context = get_context("forkserver")
+    lock = context.Lock()
+    process = context.Process(target=print, args=(lock,) if sys.argv[1] == "lock" else (Broken(),))
+    if sys.argv[1] == "lock":
+        synchronize._multiprocessing.sem_unlink(lock._semlock.name)
+    process.start()
+    process.join()
+
+class Broken:
+    def __setstate__(self, state):
+        open("/nowhere/at/all")
+    def __getstate__(self):
+        return {"a": 1}
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("what", "shown"), [("lock", False), ("file", True)])
+def test_a_worker_that_comes_up_after_the_end_of_its_run_says_nothing(tmp_path, what, shown):
+    """Its nanny started it in place of one that died; the run's semaphores are gone by then."""
+    script = tmp_path / "script.py"
+    script.write_text(LATE)
+    run = subprocess.run(
+        [sys.executable, script, what], capture_output=True, text=True, timeout=300
+    )
+    assert ("Traceback" in run.stderr) is shown, run.stderr
