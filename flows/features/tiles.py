@@ -39,7 +39,7 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
         note = f"{abs(gain):,.0f} nats {'higher' if gain > 0.0 else 'lower'}; a difference of "
         note += f"less than about {slack:,.0f} either way is not clear"
         if same_model(results["features"], models["number"]):
-            value = "the same model"
+            value = "same model"
             note = f"log probabilities computed in two ways, {abs(gain):,.0f} nats apart"
         tiles.append(Tile(f"against {models['number']} latent classes", value, note))
     if results["imputed_cells"]:

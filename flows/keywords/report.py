@@ -454,8 +454,8 @@ def _which(
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
     plot = plots.histogram(
-        centres, f"probability of being a {names.key}", f"candidate {names.units}", title, BINS,
-        counts, cut if found else None,
+        centres, f"probability of being a {names.key}", f"candidate {names.units}", title,
+        counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
 
@@ -660,7 +660,7 @@ def _rate_section(
             f"probabilities, known ones counted, add up to {share * size:.1f}."
         )
         if abs(share - q.rate) > 0.05 * q.rate:
-            text += f" That is no reason to change the setting: a count of a few texts says more."
+            text += " That is no reason to change the setting: a count of a few texts says more."
         text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()

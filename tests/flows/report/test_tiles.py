@@ -144,7 +144,7 @@ def test_features():
     assert found["features found again"] == ("2 of 2", "by the one other start of the search")
     one = results | {"features": 1, "meaning": meaning[:1]}
     assert shown(features(one))["against 2 latent classes"] == (
-        "the same model",
+        "same model",
         "log probabilities computed in two ways, 100 nats apart",
     )
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
