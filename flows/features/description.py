@@ -182,11 +182,11 @@ def meaning_sections(
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     note = (
-        "Share of the rows: the mean of their probabilities of the feature. Sure rows: the share "
-        "with a probability below 10 % or above 90 % (on simulated tables these probabilities were "
-        'too near 0 or 1: read 95 % as "likely"). Association explained: the share of the '
-        "association between columns that goes "
-        "with the feature."
+        "Name: the columns that it changes most. Share of the rows: the mean of their "
+        "probabilities of the feature. Sure rows: the share with a probability below 10 % or above "
+        "90 %. Association explained: how much of the dependence between columns is gone among "
+        "rows alike in the feature. On simulated tables probabilities of rows were too near 0 or "
+        '1: read 95 % as "likely", not as 19 in 20.'
     )
     text = "\n".join([_WHAT, *cautions])
     pictures = [_strongest(found, columns)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flows.features.simpler_models import LOOSE
 from flows.report.page import Grid, Section
 from vbmodels.features.forms import completion
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
@@ -137,27 +138,53 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "measured": history.tried,
         "moves": moves,
     }
-    rows = [(_MOVES[m["move"]], m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
+    rows = [(_move_name(m), m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
     return Section(
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves: of {history.tried} that were "
         f"measured, {len(moves)} made the bound on the log probability of the rows higher and were "
-        "accepted." + (_SAMPLED if q.widened else "") + (_RESIDUALS if q.probes else ""),
+        "accepted."
+        + (_DELETED if any(map(_is_narrow, moves)) else "")
+        + (_SAMPLED if q.widened else "")
+        + (_RESIDUALS if q.probes else ""),
         (),
         (Grid(_MOVE_HEADS, rows, f"The {len(rows)} moves", folded=True),) if rows else (),
     )
 
 
 _MOVE_HEADS = ("move", "features before", "features after", "bound rose by (nats)")
+_DELETED = (
+    " A superfluous feature costs few nats. These decide, since both fits have the same random "
+    "numbers: of 20 simulated tables of 200 rows with four features the number was right on 19."
+)
 _SAMPLED = (
     " A sample of them was searched (search_rows); then all rows were fitted to what it "
     "showed, and moves were tried on all of them once more."
 )
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {
-    DELETE.name: "deleted",
+    DELETE.name: "a feature deleted",
     REFIT.name: "which rows have a feature was sampled again, from the fit so far",
     BIRTH.name: "taken from another start",
     SWAP.name: "replaced by one of another start",
     RARE.name: "born of what rows left unexplained",
 }
+
+
+def _move_name(move: Mapping[str, Any]) -> str:
+    """Return what a move did.
+
+    >>> _move_name({"move": DELETE.name, "before": 5, "after": 1})
+    '4 features deleted'
+    """
+    lost = move["before"] - move["after"]
+    return f"{lost} features deleted" if lost > 1 else _MOVES[move["move"]]
+
+
+def _is_narrow(move: Mapping[str, Any]) -> bool:
+    """Whether features were deleted for fewer nats than the comparison with classes can be off.
+
+    >>> _is_narrow({"move": DELETE.name, "before": 5, "after": 1, "gain": 4.4})
+    True
+    """
+    return move["move"] == DELETE.name and move["gain"] < LOOSE * (move["before"] - move["after"])

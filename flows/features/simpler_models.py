@@ -128,6 +128,12 @@ def _verdict(found: SimplerModels, features: int) -> str:
     if found.features is None:
         return ""
     ahead = found.features - found.classes
+    if same_model(features, found.number):
+        return (
+            "One feature is the same model as 2 latent classes: each row has it or not. The two "
+            f"log probabilities are {abs(ahead):,.0f} nats apart since they are computed in two "
+            "ways: a lower bound for the feature, -BIC / 2 for the classes."
+        )
     slack = LOOSE * features
     words = (
         f"the log probability of the rows is {abs(ahead):,.0f} nats "
@@ -141,10 +147,7 @@ def _verdict(found: SimplerModels, features: int) -> str:
             f"rule of thumb a difference below {slack:,.0f} nats ({LOOSE:g} for each feature) is "
             "not clear."
         )
-        if features == 1 and found.number == 2:
-            said += " With one feature the two models are the same (each row has it or not): the "
-            said += "difference is that of the two ways to compute it."
-        elif found.features > found.shares:
+        if found.features > found.shares:
             said += " Both describe the rows better than each column's shares alone: take the "
             said += "one that is easier to explain."
         return said
@@ -155,6 +158,11 @@ def _verdict(found: SimplerModels, features: int) -> str:
     return f"{said}: {words}. They also describe them better than each column's shares alone."
 
 
+def same_model(features: int, classes: int) -> bool:
+    """Whether that many features are the same model as that many latent classes."""
+    return features == 1 and classes == 2
+
+
 def difference_in_words(found: SimplerModels | None, features: int) -> str:
     """Say how the features compare with latent classes; nothing where that is not known."""
     if found is None or found.features is None or not features:
@@ -162,6 +170,8 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     ahead, classes = found.features - found.classes, f"{found.number} latent classes"
     if found.number == FEW[-1]:
         classes += ", the most that were tried"
+    if same_model(features, found.number):
+        return f"the same model as {classes}"
     if abs(ahead) < LOOSE * features:
         return f"no clear difference from {classes}"
     if ahead < 0.0:

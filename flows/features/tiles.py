@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import LOOSE
+from flows.features.simpler_models import LOOSE, same_model
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -38,6 +38,9 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
             value = "no clear difference"
         note = f"{abs(gain):,.0f} nats {'higher' if gain > 0.0 else 'lower'}; a difference of "
         note += f"less than about {slack:,.0f} either way is not clear"
+        if same_model(results["features"], models["number"]):
+            value = "same model"
+            note = f"log probabilities computed in two ways, {abs(gain):,.0f} nats apart"
         tiles.append(Tile(f"against {models['number']} latent classes", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"

@@ -454,8 +454,8 @@ def _which(
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
     plot = plots.histogram(
-        centres, f"probability of being a {names.key}", f"candidate {names.units}", title, BINS,
-        counts, cut if found else None,
+        centres, f"probability of being a {names.key}", f"candidate {names.units}", title,
+        counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
 
@@ -593,10 +593,12 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
         (a.doc_id, a.candidates, a.known, f"{a.expected:.1f}", f"{100.0 * a.removes:.1f} %")
         for a in documents[:MOST_LABELLED]
     ]
+    removed = [one.removes for one in documents[:MOST_LABELLED]]
+    alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
     use = (
-        f"List all {names.keys} of these documents, the first ones first, and mark them complete "
-        "(column complete: yes). The next run then knows better how many of its selections are "
-        "right."
+        f"List all {names.keys} of these documents, {'in any' if alike else 'in this'} order, and "
+        "mark them complete (column complete: yes). The next run then knows better how many of its "
+        "selections are right."
     )
     if exact:
         use += (
@@ -608,8 +610,9 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
         "uncertainty removed",
     )  # fmt: skip
     how = (
-        f"Uncertainty removed: how many of the selected {names.keys} are wrong is an estimate; "
-        "labelling a document, after those above it, takes this share off its variance."
+        "Uncertainty removed: by how much labelling this document, after those above it, lowers "
+        f"the variance of the estimated number of wrong {names.keys}"
+        + (f": {100.0 * sum(removed):.0f} % by these {len(removed)}." if len(removed) > 1 else ".")
     )
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)
@@ -636,10 +639,11 @@ def _rate_section(
     """
     names, (documents, candidates, share) = names_of(settings), found
     size = candidates / max(documents, 1)
+    of = f"of the {size:,.0f} candidate {names.units} of a mean document"
+    expects = f"With the known ones counted the model expects {100.0 * share:.1f} %: "
+    expects += f"{share * size:.1f} {of}."
     grows = (
-        f"With the known ones counted the model expects {100.0 * share:.1f} %: {share * size:.1f} "
-        f"of the {size:,.0f} candidate {names.units} of a mean document.\n"
-        f"A document with twice as many candidate {names.units} has {2.0**q.exponent:.2f} times "
+        f"\nA document with twice as many candidate {names.units} has {2.0**q.exponent:.2f} times "
         f"as many {names.keys} (power {q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
     )
     title, how = f"The {names.key} rate", (
@@ -651,7 +655,13 @@ def _rate_section(
         why = f"{names.rate}={given:g}"
         if names is PHRASES:
             why += f", of which {100.0 * q.rate * size / given:.0f} % are expected in the text"
-        text = f"Assumed: {100.0 * q.rate:.1f} % ({why}). {grows}"
+        text = (
+            f"Assumed: {100.0 * q.rate:.1f} % ({why}), so {q.rate * size:.1f} {of}. The "
+            f"probabilities, known ones counted, add up to {share * size:.1f}."
+        )
+        if abs(share - q.rate) > 0.05 * q.rate:
+            text += " That is no reason to change the setting: a count of a few texts says more."
+        text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
     rows = [
@@ -660,7 +670,7 @@ def _rate_section(
     ]
     rows.append(("all together", *_with_range(mean, sd)))
     grid = Grid(("source", f"{names.key} rate", "range (1 sd)"), rows)
-    text = f"Probabilities are averaged over the range of the last line. {grows}"
+    text = f"Probabilities are averaged over the range of the last line. {expects}{grows}"
     return Section(title, text, (), (grid,), how=how)
 
 

@@ -29,7 +29,7 @@ _ZOOM = {
     "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
     "bind": "scales",
 }
-_ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
+_ZOOMS = "With a mouse: drag to move; Shift and the wheel zoom; a double click resets."
 _UNCERTAIN = "includes zero, the direction is uncertain."
 _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
@@ -61,32 +61,38 @@ def histogram(
     x_label: str,
     y_label: str,
     title: str,
-    bins: int = 40,
+    bins: int = 20,
     counts: ArrayLike | None = None,
     limit: float | None = None,
 ) -> Spec:
-    """Plot the distribution of values in [0, 1], weighted by ``counts``, on a log scale.
+    """Plot the distribution of values in [0, 1], weighted by ``counts``, with each bar's number.
 
+    Bars are on a logarithmic scale, whose lower end says nothing: so it has no labels.
     ``limit`` is where a line is drawn: only values right of it are selected.
     """
     number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
     bars = [
-        {"x": low, "x2": high, "y": n, "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
+        {"x": low, "x2": high, "middle": 0.5 * (low + high), "y": n, "number": f"{n:,.0f}",
+         "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
         for n, low, high in zip(number, edges[:-1], edges[1:], strict=True)
         if n > 0
-    ]
+    ]  # fmt: skip
     floor = 0.5 * min((float(bar["y"]) for bar in bars), default=1.0)
     layer = _layer(bars, "bar", x2={"field": "x2"}, y2={"datum": floor})
+    numbers = _layer(
+        bars, "text", style="number", x={"field": "middle"},
+        text={"field": "number", "type": "nominal"},
+    )  # fmt: skip
     y = _axis(
         y_label,
         scale={"type": "log", "domainMin": floor, "nice": False},
-        axis={"grid": False, "format": ",~g"},
+        axis={"grid": False, "labels": False, "ticks": False},
     )
     how = (
-        f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g} (logarithmic axis: read "
-        "the numbers, not the lengths)."
+        f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}; the lengths of the bars "
+        "are logarithmic."
     )
-    layers = [layer]
+    layers = [layer, numbers]
     if limit is not None:
         line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule")
         line["mark"] |= {"color": _BELOW, "strokeWidth": 2}

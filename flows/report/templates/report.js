@@ -137,13 +137,15 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   table.parentElement.before(tools);
 }
 
-// A table that is cut says so.
+// A table that is cut says so, below its caption.
 for (const place of document.querySelectorAll(".scroll")) {
-  const swipe = document.createElement("p");
+  const caption = place.querySelector("caption");
+  const swipe = document.createElement(caption ? "div" : "p");
   swipe.className = "how swipe";
   swipe.textContent = "swipe for more columns";
   swipe.hidden = true;
-  place.before(swipe);
+  if (caption) caption.append(swipe);
+  else place.before(swipe);
   new ResizeObserver(() => (swipe.hidden = place.scrollWidth <= place.clientWidth + 1)).observe(place);
 }
 
@@ -186,6 +188,21 @@ const seen = new IntersectionObserver((entries) => {
 }, { rootMargin: "0px 0px -75% 0px" });
 document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
 
+// An option such as --set does not break after its dashes.
+for (const place of document.querySelectorAll("p, li, td, code")) {
+  for (const node of [...place.childNodes]) {
+    if (node.nodeType !== Node.TEXT_NODE) continue;
+    const parts = node.data.split(/(?<![\w-])(--[a-z][\w-]*)/).map((text, number) => {
+      if (number % 2 === 0) return text;
+      const option = document.createElement("span");
+      option.className = "option";
+      option.textContent = text;
+      return option;
+    });
+    if (parts.length > 1) node.replaceWith(...parts);
+  }
+}
+
 // The first use of a term in each part gets its meaning.
 const terms = [...document.querySelectorAll(".terms dt")];
 const box = document.createElement("div");
@@ -208,7 +225,7 @@ function explain(node, used) {
     rest.replaceWith(abbr);
     abbr.append(rest);
     const meaning = terms[number].nextElementSibling.textContent;
-    for (const event of ["pointerenter", "focus"]) {
+    for (const event of ["pointerenter", "focus", "click"]) {
       abbr.addEventListener(event, () => {
         box.textContent = meaning;
         box.hidden = false;
@@ -256,7 +273,8 @@ const theme = () => {
     line: { color: accent, strokeWidth: 1.6 }, rule: { color: accent },
     point: { color: accent, filled: true, size: 40, opacity: 1 },
     style: { ink: { color: soft, strokeWidth: 0.8 }, band: { color: accent, opacity: 0.2 },
-             near: { color: accent, size: 60 } },
+             near: { color: accent, size: 60 },
+             number: { color: ink, angle: 270, align: "left", dx: 3, fontSize: narrow ? 10 : 12 } },
   };
 };
 

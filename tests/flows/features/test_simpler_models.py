@@ -77,14 +77,19 @@ def test_a_run_without_features_says_what_latent_classes_say():
 
 def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
-    text = model_section(found, 1).text
+    assert difference_in_words(found, 1) == "the same model as 2 latent classes"
+    assert model_section(found, 1).text == (
+        "One feature is the same model as 2 latent classes: each row has it or not. The two log "
+        "probabilities are 7 nats apart since they are computed in two ways: a lower bound for the "
+        "feature, -BIC / 2 for the classes."
+    )
+    text = model_section(found, 2).text
     assert (
         "No clear difference from 2 latent classes: the log probability of the rows is 7 nats"
         in text
     )
-    assert "below 15 nats (15 for each feature) is not clear" in text
-    assert "With one feature the two models are the same" in text
+    assert "below 30 nats (15 for each feature) is not clear" in text
     most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
     said = difference_in_words(most, 2)
     assert said.endswith("better than 4 latent classes, the most that were tried")
-    assert "the two models are the same" not in model_section(most, 2).text
+    assert "the same model" not in model_section(most, 1).text

@@ -113,6 +113,17 @@ def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_e
     assert learned not in estimated
 
 
+def test_documents_to_label_that_remove_about_as_much_have_no_order():
+    documents = [
+        DocumentToLabel(k, "a", 9, 2, 3.0, removes) for k, removes in ((1, 0.03), (2, 0.025))
+    ]
+    alike = _to_label(documents, PHRASES, True)
+    assert "in any order" in alike.text
+    assert alike.how.endswith("the estimated number of wrong keyphrases: 6 % by these 2.")
+    apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
+    assert "in this order" in _to_label(apart, PHRASES, True).text
+
+
 @pytest.mark.thorough
 def test_labels_of_the_suggested_documents_settle_the_rate(simulated, tmp_path):
     (place, record), outcome = run(simulated, tmp_path / "first")

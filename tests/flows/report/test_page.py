@@ -50,7 +50,11 @@ def findings(rows=ROWS):
         "What was found",
         [
             Section(
-                "First part", "The AUROC, and the AUROC again.", (picture,), [grid], how="Read it."
+                "First part",
+                "The AUROC, and the AUROC again: run it with --set auroc.",
+                (picture,),
+                [grid],
+                how="Read it.",
             )
         ],
         tiles=[Tile("found", "12", "of 20"), Tile("log loss", "0.3", "base rate 0.7")],
@@ -321,6 +325,15 @@ def test_the_first_use_of_a_term_in_a_part_has_its_meaning(browsed):
         " const box = document.getElementById('meaning'); return box.hidden ? '' : box.textContent;"
     )
     assert text == glossary()["AUROC"]
+    assert (
+        evaluate(
+            "const term = document.querySelector('section abbr');"
+            " for (const name of ['pointerenter', 'pointerleave', 'click'])"
+            " term.dispatchEvent(new PointerEvent(name));"
+            " return document.getElementById('meaning').hidden;"
+        )
+        is False
+    )
 
 
 def test_a_row_opens_and_its_detail_follows_it_when_sorted(browsed):
@@ -357,6 +370,26 @@ def test_no_word_of_a_table_is_broken_on_a_narrow_screen(browsed):
     )
     assert lines == [1, 1, 1]
     assert evaluate("return document.documentElement.scrollWidth;") == 390
+
+
+def test_a_narrow_page_breaks_no_option_leaves_no_hole_and_says_what_is_cut(browsed):
+    evaluate = browsed(390)
+    options = evaluate(
+        "return [...document.querySelectorAll('section .option')]"
+        ".map((one) => [one.textContent, getComputedStyle(one).whiteSpace]);"
+    )
+    assert options == [["--set", "nowrap"], ["--report", "nowrap"]]
+    widths = evaluate(
+        "return [...document.querySelectorAll('.tiles, .tiles div')].map((one) => one.offsetWidth);"
+    )
+    assert widths[3] == widths[0]
+    assert widths[1] < 0.5 * widths[0]
+    cut = "return document.querySelector('caption .swipe').hidden;"
+    assert evaluate(cut)
+    assert not evaluate(
+        "document.querySelector('td').textContent = 'electroencephalographically'.repeat(3);"
+        f" await new Promise((go) => setTimeout(go, 200)); {cut}"
+    )
 
 
 def test_names_in_a_chart_end_no_script():

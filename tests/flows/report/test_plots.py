@@ -86,10 +86,12 @@ def test_a_long_line_shows_the_values_of_two_hundred_points():
 
 def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     spec = plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[3, 1], limit=0.4)
-    assert spec["layer"][1]["data"]["values"][0]["x"] == 0.4
+    _, numbers, line = spec["layer"]
+    assert [row["number"] for row in numbers["data"]["values"]] == ["3", "1"]
+    assert line["data"]["values"][0]["x"] == 0.4
     assert spec["usermeta"]["how"] == (
-        "Words in steps of 0.5 (logarithmic axis: read the numbers, not the lengths). None "
-        "left of the line at 0.40 is selected."
+        "Words in steps of 0.5; the lengths of the bars are logarithmic. None left of the line at "
+        "0.40 is selected."
     )
 
 

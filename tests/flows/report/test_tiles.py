@@ -142,6 +142,11 @@ def test_features():
     found = shown(features(results))
     assert found["against 2 latent classes"][0] == "better"
     assert found["features found again"] == ("2 of 2", "by the one other start of the search")
+    one = results | {"features": 1, "meaning": meaning[:1]}
+    assert shown(features(one))["against 2 latent classes"] == (
+        "same model",
+        "log probabilities computed in two ways, 100 nats apart",
+    )
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
