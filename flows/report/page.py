@@ -12,10 +12,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunRecord, fit_in_words
+from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
 
@@ -55,6 +56,14 @@ class Link:
 
     def __str__(self) -> str:
         return self.text
+
+
+def link_to_report(run: RunPaths) -> Link | str:
+    """Return a link to a run's report where a browser can open it."""
+    url = run.file("report.html")
+    if storage.is_local(url):
+        return Link("report", Path(url).as_uri())
+    return Link("report", url) if url.startswith(("https://", "http://")) else url
 
 
 @dataclass(frozen=True)
