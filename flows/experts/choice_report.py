@@ -69,7 +69,11 @@ def choice_sections(
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
         "another log loss here."
     )
-    return [Section("How the model was chosen", "\n".join(lines), (), tuple(grids), how=how)]
+    return [
+        Section(
+            "How the model was chosen", "\n".join(lines), (), tuple(grids), how=how, needs_fit=True
+        )
+    ]
 
 
 def _curves(additive: Additive) -> str:

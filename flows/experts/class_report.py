@@ -60,13 +60,11 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     label = settings.columns.get("label", "label")
     quality = _quality(summaries, held_out, labels, results, compared)
     forms = _forms(first, splits, results)
-    coded = table_sections([first.encoding], results)
+    sections = [*_curves(first, splits), *quality]
     if first.applied:
         columns = f"predicted {label}", "its probability"
-        sections = [*predictions_section(summaries, columns, settings), *quality]
-        sections += _curves(first, splits)
-    else:
-        sections = [*_curves(first, splits), *quality, forms, *coded]
+        sections = [*predictions_section(summaries, columns, settings), *sections[::-1]]
+    sections += [forms, *table_sections([first.encoding], results)]
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "predicted_rows": int(n)}
@@ -164,6 +162,7 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
         _SHARED[first.encoding is not None and first.encoding.ordered],
         (),
         (Grid(("label", "form", "experts", "strength of the prior (tau)"), rows),),
+        needs_fit=True,
     )
 
 

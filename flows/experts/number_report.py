@@ -60,11 +60,11 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     effects = _effects(first, label, encoding.target, results)
-    coded = table_sections([encoding], results)
-    sections = [*effects, *quality, *coded]
+    sections = [*effects, *quality]
     if first.applied:
         columns = f"predicted {label}", "sd"
         sections = [*predictions_section(summaries, columns, settings), *quality, *effects]
+    sections += table_sections([encoding], results)
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
         f"On the held-out rows {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "

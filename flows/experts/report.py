@@ -99,9 +99,9 @@ def report(
     sections += quality if applied else []
     sections += _effects(additive, summaries, results, label, not alone)
     sections += _pairs(additive, summaries, results, label)
-    if not applied:
-        sections += [*quality, *choice_sections(posterior, additive, chosen, results)]
-    if not applied and not alone and (main > 1 or additive is None):
+    sections += [] if applied else quality
+    sections += choice_sections(posterior, additive, chosen, results)
+    if not alone and (main > 1 or additive is None):
         share = sum((s.share for s in summaries), np.zeros(k))
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
@@ -115,8 +115,7 @@ def report(
                 _how_to_read(drawn_from, additive is not None, several, unsure),
             )
         )  # fmt: skip
-    if not applied:
-        sections += _chains(chains, results)
+    sections += _chains(chains, results)
     effects = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
@@ -136,8 +135,7 @@ def report(
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
     headline = f"{headline}. {'' if applied else moved_by(effects, pairs)}".rstrip()
-    coded = table_sections([s.encoding for s in summaries], results)
-    sections += [] if applied else coded
+    sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else _warnings(chosen, settings, chains, additive))
     if k > 1 and main == 1 and not alone and not applied:
         simpler = "fits logistic regression" if additive is None else "gives the simpler model"
@@ -410,12 +408,13 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
             "chains agree; effective draws count what is independent, for means and for tails.",
             (),
             (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
+            needs_fit=True,
         )
     ]
 
 
 def _experts(charts: list[plots.Spec], grids: list[Grid], text: str) -> Section:
-    return Section("The experts", text, tuple(charts), tuple(grids))
+    return Section("The experts", text, tuple(charts), tuple(grids), needs_fit=True)
 
 
 def _how_to_read(drawn: bool, adds: bool, several: bool, unsure: bool) -> str:
@@ -503,7 +502,7 @@ def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) ->
     names = ("column", "levels (rows)", "reference", "missing cells")
     where = "posterior/columns.json"
     grid = Grid(names, rows, total=len(coded), where=where)
-    return [Section("How categories and gaps were coded", text, (), (grid,))]
+    return [Section("How categories and gaps were coded", text, (), (grid,), needs_fit=True)]
 
 
 def _row(one: Encoded) -> tuple[Any, ...]:

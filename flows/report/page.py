@@ -114,7 +114,8 @@ class Section:
     """One part of the report: a heading, lines of text, charts, tables and a widget.
 
     ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
-    charts, where they are not open.
+    charts, where they are not open. ``needs_fit``: it is about a fit, so the page of a run that
+    scored leaves it out.
     """
 
     title: str
@@ -124,6 +125,7 @@ class Section:
     widget: Widget | None = None
     how: str = ""
     folded: str = ""
+    needs_fit: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,8 @@ def render(
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
         headline=findings.headline,
         sections=[
-            *findings.sections, *more, _inputs(record, findings),
+            *(one for one in findings.sections if not (record.fitted and one.needs_fit)),
+            *more, _inputs(record, findings),
             _settings(record, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],

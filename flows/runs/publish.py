@@ -144,7 +144,7 @@ def _fit_section(run: Run) -> list[report.Section]:
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", report.link_to_report(run.fitted)
     grid = report.Grid(("run (UTC)", "report"), [row])
     how = "The fit whose posterior made these predictions: what it found on its own rows."
-    return [report.Section("The fit", "\n".join(text), grids=(grid,), how=how)]
+    return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,), how=how)]
 
 
 def _columns_section(run: Run) -> list[report.Section]:
