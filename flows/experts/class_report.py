@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import effect_charts
+from flows.experts.effect_report import effect_charts, folded
 from flows.experts.predictions import predictions_section
 from flows.experts.report import (
     TOO_FEW,
@@ -60,7 +60,7 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     label = settings.columns.get("label", "label")
     quality = _quality(summaries, held_out, labels, results, compared)
     forms = _forms(first, splits, results)
-    sections = [*_curves(first, splits), *quality]
+    sections = [*folded(_curves(first, splits), first.applied), *quality]
     if first.applied:
         columns = f"predicted {label}", "its probability"
         sections = [*predictions_section(summaries, columns, settings), *sections[::-1]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from flows.data.names import listed
 from flows.report import plots
+from flows.report.page import Section
 from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
@@ -67,6 +69,11 @@ def strength_charts(
     how = f"What a {what} adds to predictions: its standard deviation (sd) over the fit's rows. "
     how += f"{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
+
+
+def folded(sections: Sequence[Section], applied: bool) -> list[Section]:
+    """Return parts on effects; where a fit was ``applied``, that of a score, charts are closed."""
+    return [replace(one, folded="Charts of the effects") if applied else one for one in sections]
 
 
 def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:

@@ -14,6 +14,7 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_charts,
     effects_text,
+    folded,
     moved_by,
     pair_charts,
     pairs_of,
@@ -59,7 +60,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
-    effects = _effects(first, label, encoding.target, results)
+    effects = folded(_effects(first, label, encoding.target, results), first.applied)
     sections = [*effects, *quality]
     if first.applied:
         columns = f"predicted {label}", "sd"

@@ -18,6 +18,7 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_charts,
     effects_text,
+    folded,
     moved_by,
     pair_charts,
     pairs_of,
@@ -97,8 +98,9 @@ def report(
     quality = _quality(held_out, summaries, results, label, compared)
     sections = predictions_section(summaries, (f"P({predicted})",), settings)
     sections += quality if applied else []
-    sections += _effects(additive, summaries, results, label, not alone)
-    sections += _pairs(additive, summaries, results, label)
+    effects = _effects(additive, summaries, results, label, not alone)
+    effects += _pairs(additive, summaries, results, label)
+    sections += folded(effects, applied)
     sections += [] if applied else quality
     sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
@@ -116,11 +118,11 @@ def report(
             )
         )  # fmt: skip
     sections += _chains(chains, results)
-    effects = [one for s in summaries for one in s.effects]
+    curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
     top: list[dict[str, Any]] = [
-        {"column": name, "effect_sd": spread} for name, spread in ranked(effects, pairs)[:10]
+        {"column": name, "effect_sd": spread} for name, spread in ranked(curves, pairs)[:10]
     ] or [
         {
             "expert": int(e) + 1,
@@ -134,7 +136,7 @@ def report(
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
-    headline = f"{headline}. {'' if applied else moved_by(effects, pairs)}".rstrip()
+    headline = f"{headline}. {'' if applied else moved_by(curves, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else _warnings(chosen, settings, chains, additive))
     if k > 1 and main == 1 and not alone and not applied:
