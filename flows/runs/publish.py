@@ -143,7 +143,7 @@ def _fit_section(run: Run) -> list[report.Section]:
     text = [fit.headline, *(f"Warning: {one}" for one in fit.warnings)]
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", report.link_to_report(run.fitted)
     grid = report.Grid(("run (UTC)", "report"), [row])
-    how = "The fit whose posterior made these predictions: what it found on its own rows."
+    how = "The fit that this score applies, and what it found in its own rows."
     return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,), how=how)]
 
 
