@@ -62,7 +62,7 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     forms = _forms(first, splits, results)
     sections = [*folded(_curves(first, splits), first.applied), *quality]
     if first.applied:
-        columns = f"predicted {label}", "its probability"
+        columns = f"predicted {label}", f"P(predicted {label})"
         sections = [*predictions_section(summaries, columns, settings), *sections[::-1]]
     sections += [forms, *table_sections([first.encoding], results)]
     predicted = np.sum([s.predicted for s in summaries], axis=0)
