@@ -518,7 +518,7 @@ def _own_column(
             return ColumnRead(theirs, "ordered category", 0, held, "label: the level is predicted")
         return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
-    role = f"label: positive is {settings.positive_name or 'yes or 1'}"
+    role = f"label: positive is {settings.positive_word}"
     return ColumnRead(theirs, "yes/no", 0, held, role)
 
 

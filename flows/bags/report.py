@@ -23,6 +23,7 @@ from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
+FEWEST_MARKED = 5  # instances below which what a feature adds to them is not shown
 MOST_REASONS = 8  # shown of what adds to a bag's score
 CALIBRATION_BINS = 10
 
@@ -67,7 +68,8 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     test = TestedBags.of(summaries, label, group, held_out, probability, grouped)
     several = summaries[0].of_class is not None
-    meant = "" if several else _meant(column, positive)
+    counts = int(np.sum(label == 1)), int(np.sum(label == 0))
+    meant = "" if several else _meant(column, positive, word, counts)
     new = summaries[0].new
     unseen = not new and all(s.unseen for s in summaries)
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
@@ -87,12 +89,12 @@ def report(
     unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
     uncertain = Uncertain.of(probability, known)
+    results["instances"] = instances
     things = "labels" if several else "bags"
     text = _in_short(test, results, probability, unsure, things, words, uncertain)
     sections.insert(0, Section("In short", text))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
-        instances=instances,
     )  # fmt: skip
     of_bags = "labels of bags" if several else "bags"
     likely, labelled = int(np.sum(probability > 0.5)), int(np.sum(label == 1))
@@ -143,11 +145,6 @@ def _in_short(
                 f"more bags, or measure other features. {line}"
             )
         lines.append(line)
-    if test.which == "without" and test.label.size:
-        lines.append(
-            "Not compared with boosted trees, which need bags held out of the fit: to compare, "
-            "run again with --set held_out=0.2."
-        )
     low, high = UNSURE
     number = int(np.sum((probability > low) & (probability < high)))
     line = (
@@ -167,8 +164,9 @@ def _in_short(
     lines.append(f"{line}.")
     if "expected_primary" in results:
         lines.append(
-            f"About {results['expected_primary']:,.0f} instances make their bags {words.positive} "
-            "(the sum of their probabilities): within a bag, look at the most probable first."
+            f"About {results['expected_primary']:,.0f} of {results['instances']:,} instances make "
+            f"their bags {words.positive} (the sum of P(primary)). Within a bag, look at the most "
+            "probable first."
         )
     return "\n".join(lines)
 
@@ -286,7 +284,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
     text = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), "
     text += f"log loss {results['log_loss']:.3f}"
     if "base_log_loss" in results:
-        text += f" (base rate {results['base_log_loss']:.3f})"
+        text += f" ({results['base_log_loss']:.3f} with the base rate alone)"
     where = f"on {test.described(things)}"
     if results.get("beats_base_rate") is False:
         return f"No better than the base rate {where}: {text}"
@@ -521,10 +519,18 @@ def _accuracy(
     sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
+    lines = [meant]
+    if test.which == "new":
+        lines.append("Of bags that the fit has seen these figures are too good.")
+    if test.which == "without":
+        lines.append(
+            "Not compared with boosted trees, which need bags held out of the fit: to compare, "
+            "run again with --set held_out=0.2."
+        )
     return [
         Section(
             "How well the labels are predicted",
-            meant,
+            "\n".join(filter(None, lines)),
             (plots.calibration(predicted, observed, number, "Calibration"),),
             grids,
         )
@@ -548,11 +554,14 @@ def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) ->
     ]
 
 
-def _meant(column: str, positive: str | None) -> str:
-    """Say which of the two labels is called positive."""
-    if positive is None:
-        return f"Positive: {column} is yes, true or 1; negative: it is no, false or 0."
-    return f"{positive}: {column} is {positive}, as the settings say; any other label is negative."
+def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]) -> str:
+    """Say which label is called positive, and of how many bags it is; then of the others."""
+    if not any(counts):
+        return f"Positive: {column} is {positive or 'yes, true or 1'}; all else is negative."
+    return (
+        f"Positive: {column} is {word} ({counts[0]:,} bags); other labels are negative "
+        f"({counts[1]:,} bags)."
+    )
 
 
 def _spread(probability: FloatArray, text: str, words: Words) -> Section:
@@ -621,6 +630,7 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
             text,
             (),
             (Grid(("model", "what it is", "weight (0 to 1)"), rows),),
+            needs_fit=True,
         )
     ]
 
@@ -672,17 +682,20 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
             total[name] = total.get(name, np.zeros(3)) + sums
     if not total:
         return []
-    ordered = sorted(total.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    marked = {name: sums for name, sums in total.items() if sums[0] >= FEWEST_MARKED}
+    ordered = sorted(marked.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    if not ordered:
+        return []
     rows = [
         (name, int(count), f"{adds / count:+.2f}", f"{value / count:.3g}")
         for name, (count, adds, value) in ordered
     ]
     text = (
         "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
-        "feature is among the three that move the score most; what it adds to their probit score "
-        "and its value, both as means over these."
+        "feature is one of the three strongest; then, as means over these, what it adds to their "
+        f"probit score and its value. Features of fewer than {FEWEST_MARKED} are left out."
     )
-    columns = ("feature", "instances", "adds (probit)", "value")
+    columns = ("feature", "instances", "adds (probit)", "mean value")
     return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]
 
 
@@ -706,4 +719,5 @@ def block_section(
     )
     if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:
         text += " Here the labels say nothing of the blocks: all stay where the search begins."
-    return [Section("Which blocks separate bags", text, (), (Grid(("block", "variance"), rows),))]
+    grid = Grid(("block", "variance"), rows)
+    return [Section("Which blocks separate bags", text, (), (grid,), needs_fit=True)]

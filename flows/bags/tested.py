@@ -32,7 +32,7 @@ def in_words(which: Which, count: int, grouped: bool, things: str = "bags") -> s
     if which == "without":
         unseen = "the labels of its group" if grouped else "its own label"
         return f"{count:,} {things}, each predicted without {unseen}"
-    return f"{count:,} {'new' if which == 'new' else 'held-out'} {things}"
+    return f"{count:,} {'scored' if which == 'new' else 'held-out'} {things}"
 
 
 def interval_note(low: str, high: str, which: Which, count: int, things: str = "bags") -> str:

@@ -20,7 +20,6 @@ _FORMS = {
     "lines": "a line for each column (logistic regression)",
     "curves": "a curve for each column",
 }
-_OTHER_ROWS = " (not comparable with log losses of held-out rows)"
 _PRIOR = "strength of the prior (tau)"
 
 
@@ -70,7 +69,11 @@ def choice_sections(
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
         "another log loss here."
     )
-    return [Section("How the model was chosen", "\n".join(lines), (), tuple(grids), how=how)]
+    return [
+        Section(
+            "How the model was chosen", "\n".join(lines), (), tuple(grids), how=how, needs_fit=True
+        )
+    ]
 
 
 def _curves(additive: Additive) -> str:
@@ -103,7 +106,7 @@ def _forms(additive: Additive) -> Grid:
     ]
     if additive.curves is not None:
         rows.append(("curves", "estimated for each column", f"{-additive.curves:.4f}"))
-    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn{_OTHER_ROWS}"
+    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn"
     return Grid(("candidate", _PRIOR, "log loss"), rows, caption, folded=True)
 
 
@@ -137,7 +140,6 @@ def _candidates(chosen: Choice) -> Grid:
     ]
     caption = (
         f"Mixtures of experts: {len(rows)} candidates, parts of the rows left out of a first fit"
-        f"{_OTHER_ROWS}"
     )
     return Grid(("candidate", _PRIOR, "log loss", "used"), rows, caption, folded=True)
 
@@ -153,5 +155,5 @@ def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:
         else "was fitted too. Added to the rest it does not make the log loss smaller: not used."
     )
     rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
-    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn{_OTHER_ROWS}"
+    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn"
     return said, Grid(("variance of the log odds", "log loss"), rows, caption, folded=True)

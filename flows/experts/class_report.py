@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import effect_charts
+from flows.experts.effect_report import effect_charts, folded
+from flows.experts.predictions import predictions_section
 from flows.experts.report import (
     TOO_FEW,
     baseline_sections,
@@ -17,6 +18,7 @@ from flows.experts.report import (
     table_sections,
     with_model,
 )
+from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.experts.tiles import (
@@ -26,6 +28,7 @@ from flows.experts.tiles import (
     percent,
     tested_rows,
     tiles_of,
+    unknown_in_words,
 )
 from flows.report import plots
 from flows.report.baselines import share_interval
@@ -44,7 +47,7 @@ _SHARED = {
 _EACH = "a logistic regression for each class"
 
 
-def class_report(summaries: Sequence[ClassSummary]) -> Findings:
+def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) -> Findings:
     """Say what was found in all partitions."""
     first = next(s for s in summaries if s.encoding is not None)
     assert first.encoding is not None
@@ -54,10 +57,14 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     results: dict[str, Any] = {"classes": len(labels)}
     compared, better = baseline_sections(summaries, results)
     splits = first.encoding.splits
-    sections = _curves(first, splits)
-    sections += _quality(summaries, held_out, labels, results, compared)
-    sections.append(_forms(first, splits, results))
-    sections += table_sections([first.encoding], results)
+    label = settings.columns.get("label", "label")
+    quality = _quality(summaries, held_out, labels, results, compared)
+    forms = _forms(first, splits, results)
+    sections = [*folded(_curves(first, splits), first.applied), *quality]
+    if first.applied:
+        columns = f"predicted {label}", f"P(predicted {label})"
+        sections = [*predictions_section(summaries, columns, settings), *sections[::-1]]
+    sections += [forms, *table_sections([first.encoding], results)]
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "predicted_rows": int(n)}
@@ -65,6 +72,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     ]
     headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
     headline += "fit, so how good these predictions are is not known here"
+    if first.applied:
+        headline = f"{rows:,} rows scored. {unknown_in_words(first.fit)}"
     if held_out[0]:
         low, high = results["accuracy_interval"]
         headline = (
@@ -73,7 +82,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
             f"{tested_rows(first.applied)}{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
-        headline, sections, results, better, top, tiles_of(results, first.applied), next_steps()
+        headline, sections, results, better, top, tiles_of(results, first.applied, first.fit),
+        next_steps(),
     )  # fmt: skip
 
 
@@ -152,6 +162,7 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
         _SHARED[first.encoding is not None and first.encoding.ordered],
         (),
         (Grid(("label", "form", "experts", "strength of the prior (tau)"), rows),),
+        needs_fit=True,
     )
 
 

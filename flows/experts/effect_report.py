@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from flows.data.names import listed
 from flows.report import plots
+from flows.report.page import Section
 from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
 """Effects and pairs that the report shows, and bars of the strongest of both."""
-_HOW = "Standard deviation (sd) over rows of what a column or pair adds. "
-_ODDS = "0.7 means odds that typically differ by a factor of 2. "
+_ODDS = "0.7 doubles the odds. "
 _SHARED = "Columns that measure the same thing share one effect."
 LOG_ODDS = "log odds"
 EFFECT = "effect (sd of added {})"
@@ -56,20 +57,23 @@ def _uncertain(names: Sequence[str], named: int) -> str:
 
 
 def strength_charts(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str, mixture: bool = False
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str
 ) -> list[plots.Spec]:
-    """Return the chart of what moves predictions ``of`` most, or none where nothing does.
-
-    ``mixture``: experts add to it too, which is not in the chart.
-    """
+    """Return the chart of what moves predictions ``of`` most, or none where nothing does."""
     found = ranked(effects, pairs)[:MOST_BARS]
     if not found:
         return []
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
-    how = f"{_HOW}{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
-    how += " The bars leave out what the mixture of experts adds." if mixture else ""
+    what = "column or pair" if pairs else "column"
+    how = f"What a {what} adds to predictions: its standard deviation (sd) over the fit's rows. "
+    how += f"{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
+
+
+def folded(sections: Sequence[Section], applied: bool) -> list[Section]:
+    """Return parts on effects; where a fit was ``applied``, that of a score, charts are closed."""
+    return [replace(one, folded="Charts of the effects") if applied else one for one in sections]
 
 
 def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:
@@ -80,7 +84,7 @@ def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> s
     return (
         f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
         "scale; ticks below a curve are quantiles of the column."
-        f"{' The curves leave out what the mixture of experts adds.' if mixture else ''}"
+        f"{' Bars and curves leave out what the mixture of experts adds.' if mixture else ''}"
     )
 
 

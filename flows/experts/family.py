@@ -13,7 +13,7 @@ from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
+from flows.data.runs import RunPaths, read_record
 from flows.data.storage import InputFile
 from flows.experts import check, numbers, several
 from flows.experts import ingest as tables_of
@@ -31,12 +31,14 @@ from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
 from flows.experts.numbers import NumberModel, NumberSummary
+from flows.experts.predictions import predictions_of
 from flows.experts.prepare import prepared
 from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
+from flows.experts.tiles import OfFit
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -151,11 +153,21 @@ class Experts:
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> ExpertSummary | ClassSummary | NumberSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
+        found: ExpertSummary | ClassSummary | NumberSummary
         if isinstance(model, OneVersusRest):
-            of_classes = several.score(model, q, batch, index, settings, paths)
-            return replace(of_classes, applied=fitted is not None)
-        if isinstance(model, NumberModel):
-            return replace(numbers.score(model, q, batch, index, paths), applied=fitted is not None)
+            found = several.score(model, q, batch, index, settings, paths)
+        elif isinstance(model, NumberModel):
+            found = numbers.score(model, q, batch, index, paths)
+        else:
+            found = self._score(model, q, batch, index, settings, paths)
+        if fitted is None:
+            return found
+        rows = storage.read_table(paths.table("rows", index))
+        return replace(found, applied=True, predictions=predictions_of(rows))
+
+    def _score(
+        self, model: Any, q: Any, batch: Any, index: int, settings: ExpertSettings, paths: RunPaths
+    ) -> ExpertSummary:
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
@@ -183,27 +195,26 @@ class Experts:
             effects=effects,
             pairs=pairs,
             encoding=encoding,
-            applied=fitted is not None,
         )
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Compare a fit with simple forms on the rows that it has not seen."""
+        """Compare a fit with simple forms on the rows that it has not seen.
+
+        To a score it adds how good the fit was there.
+        """
+        if fitted is not None:
+            of_fit = OfFit.of(read_record(fitted))
+            return [replace(summaries[0], fit=of_fit), *summaries[1:]], q
         if isinstance(model, NumberModel):
-            if fitted is None:
-                columns = len(read_design(paths, work=True).columns)
-                summaries = numbers.with_baselines(
-                    summaries, model, q, columns, settings, paths, each
-                )
-            return summaries, q
+            columns = len(read_design(paths, work=True).columns)
+            return numbers.with_baselines(summaries, model, q, columns, settings, paths, each), q
         if isinstance(model, OneVersusRest):
-            if fitted is not None:
-                return summaries, q
             columns = len(read_design(paths, work=True).columns)
             return several.with_baselines(summaries, columns, settings, paths, each), q
-        if fitted is not None or not any(summary.held_out[0] > 0.0 for summary in summaries):
+        if not any(summary.held_out[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}
         if isinstance(model, AdditiveExperts):
@@ -238,7 +249,7 @@ class Experts:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         if isinstance(model, OneVersusRest):
-            found = class_report(summaries)
+            found = class_report(summaries, settings)
         elif isinstance(model, NumberModel):
             found = number_report(summaries, settings)
         else:

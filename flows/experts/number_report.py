@@ -14,6 +14,7 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_charts,
     effects_text,
+    folded,
     moved_by,
     pair_charts,
     pairs_of,
@@ -22,9 +23,17 @@ from flows.experts.effect_report import (
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
+from flows.experts.predictions import predictions_section
 from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import compared_in_words, next_steps, of_tested_rows, tested_rows
+from flows.experts.tiles import (
+    compared_in_words,
+    next_steps,
+    of_tested_rows,
+    tested_rows,
+    tile_of_fit,
+    unknown_in_words,
+)
 from flows.report import plots
 from flows.report.baselines import against, verdict
 from flows.report.labels import label
@@ -51,7 +60,11 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
-    sections = [*_effects(first, label, encoding.target, results), *quality]
+    effects = folded(_effects(first, label, encoding.target, results), first.applied)
+    sections = [*effects, *quality]
+    if first.applied:
+        columns = f"predicted {label}", "sd"
+        sections = [*predictions_section(summaries, columns, settings), *quality, *effects]
     sections += table_sections([encoding], results)
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
@@ -62,7 +75,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
     headline = _headline(first, label, rows, results)
     return Findings(
-        headline, sections, results, warnings, top, _tiles(results, baselines),
+        headline, sections, results, warnings, top, _tiles(first, results, baselines),
         next_steps("predicted"),
     )  # fmt: skip
 
@@ -70,6 +83,8 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
 def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, Any]) -> str:
     """State how good the predictions are, and against what."""
     if "r2" not in results:
+        if first.applied:
+            return f"{rows:,} rows scored. {unknown_in_words(first.fit)}."
         return (
             f"{label} in {rows:,} rows; no row with a label was kept from the fit, so how good "
             "these predictions are is not known here"
@@ -80,7 +95,7 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
     said += compared_in_words(results, "r2")
     if results["form"] == "intercept" and not first.pairs:
         said += "; no column predicts it: every row gets the mean"
-    return f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
+    return f"{said}. {'' if first.applied else moved_by(first.effects, first.pairs)}".rstrip()
 
 
 def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
@@ -98,8 +113,12 @@ def _verb(one: NumberBaseline) -> str:
     return "predict" if one.name.endswith("trees") else "predicts"
 
 
-def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list[Tile]:
+def _tiles(
+    first: NumberSummary, results: dict[str, Any], baselines: Sequence[NumberBaseline]
+) -> list[Tile]:
     if "r2" not in results:
+        if first.applied:
+            return [tile_of_fit(first.fit, label("r2"))]
         return [Tile(label("r2"), "not known", "no row with a label was held out")]
     value, (low, high) = _main(results)
     share, (near, far) = _named(results), results["rmse_interval"]

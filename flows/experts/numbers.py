@@ -25,9 +25,11 @@ from flows.experts.design import (
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.labels import LABEL
+from flows.experts.predictions import Predictions
 from flows.experts.schema import EXPERTS, NUMBER_ROWS
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import FEW_ROWS, LARGEST
+from flows.experts.tiles import OfFit
 from flows.experts.weights import table_of
 from flows.family import Each
 from flows.report.baselines import resampled_means
@@ -92,6 +94,10 @@ class NumberSummary:
         of the fit; [3].
     applied
         Whether an earlier fit was applied to these rows.
+    fit
+        How good that was on its own rows; with the first partition.
+    predictions
+        Those of the rows that it was applied to.
     """
 
     rows: int
@@ -103,6 +109,8 @@ class NumberSummary:
     encoding: Encoding | None = None
     chosen: GaussianChoice | CountChoice | None = None
     applied: bool = False
+    fit: OfFit | None = None
+    predictions: Predictions | None = None
     baselines: tuple[NumberBaseline, ...] = ()
     baseline_seconds: float = 0.0
 

@@ -18,6 +18,7 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_charts,
     effects_text,
+    folded,
     moved_by,
     pair_charts,
     pairs_of,
@@ -26,6 +27,7 @@ from flows.experts.effect_report import (
     strongest,
 )
 from flows.experts.encoding import Encoding
+from flows.experts.predictions import predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
@@ -35,6 +37,7 @@ from flows.experts.tiles import (
     of_tested_rows,
     tested_rows,
     tiles_of,
+    unknown_in_words,
 )
 from flows.report import plots
 from flows.report.baselines import share_interval, shown, verdict
@@ -91,9 +94,14 @@ def report(
     alone = isinstance(posterior, AdditivePosterior) and (
         not posterior.mixtures or posterior.own_weight < NOTHING
     )
-    sections = _effects(additive, summaries, results, label, not alone)
-    sections += _pairs(additive, summaries, results, label)
-    sections += _quality(held_out, summaries, results, label, compared)
+    applied = summaries[0].applied
+    quality = _quality(held_out, summaries, results, label, compared)
+    sections = predictions_section(summaries, (f"P({predicted})",), settings)
+    sections += quality if applied else []
+    effects = _effects(additive, summaries, results, label, not alone)
+    effects += _pairs(additive, summaries, results, label)
+    sections += folded(effects, applied)
+    sections += [] if applied else quality
     sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
         share = sum((s.share for s in summaries), np.zeros(k))
@@ -110,11 +118,11 @@ def report(
             )
         )  # fmt: skip
     sections += _chains(chains, results)
-    effects = [one for s in summaries for one in s.effects]
+    curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
     top: list[dict[str, Any]] = [
-        {"column": name, "effect_sd": spread} for name, spread in ranked(effects, pairs)[:10]
+        {"column": name, "effect_sd": spread} for name, spread in ranked(curves, pairs)[:10]
     ] or [
         {
             "expert": int(e) + 1,
@@ -128,10 +136,10 @@ def report(
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
-    headline = f"{headline}. {moved_by(effects, pairs)}".rstrip()
+    headline = f"{headline}. {'' if applied else moved_by(curves, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
-    warnings = better + _warnings(chosen, settings, chains, additive)
-    if k > 1 and main == 1 and not alone and not summaries[0].applied:
+    warnings = better + (() if applied else _warnings(chosen, settings, chains, additive))
+    if k > 1 and main == 1 and not alone and not applied:
         simpler = "fits logistic regression" if additive is None else "gives the simpler model"
         if (of_mixture := _difference_of_mixture(results)) is not None:
             warnings += (
@@ -139,7 +147,7 @@ def report(
                 f"{of_mixture}: --set n_experts=1 {simpler}.",
             )
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results, summaries[0].applied),
+        headline, sections, results, warnings, top, tiles_of(results, applied, summaries[0].fit),
         next_steps(f"probability_{label}"),
     )  # fmt: skip
 
@@ -173,8 +181,8 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
         rows, above = sum(s.rows for s in summaries), sum(s.above for s in summaries)
         if any(s.applied for s in summaries):
             return (
-                f"{rows:,} rows scored: {above:,} have a probability of {label} above 0.5. They "
-                "have no label, so how good these predictions are is not known here"
+                f"{rows:,} rows scored: {above:,} have a probability of {label} above 0.5. "
+                f"{unknown_in_words(summaries[0].fit)}"
             )
         return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
     said = f"log loss {results['log_loss']:.3f}"
@@ -340,7 +348,7 @@ def _effects(
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
-    charts = strength_charts(effects, pairs, LOG_ODDS, mixture)
+    charts = strength_charts(effects, pairs, LOG_ODDS)
     charts += effect_charts(effects[:MOST_EFFECTS], "added log odds")
     text = effects_text(effects, f"log odds of {label}", mixture)
     return [Section("What each column adds", text, charts)]
@@ -402,12 +410,13 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
             "chains agree; effective draws count what is independent, for means and for tails.",
             (),
             (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
+            needs_fit=True,
         )
     ]
 
 
 def _experts(charts: list[plots.Spec], grids: list[Grid], text: str) -> Section:
-    return Section("The experts", text, tuple(charts), tuple(grids))
+    return Section("The experts", text, tuple(charts), tuple(grids), needs_fit=True)
 
 
 def _how_to_read(drawn: bool, adds: bool, several: bool, unsure: bool) -> str:
@@ -495,7 +504,7 @@ def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) ->
     names = ("column", "levels (rows)", "reference", "missing cells")
     where = "posterior/columns.json"
     grid = Grid(names, rows, total=len(coded), where=where)
-    return [Section("How categories and gaps were coded", text, (), (grid,))]
+    return [Section("How categories and gaps were coded", text, (), (grid,), needs_fit=True)]
 
 
 def _row(one: Encoded) -> tuple[Any, ...]:

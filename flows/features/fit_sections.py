@@ -149,6 +149,7 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         + (_RESIDUALS if q.probes else ""),
         (),
         (Grid(_MOVE_HEADS, rows, f"The {len(rows)} moves", folded=True),) if rows else (),
+        needs_fit=True,
     )
 
 

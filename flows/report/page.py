@@ -12,10 +12,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunRecord, fit_in_words
+from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
 
@@ -55,6 +56,14 @@ class Link:
 
     def __str__(self) -> str:
         return self.text
+
+
+def link_to_report(run: RunPaths) -> Link | str:
+    """Return a link to a run's report where a browser can open it."""
+    url = run.file("report.html")
+    if storage.is_local(url):
+        return Link("report", Path(url).as_uri())
+    return Link("report", url) if url.startswith(("https://", "http://")) else url
 
 
 @dataclass(frozen=True)
@@ -105,7 +114,8 @@ class Section:
     """One part of the report: a heading, lines of text, charts, tables and a widget.
 
     ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
-    charts, where they are not open.
+    charts, where they are not open. ``needs_fit``: it is about a fit, so the page of a run that
+    scored leaves it out.
     """
 
     title: str
@@ -115,6 +125,7 @@ class Section:
     widget: Widget | None = None
     how: str = ""
     folded: str = ""
+    needs_fit: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,7 +212,8 @@ def render(
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
         headline=findings.headline,
         sections=[
-            *findings.sections, *more, _inputs(record, findings),
+            *(one for one in findings.sections if not (record.fitted and one.needs_fit)),
+            *more, _inputs(record, findings),
             _settings(record, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunPaths
 from flows.report import page, plots
-from flows.report.page import Grid, Link, Section, Tile
+from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.compare import (
     NO_ROWS,
     Comparison,
@@ -140,7 +138,7 @@ def _probability(value: float | None) -> float | str:
 def _runs(found: Comparison) -> Section:
     rows: list[tuple[object, ...]] = [
         (f"{which}, finished {record.finished:%Y-%m-%d %H:%M}",
-         record.headline or paths.run_id, _report(paths))
+         record.headline or paths.run_id, link_to_report(paths))
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
     grids = [Grid(("run (UTC)", "what it found", "report"), rows)]
@@ -151,11 +149,3 @@ def _runs(found: Comparison) -> Section:
     if not found.predictions:
         text += f"\n{NO_ROWS}"
     return Section("Both runs", text, grids=grids)
-
-
-def _report(paths: RunPaths) -> Link | str:
-    """Return a link to a run's report where a browser can open it."""
-    url = paths.file("report.html")
-    if storage.is_local(url):
-        return Link("report", Path(url).as_uri())
-    return Link("report", url) if url.startswith(("https://", "http://")) else url

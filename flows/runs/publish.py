@@ -52,7 +52,7 @@ def publish(run: Run) -> dict[str, Any]:
     findings = family.report(model, q, summaries, run.ingested, run.settings)
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
-    more = _columns_section(run)
+    more = [*_fit_section(run), *_columns_section(run)]
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
@@ -133,6 +133,18 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         results=findings.results,
         columns=list(run.prepared.columns),
     )
+
+
+def _fit_section(run: Run) -> list[report.Section]:
+    """Return what the fit that a score applies found, with its warnings and its report."""
+    if run.fitted is None:
+        return []
+    fit = read_record(run.fitted)
+    text = [fit.headline, *(f"Warning: {one}" for one in fit.warnings)]
+    row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", report.link_to_report(run.fitted)
+    grid = report.Grid(("run (UTC)", "report"), [row])
+    how = "The fit that this score applies, and what it found in its own rows."
+    return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,), how=how)]
 
 
 def _columns_section(run: Run) -> list[report.Section]:

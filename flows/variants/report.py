@@ -558,7 +558,7 @@ def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSet
             "that differ more sooner than others, each weighted by how many it represents; pi "
             "again from all units."
         )
-    return Section("Hyperparameters", text, (), (grid,))
+    return Section("Hyperparameters", text, (), (grid,), needs_fit=True)
 
 
 def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:

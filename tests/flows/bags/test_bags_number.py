@@ -70,7 +70,7 @@ def test_new_bags_are_scored_as_the_fit_would(done, capsys, tmp_path):
     pq.write_table(table, tmp_path / "labelled.parquet")
     found = answer(capsys, "score", tmp_path / "out", tmp_path / "labelled.parquet",
                    tmp_path / "again")  # fmt: skip
-    assert "on 60 new bags" in found["lines"][0]
+    assert "on 60 scored bags" in found["lines"][0]
     inside = (bags.low.to_numpy() < y) & (y < bags.high.to_numpy())
     assert found["results"]["within_interval"] == pytest.approx(inside.mean())
 

@@ -53,7 +53,7 @@ def test_new_bags_have_the_levels_of_the_fit(capsys, tmp_path):
     (tmp_path / "new").mkdir()
     new = graded(tmp_path / "new", seed=9)
     found = answer(capsys, "score", tmp_path / "out", new, tmp_path / "scored")
-    assert "on 120 new bags" in found["lines"][0]
+    assert "on 120 scored bags" in found["lines"][0]
     assert found["results"]["accuracy"] > 0.5
     table = pq.read_table(new)
     odd = pa.array(["extreme" if one == "high" else one for one in table["grade"].to_pylist()])

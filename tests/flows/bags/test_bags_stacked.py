@@ -165,8 +165,9 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    assert "is from the fit that knows all labels. P(positive) is from a prediction that" in page
-    assert "the foremost are listed, with P(primary) in brackets." in page
+    said = "P(primary), in brackets after an instance: the probability that it makes its bag"
+    assert f"{said} positive, by the fit that knows all labels." in page
+    assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
     assert weights["pooled features"] < 0.1
     assert instances["contribution"].null_count == len(instances)
     bags = table_of(target, "bags")["without_it"].to_numpy()
@@ -182,7 +183,12 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     code, _, err = run(capsys, "score", target, source, tmp_path / "new")
     assert code == 0, err
     new = report(tmp_path / "new")
-    assert "is from the fit of other bags." in new
+    assert "by the fit of other bags." in new
+    assert "Of bags that the fit has seen these figures are too good." in new
+    assert "The models and their weights" in page
+    assert "The models and their weights" not in new
+    new, of_fit = new.split("The fit that was applied</h2>")
+    assert found["lines"][0] in of_fit
     assert "P(primary)</th>" in new
     for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new

@@ -85,6 +85,15 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     said = printed(capsys, "score", target, new, tmp_path / "scored")
     above = int(np.sum(probabilities_of(latest(tmp_path / "scored")[0]) > 0.5))
     assert f"60 rows scored: {above} have a probability of label = 1 above 0.5." in said
+    fit = f"{record['tiles'][0]['label']} {record['tiles'][0]['value']} on {held_out} held-out rows"
+    assert f"They have no label; the fit had {fit}." in said
+    page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
+    for text in (
+        "Most probably 1 (12)", "Nearest to 0.5 (5)", "Least probably 1 (5)", "of the fit</dt>",
+        "The table rows has all 60.", record["headline"].split(":")[0], folder.as_uri(),
+    ):  # fmt: skip
+        assert text in page
+    assert "How the model was chosen" not in page
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def test_bags():
     results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
                 "base_log_loss": 0.693}  # fmt: skip
     found = shown(bags(results, "new", "bags"))
-    assert found["AUROC"] == ("0.980", "0.950 to 0.990; 40 new bags")
+    assert found["AUROC"] == ("0.980", "0.950 to 0.990; 40 scored bags")
     fitted = shown(bags(results, "without", "bags"))
     assert fitted["AUROC"] == ("0.980", "0.950 to 0.990")
     assert found["log loss"] == ("0.190", "0.693 for the base rate")
