@@ -42,6 +42,8 @@ _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
+_OWN, _VERSION = "its own", "version of "
+_EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _MOST_NAMED = 40  # characters of a value in the headline
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
@@ -151,13 +153,21 @@ def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
     """Say what the second run has in place of what the first has."""
     if max(len(row.first), len(row.second)) > _MOST_NAMED:
         return f"another {row.name}"
-    if row.first == row.second:
-        return f"another {row.name} of the same size ({row.second})"
+    if row.name == "input":
+        if row.first == row.second:
+            return f"an input that was written again or changed ({row.second})"
+        return f"another input ({row.second}, instead of {row.first})"
+    if row.name in _EARLIER:
+        second, first = (
+            f"{run} {row.name}" if run == _OWN else f"the {row.name} of {run}"
+            for run in (row.second, row.first)
+        )
+        return f"{second} instead of {first}"
     first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
     if row.second.startswith(DEFAULT):
         return f"the {row.second} for {row.name} instead of {first}"
     joint = "=" if is_setting else " "
-    return f"{row.name}{joint}{row.second}{unit} instead of {first}"
+    return f"{row.name.removeprefix(_VERSION)}{joint}{row.second}{unit} instead of {first}"
 
 
 def _effect(found: Comparison) -> str:
@@ -231,9 +241,9 @@ def changes(found: Comparison) -> list[Row]:
         ("start", one.since, two.since, "The run whose posterior the fit starts from (--since)."),
     ):
         if first != second:
-            rows.append(Row(name, first or "its own", second or "its own", meaning))
+            rows.append(Row(name, first or _OWN, second or _OWN, meaning))
     for name, values in found.parts["versions"].items():
-        rows.append(Row(f"version of {name}", shown(values["first"]), shown(values["second"])))
+        rows.append(Row(f"{_VERSION}{name}", shown(values["first"]), shown(values["second"])))
     return rows
 
 

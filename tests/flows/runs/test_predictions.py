@@ -372,12 +372,14 @@ NO_FILE = "0 files, 1 of 2 rows"
         ),
         (
             {"rows_kept": 7, "inputs": [InputRecord(url="a", size=1, fingerprint="f", rows=7)]},
-            f"With input 1 file, 7 of 2 rows instead of {NO_FILE}: the same answer; {ONE}",
+            f"With another input (1 file, 7 of 2 rows, instead of {NO_FILE}): the same answer; "
+            f"{ONE}",
         ),
         ({}, f"With the same settings, input and versions: the same answer; {ONE}"),
         (
             {"fitted": "20261126-b", **tile("9")},
-            f"With fit 20261126-b instead of its own: found 9 in the second run alone; {ONE}",
+            "With the fit of 20261126-b instead of its own fit: found 9 in the second run alone; "
+            f"{ONE}",
         ),
     ],
 )
@@ -391,7 +393,9 @@ def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
         inputs = [InputRecord(url="x", size=9, fingerprint=mark, rows=2)]
         complete(paths, record(run_id=name, inputs=inputs))
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
-    assert headline(found).startswith("With another input of the same size (1 file, 1 of 2 rows): ")
+    assert headline(found).startswith(
+        "With an input that was written again or changed (1 file, 1 of 2 rows): "
+    )
     (row,) = changes(found)
     assert row.name == "input"
     assert row.note == (
