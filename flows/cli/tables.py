@@ -94,9 +94,10 @@ def show_rows(
     rows: Sequence[Mapping[str, Any]],
     first: Sequence[str] = (),
     meanings: Sequence[ColumnOfTable] = (),
+    how: str = "--columns list explains them; --columns NAME,NAME shows them",
 ) -> None:
     """Print rows of a table: the columns that fit, those called ``first`` among them; then what
-    each of them means.
+    each of them means, and ``how`` to see the others.
     """
     if not rows:
         console.print("no rows")
@@ -114,7 +115,6 @@ def show_rows(
     console.print(table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
-        how = "--columns list explains them; --columns NAME,NAME shows them"
         console.print(_text(f"not shown: {', '.join(left)} ({how})"))
     if empty and len(empty) < len(rows[0]):
         console.print(_text(f"empty in these rows: {', '.join(empty)}"))
@@ -184,6 +184,9 @@ def show_comparison(console: Console, found: Comparison) -> None:
         console.print(_text(f"  {paths.root}"), soft_wrap=True)
 
 
+_ALL = "--json and --report have them"
+
+
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
@@ -198,7 +201,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
         if any("why" in row for row in rows):
             rows = [{**row, "why": row.get("why", "")} for row in rows]
         if rows:
-            show_rows(console, rows, ("first", "second", "what", "why"))
+            show_rows(console, rows, (*one.every.keys, "first", "second", "what"), (), _ALL)
         if len(rows) < one.count:
             more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
             console.print(_text(more), soft_wrap=True)

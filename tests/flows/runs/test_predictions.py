@@ -192,7 +192,7 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
 
 
-def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys):
+def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch):
     """From what a run selects at least, and at most of a document, and the row's rank there."""
     columns = {"doc_id": ["a"] * 5, "term": list("vwxyz"), "observed": [False] * 5}
     for name, p, rank, selected, least, most in (
@@ -234,6 +234,9 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys):
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, BEYOND in out, "near copy" in out) == (0, True, True)
+    monkeypatch.setenv("COLUMNS", "64")
+    _, out, _ = run(capsys, "compare", *runs)
+    assert "not shown: why (--json and --report have them)" in " ".join(out.split())
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
     assert [row.get("why") for row in table["rows"]] == [BELOW, ALIKE, BEYOND, BELOW, None]
 
