@@ -18,9 +18,11 @@ from flows.runs.compare import (
     changes,
     command,
     effects,
+    estimates_in_words,
     headline,
     new_warnings,
     others,
+    reasons_in_words,
     rows_in_words,
     same_in_words,
 )
@@ -92,9 +94,10 @@ def show_rows(
     rows: Sequence[Mapping[str, Any]],
     first: Sequence[str] = (),
     meanings: Sequence[ColumnOfTable] = (),
+    how: str = "--columns list explains them; --columns NAME,NAME shows them",
 ) -> None:
     """Print rows of a table: the columns that fit, those called ``first`` among them; then what
-    each of them means.
+    each of them means, and ``how`` to see the others.
     """
     if not rows:
         console.print("no rows")
@@ -112,7 +115,6 @@ def show_rows(
     console.print(table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
-        how = "--columns list explains them; --columns NAME,NAME shows them"
         console.print(_text(f"not shown: {', '.join(left)} ({how})"))
     if empty and len(empty) < len(rows[0]):
         console.print(_text(f"empty in these rows: {', '.join(empty)}"))
@@ -171,8 +173,8 @@ def show_comparison(console: Console, found: Comparison) -> None:
             for row in rows:
                 table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, row.note)))
             console.print(table)
-    for warning in new_warnings(found):
-        console.print(_text(warning))
+    for line in filter(None, (estimates_in_words(found), *new_warnings(found))):
+        console.print(_text(line))
     show_changed_rows(console, found, _CHANGED)
     console.print(_text(same_in_words(found)))
     if more := len(others(found)):
@@ -182,17 +184,24 @@ def show_comparison(console: Console, found: Comparison) -> None:
         console.print(_text(f"  {paths.root}"), soft_wrap=True)
 
 
+_ALL = "--json and --report have them"
+
+
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
         console.print(NO_ROWS)
     for one in found.predictions:
         console.print(_text(f"{one.table}: {rows_in_words(one)}"))
+        if why := reasons_in_words(one):
+            console.print(_text(why))
         rows = [row.as_row() for row in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
+        if any("why" in row for row in rows):
+            rows = [{**row, "why": row.get("why", "")} for row in rows]
         if rows:
-            show_rows(console, rows, ("first", "second", "what"))
+            show_rows(console, rows, (*one.every.keys, "first", "second", "what"), (), _ALL)
         if len(rows) < one.count:
             more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
             console.print(_text(more), soft_wrap=True)

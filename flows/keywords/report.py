@@ -424,6 +424,7 @@ def _which(
     if found:
         limit = ""
         if most is not None:
+            results["most_per_document"] = most
             limit = f"none once a document has {most}, known ones included"
         elif settings.per_document is not None:
             limit = f"at most {settings.per_document} new ones a document"

@@ -66,6 +66,7 @@ LABELS = {
     "median_limit_of_detection": "limit of detection",
     "mnv": "multi-nucleotide variants",
     "more": "log loss, baseline minus model",
+    "most_per_document": "most keyphrases of a document",
     "n_experts": "experts kept in the final fit",
     "observed": "known keyphrases in the texts",
     "passed": "variants",

@@ -312,7 +312,8 @@ def _used(record: RunRecord, row: str) -> Tile:
 
 def _inputs(record: RunRecord, findings: Findings) -> Section:
     read = [(file.url, file.rows, file.size) for file in record.inputs[:_MOST_FILES]]
-    columns = ("file", f"{findings.row}s", "bytes")
+    of = f"{findings.row}s of its files" if findings.inputs else f"{findings.row}s"
+    columns = ("file", of, "bytes")
     grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
     grids += findings.inputs
     if record.dropped:

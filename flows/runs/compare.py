@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,18 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
 from flows.runs.listing import plain
-from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Moved, compare_predictions
+from flows.runs.predictions import (
+    ABOVE,
+    ALIKE,
+    BELOW,
+    BEYOND,
+    GAINED,
+    LOST,
+    MOST_ROWS,
+    Limits,
+    Moved,
+    compare_predictions,
+)
 from flows.runs.resume import NON_SEMANTIC
 from flows.settings.load import describe
 from vbmodels.core.protocol import DRAWN
@@ -29,6 +41,9 @@ _NUMBER = r"([-+]?[\d.,]+)(?:\s?%)?"
 _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile's note
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown
+DEFAULT = "default"
+_OWN, _VERSION = "its own", "version of "
+_EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _MOST_NAMED = 40  # characters of a value in the headline
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
@@ -77,7 +92,8 @@ def compare(first: str, second: str) -> Comparison:
         "fit": _fits(one, two),
         "versions": _differing(one.versions, two.versions),
     }
-    return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
+    limits = Limits.of(one.results), Limits.of(two.results)
+    return Comparison((here, there), (one, two), parts, compare_predictions(here, there, limits))
 
 
 def _answer(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
@@ -123,16 +139,35 @@ def headline(found: Comparison) -> str:
     kind = PIPELINES.get(found.records[0].pipeline)
     units = {} if kind is None else {name: f" ({of})" for name, of in kind.units.items()}
     what = [
-        f"{row.name} {row.first} → {row.second}{units.get(row.name, '')}"
-        if row.first != row.second and max(len(row.first), len(row.second)) <= _MOST_NAMED
-        else f"{row.name} changed"
+        _change_in_words(row, row.name in found.parts["settings"], units.get(row.name, ""))
         for row in changes(found)
-    ]  # fmt: skip
+    ]
     if len(what) > _CHANGES:
-        what[_CHANGES:] = [f"{len(what) - _CHANGES} more"]
+        what[_CHANGES:] = [f"{len(what) - _CHANGES} more changes"]
     said = f"{', '.join(what[:-1])} and {what[-1]}" if len(what) > 1 else "".join(what)
-    text = f"{said or 'The same settings, input and versions'}: {_effect(found)}"
+    text = f"With {said or 'the same settings, input and versions'}: {_effect(found)}"
     return f"{'; '.join([text, *map(rows_in_words, found.predictions[:1])])}."
+
+
+def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
+    """Say what the second run has in place of what the first has."""
+    if max(len(row.first), len(row.second)) > _MOST_NAMED:
+        return f"another {row.name}"
+    if row.name == "input":
+        if row.first == row.second:
+            return f"an input that was written again or changed ({row.second})"
+        return f"another input ({row.second}, instead of {row.first})"
+    if row.name in _EARLIER:
+        second, first = (
+            f"{run} {row.name}" if run == _OWN else f"the {row.name} of {run}"
+            for run in (row.second, row.first)
+        )
+        return f"{second} instead of {first}"
+    first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
+    if row.second.startswith(DEFAULT):
+        return f"the {row.second} for {row.name} instead of {first}"
+    joint = "=" if is_setting else " "
+    return f"{row.name.removeprefix(_VERSION)}{joint}{row.second}{unit} instead of {first}"
 
 
 def _effect(found: Comparison) -> str:
@@ -145,11 +180,14 @@ def _effect(found: Comparison) -> str:
         return f"the same answer{''.join(same[:1])}"
     name, values = differ[0]
     first, second = _with_intervals(values)
+    for which, value, other in (("first", first, "second"), ("second", second, "first")):
+        if values[other] is None:
+            return f"{name} {value} in the {which} run alone"
     if values["clear"] is False:
-        return f"no clear difference in {name}, {first} → {second}"
+        return f"no clear difference in {name}, {second} instead of {first}"
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
-        return f"{first} → {second} {name}"
-    return f"{name} {first} → {second}"
+        return f"{second} {name} instead of {first}"
+    return f"{name} {second} instead of {first}"
 
 
 _WHOLE = re.compile(r"[\d,]+")
@@ -203,9 +241,9 @@ def changes(found: Comparison) -> list[Row]:
         ("start", one.since, two.since, "The run whose posterior the fit starts from (--since)."),
     ):
         if first != second:
-            rows.append(Row(name, first or "its own", second or "its own", meaning))
+            rows.append(Row(name, first or _OWN, second or _OWN, meaning))
     for name, values in found.parts["versions"].items():
-        rows.append(Row(f"version of {name}", shown(values["first"]), shown(values["second"])))
+        rows.append(Row(f"{_VERSION}{name}", shown(values["first"]), shown(values["second"])))
     return rows
 
 
@@ -262,6 +300,21 @@ def effects(found: Comparison) -> list[Row]:
 
 _OF_FIT = {"state": "fit", "seconds": "time, s", "memory_mib": "memory at most, MiB"}
 """What people call what `Comparison.parts` has of the fit."""
+
+
+def estimates_in_words(found: Comparison) -> str:
+    """Say that what each run expects of itself is no verdict; empty where that does not differ."""
+    answer = found.parts["answer"]
+    names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
+    if not names:
+        return ""
+    name = f"{names[0][0].upper()}{names[0][1:]}"
+    text = f"{name}: each run's own estimate, which does not say which run is right."
+    kind = PIPELINES.get(found.records[0].pipeline)
+    for name, unit in {} if kind is None else kind.units.items():
+        if name in found.parts["settings"]:
+            text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s."
+    return text
 
 
 def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
@@ -366,7 +419,7 @@ def _default(record: RunRecord, name: str) -> str:
         decided = {} if kind is None else kind.model_validate(record.settings).decided()
     except ValidationError:  # another version's settings
         decided = {}
-    return f"default ({shown(decided[name])})" if name in decided else "default"
+    return f"{DEFAULT} ({shown(decided[name])})" if name in decided else DEFAULT
 
 
 def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -473,9 +526,51 @@ def moved_in_words(one: Moved) -> str:
     if not one.largest:
         text += ", and no probability differs."
     else:
-        text += (
-            f"; {one.moved:,} moved by more than 0.1, {one.crossed:,} crossed 0.5; the mean change"
-            f"{'' if one.free == one.shared else ' of new ones'} is {one.mean_change:+.2g}, the "
-            f"largest {one.largest:.2g}."
-        )
+        text += f"; {one.crossed:,} crossed 0.5, {one.moved:,} moved by more than 0.1. "
+        text += _direction(one)
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
+
+
+def _direction(one: Moved) -> str:
+    """Say whether the probabilities rose or fell, and by how much."""
+    of = "" if one.free == one.shared else " that are not known"
+    size = f"by {one.mean_size:.2g} on average, {one.largest:.2g} at most"
+    if not (one.rose and one.fell):
+        count = one.rose or one.fell
+        which = f"All {count:,}{of}" if count == one.free else f"Of the {one.free:,}{of}, {count:,}"
+        end = "" if count == one.free else ", and the others stayed"
+        return f"{which} {'rose' if one.rose else 'fell'}{end}, {size}."
+    return f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell, {size}."
+
+
+def reasons_in_words(one: Moved) -> str:
+    """Say why rows left and entered the selection, where that is known; empty where not."""
+    limits = dict(zip(("first", "second"), one.every.limits, strict=True))
+    lines = []
+    for what, here, there in ((LOST, "second", "first"), (GAINED, "first", "second")):
+        numbers = {
+            BELOW: (limits[here].least, limits[there].least),
+            BEYOND: (limits[here].most, limits[there].most),
+        }
+        counts = Counter(one.reasons(what))
+        parts = [
+            f"{counts[why]:,} {'is' if counts[why] == 1 else 'are'} {why}"
+            f"{_with_other(*numbers.get(why, (None, None)), there)}"
+            for why in (BELOW, BEYOND, ABOVE, ALIKE)
+            if counts[why]
+        ]
+        if parts:
+            count = sum(counts.values())
+            lines.append(f"Of the {count:,} {what}, in the {here} run {', '.join(parts)}.")
+    return " ".join(lines)
+
+
+def _with_other(own: float | None, other: float | None, there: str) -> str:
+    """Return a number of a run in brackets, with that of the other run; "" if not known.
+
+    >>> _with_other(0.1931, 0.2006, "first"), _with_other(6, None, "first")
+    (' (0.193; first run 0.201)', ' (6; first run unknown)')
+    """
+    if own is None:
+        return ""
+    return f" ({own:.3g}; {there} run {'unknown' if other is None else f'{other:.3g}'})"

@@ -15,17 +15,20 @@ from flows.runs.compare import (
     changes,
     command,
     effects,
+    estimates_in_words,
     headline,
     moved_in_words,
     new_warnings,
     others,
+    reasons_in_words,
     rows_in_words,
     same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import GAINED, LOST, TRUTHS, Moved
+from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved
 
 MOST_SHOWN = 10_000  # rows of a kind of change
+_IN_VIEW = 14  # rows of a table
 
 
 def write_page(found: Comparison, file: str) -> str:
@@ -61,7 +64,8 @@ def _page(found: Comparison) -> page.Page:
 def _changes(found: Comparison) -> Section:
     rows = [(row.name, f"{row.first} → {row.second}", row.note) for row in changes(found)]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    text = "" if rows else "No setting, no input file and no version differs."
+    same = "No setting, no input file and no version differs."
+    text = estimates_in_words(found) if rows else same
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
 
@@ -98,17 +102,22 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     where = "vbflows compare FIRST SECOND --rows"
     grids = []
     for what, places in one.places.items():
-        changed = one.every.changes(places[:MOST_SHOWN])
+        changed = one.every.changes(places[:MOST_SHOWN], what)
         columns: dict[str, list[Any]] = {
             ", ".join(changed[0].row): [row.label for row in changed],
             "first": [_probability(row.first) for row in changed],
             "second": [_probability(row.second) for row in changed],
+            "why": [row.why for row in changed],
             TRUTHS.get(one.truth, ""): [row.truth for row in changed],
         }
+        if not any(columns["why"]):
+            del columns["why"]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
         rows = list(zip(*columns.values(), strict=True))
         caption = f"{what[0].upper()}{what[1:]} ({len(places):,})"
+        caption += ", the largest change first" * (len(places) > 1)
+        caption += "; scroll for more" * (len(places) > _IN_VIEW)
         grids.append(
             Grid(
                 tuple(columns), rows, caption,
@@ -123,10 +132,13 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     text = f"{said}{moved_in_words(one)}"
+    text = "\n".join(filter(None, (reasons_in_words(one), text)))
     heading = f"Rows that changed in the table {one.table}"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = f"Each row's {one.column} in both runs; those that moved most are first."
+    how = f"Columns first and second: each row's {one.column} in the two runs."
+    if STAYED in one.places:
+        how += " Moved: by more than 0.1, or across 0.5."
     chart = plots.scatter(points, x, y, title)
     return Section(heading, text, [chart], grids, folded=title, how=how)
 
@@ -136,8 +148,10 @@ def _probability(value: float | None) -> float | str:
 
 
 def _runs(found: Comparison) -> Section:
+    one, two = found.records
+    newer = {"first": " (the newer run)"} if one.finished > two.finished else {}
     rows: list[tuple[object, ...]] = [
-        (f"{which}, finished {record.finished:%Y-%m-%d %H:%M}",
+        (f"{which}, finished {record.finished:%Y-%m-%d %H:%M}{newer.get(which, '')}",
          record.headline or paths.run_id, link_to_report(paths))
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,21 @@ _PLACE = "pos"  # the one number that names a row
 TRUTHS = {"label": "label as given", "observed": "known keyphrase"}
 """Columns of what the input says of a row, and what people call them."""
 _KNOWN = "observed"  # of rows whose probability the input fixes
-_SELECTED, _HERE = " selected", " here"  # columns of whether a row is selected, and there at all
+_PLACE_IN_DOCUMENT = "rank"  # of a row by its probability
+_SELECTED, _HERE, _RANK = " selected", " here", " rank"  # whether a row is selected, and there
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run selects: the least probability, and the most rows of a document; None: unknown."""
+
+    least: float | None = None
+    most: int | None = None
+
+    @classmethod
+    def of(cls, results: Mapping[str, Any]) -> Self:
+        """Return those that the results of a run name."""
+        return cls(results.get("least_probability"), results.get("most_per_document"))
 
 
 @dataclass(frozen=True)
@@ -29,7 +43,8 @@ class Change:
     """A row that changed: the texts that name it, by column, and both probabilities.
 
     A probability is None where a run has not the row. ``truth``: its label as the input has it,
-    None where the table does not say it. ``what``: what happened to it, such as `LOST`.
+    None where the table does not say it. ``what``: what happened to it, such as `LOST`. ``why``:
+    what keeps it out of the selection of the run that does not select it; empty where not known.
     """
 
     row: Mapping[str, str]
@@ -37,6 +52,7 @@ class Change:
     second: float | None
     truth: str | None = None
     what: str = ""
+    why: str = ""
 
     @property
     def label(self) -> str:
@@ -46,11 +62,17 @@ class Change:
     def as_row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
         truth = {} if self.truth is None else {"given": self.truth}
-        return {**self.row, "first": self.first, "second": self.second, "what": self.what, **truth}
+        why = {"why": self.why} if self.why else {}
+        own = {"first": self.first, "second": self.second, "what": self.what}
+        return {**self.row, **own, **why, **truth}
 
 
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
+STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
+BELOW, BEYOND = "below the limit", "beyond the most of a document"
+ALIKE = "a part or near copy of another"
+ABOVE = "above the limit, not among the best of its document"
 
 
 @dataclass(frozen=True)
@@ -62,13 +84,29 @@ class Names:
     truth: str
     first: np.ndarray
     second: np.ndarray
+    limits: tuple[Limits, Limits] = (Limits(), Limits())
+
+    def reasons(self, places: np.ndarray, what: str) -> list[str]:
+        """Say for each place what keeps it out of the selection of one run; "" if not known."""
+        if what not in (LOST, GAINED):
+            return [""] * len(places)
+        limits, mark = (self.limits[1], " 2") if what == LOST else (self.limits[0], "")
+        p = (self.second if what == LOST else self.first)[places]
+        if limits.least is None:
+            return [""] * len(places)
+        found = np.where(p < limits.least, BELOW, ABOVE)
+        if limits.most is not None and f"{_RANK}{mark}" in self.every.schema.names:
+            rank = pc.fill_null(self.every[f"{_RANK}{mark}"], 0).to_numpy()[places]
+            above = np.where(rank > limits.most, BEYOND, ALIKE)
+            found = np.where(p < limits.least, BELOW, above)
+        return [str(one) for one in np.where(np.isfinite(p), found, "")]
 
     def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
         """Return the rows in some places, as changes of a kind."""
         named = [*self.keys, *([self.truth, f"{self.truth} 2"] if self.truth else [])]
         rows = self.every.select(named).take(pa.array(places, pa.int64())).to_pylist()
         found = []
-        for row, place in zip(rows, places, strict=True):
+        for row, place, why in zip(rows, places, self.reasons(places, what), strict=True):
             truth = row[f"{self.truth} 2"] if self.truth else None
             truth = row[self.truth] if self.truth and truth is None else truth
             p, q = (
@@ -76,7 +114,7 @@ class Names:
                 for of in (self.first, self.second)
             )
             keys = {key: cell(row[key]) for key in self.keys}
-            found.append(Change(keys, p, q, cell(truth) if self.truth else None, what))
+            found.append(Change(keys, p, q, cell(truth) if self.truth else None, what, why))
         return found
 
 
@@ -95,6 +133,8 @@ class Moved:
     mean_change, mean_size, largest, correlation
         Mean difference, mean absolute and largest absolute one; correlation, None where one run
         has no spread.
+    rose, fell
+        How many of the ``free`` have a larger probability in the second run, and a smaller one.
     moved, crossed
         Rows of both that moved by more than 0.1, and that are on another side of 0.5.
     lost, gained
@@ -102,8 +142,9 @@ class Moved:
     gained_alone, lost_alone
         Those of them that only the second run has, and only the first.
     places
-        Where these rows are in ``every``, by what happened to them; without a selection those that
-        crossed 0.5, and the others that moved by more than 0.1. Those that moved most are first.
+        Where these rows are in ``every``, by what happened to them, and those of `STAYED`; without
+        a selection those that crossed 0.5, and the others that moved by more than 0.1. Those that
+        moved most are first.
     every
         All rows.
     drawn
@@ -123,6 +164,8 @@ class Moved:
     mean_size: float
     largest: float
     correlation: float | None
+    rose: int
+    fell: int
     moved: int
     crossed: int
     lost: int | None
@@ -139,6 +182,10 @@ class Moved:
         """How many rows changed."""
         return sum(map(len, self.places.values()))
 
+    def reasons(self, what: str) -> list[str]:
+        """Say of each row of a kind what keeps it out of the selection of one run."""
+        return self.every.reasons(self.places.get(what, np.empty(0, np.int64)), what)
+
     def changed(self, most: int | None = None) -> list[Change]:
         """Return the rows that changed, at most so many of each kind of change."""
         return [
@@ -153,17 +200,21 @@ class Moved:
         return found | ({"rows": [one.as_row() for one in self.changed()]} if rows else {})
 
 
-def compare_predictions(first: RunPaths, second: RunPaths) -> list[Moved]:
+def compare_predictions(
+    first: RunPaths, second: RunPaths, limits: tuple[Limits, Limits] = (Limits(), Limits())
+) -> list[Moved]:
     """Compare the probabilities of all tables that both runs have and whose rows have names.
 
-    Tables with a selection are first.
+    Tables with a selection are first; ``limits`` are those of both runs.
     """
     names = [name for name in tables_of(first) if name in tables_of(second)]
-    found = (_compare(name, first, second) for name in names)
+    found = (_compare(name, first, second, limits) for name in names)
     return sorted((one for one in found if one is not None), key=lambda one: one.lost is None)
 
 
-def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
+def _compare(
+    name: str, first: RunPaths, second: RunPaths, limits: tuple[Limits, Limits]
+) -> Moved | None:
     one, two = _read(first, name), _read(second, name)
     if one is None or two is None or one.schema.names != two.schema.names:
         return None
@@ -190,10 +241,11 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     if selects:
         was, now = (pc.fill_null(every[c], False).to_numpy() for c in (_SELECTED, f"{_SELECTED} 2"))
         lost, gained = was & ~now, now & ~was
-    kinds = {LOST: lost, GAINED: gained}
-    if not selects:
+        stayed = was & now & (crossed | moved)
+        kinds = {LOST: lost, GAINED: gained, STAYED: stayed}
+    else:
         kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
-    rows = Names(every, keys, truth, p, q)
+    rows = Names(every, keys, truth, p, q, limits)
     some = np.unique(np.linspace(0, len(shared) - 1, min(len(shared), MOST_DRAWN)).astype(int))
     spread = min(p[shared].std(), q[shared].std()) > 0.0
     size = np.abs(change)
@@ -209,6 +261,8 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         mean_size=float(size[free].mean()) if free.any() else 0.0,
         largest=float(size.max()),
         correlation=float(np.corrcoef(p[shared], q[shared])[0, 1]) if spread else None,
+        rose=int(np.sum(free & (change > 0.0))),
+        fell=int(np.sum(free & (change < 0.0))),
         moved=int(moved.sum()),
         crossed=int(crossed.sum()),
         lost=int(lost.sum()) if selects else None,
@@ -232,7 +286,7 @@ def _joined(one: pa.Table, two: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the rows of both runs and of one alone, the second run's columns with " 2"."""
     one, two = (t.append_column(_HERE, pa.repeat(True, len(t))) for t in (one, two))
     used = [name for name in one.schema.names if name in keys or name == one.schema.names[-2]]
-    used += [f.name for f in one.schema if f.name in (_HERE, _SELECTED) or _is_truth(f)]
+    used += [f.name for f in one.schema if f.name in (_HERE, _SELECTED, _RANK) or _is_truth(f)]
     one, two = (t.select(list(dict.fromkeys(used))) for t in (one, two))
     both = one.join(two, list(keys), join_type="full outer", right_suffix=" 2")
     return both.sort_by([(key, "ascending") for key in keys])
@@ -258,7 +312,7 @@ def _naming(tables: Sequence[pa.Table]) -> list[str]:
     names = [
         one.name
         for one in list(tables[0].schema)[:-1]
-        if not _is_truth(one) and one.name != _SELECTED
+        if not _is_truth(one) and one.name not in (_SELECTED, _RANK)
     ]
     for count in range(1, len(names) + 1):
         if all(len(t) == len(t.group_by(names[:count]).aggregate([])) for t in tables):
@@ -288,13 +342,16 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
     keys += [field.name for field in schema if _is_truth(field)][:1]
     chosen = selection_in(schema.names)
     used = [condition.partition("=")[0] for condition in chosen]
+    ranks = [_PLACE_IN_DOCUMENT] if chosen and _PLACE_IN_DOCUMENT in schema.names else []
     tables: list[pa.Table] = []
     for url in urls:
-        part = storage.read_table(url, list(dict.fromkeys([*keys, *used, column])))
+        part = storage.read_table(url, list(dict.fromkeys([*keys, *ranks, *used, column])))
         if chosen:
             place = part.schema.get_field_index(column)
             part = part.add_column(place, _SELECTED, _selected(part, chosen))
-        tables.append(part.select([*keys, *([_SELECTED] if chosen else []), column]))
+        part = part.select([*keys, *ranks, *([_SELECTED] if chosen else []), column])
+        names = [*keys, *[_RANK for _ in ranks], *part.schema.names[len(keys) + len(ranks) :]]
+        tables.append(part.rename_columns(names))
         if sum(map(len, tables)) >= MOST_ROWS:
             break
     table = pa.concat_tables(tables).slice(0, MOST_ROWS)

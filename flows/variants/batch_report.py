@@ -5,6 +5,7 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
     rows = [
-        (name, f"{r * f:.2g}", f"{r:.2g}", f"{f:.2f} ({lo:.2f} to {hi:.2f})")
+        (name, _rate(r * f), _rate(r), f"{f:.2f} ({lo:.2f} to {hi:.2f})")
         for name, r, f, lo, hi in zip(names, control_rate, factor, low, high, strict=True)
     ]
     columns = (
@@ -109,11 +110,11 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
         f"{control} times the 95 % interval of the factor; {control} has no line.",
     )  # fmt: skip
     off = q.v * alleles
-    number = "less than one" if off < 1.0 else f"about {off:,.0f}"
+    number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
     text = (
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        f"Far larger differences are expected at {number} of the {alleles:,} alleles "
-        f"({100.0 * q.v:.2f} %)."
+        "A far larger difference, an artefact of one position, is expected at about "
+        f"{number} of the {alleles:,} alleles ({100.0 * q.v:.2f} %)."
     )
     how = (
         f"The factor is the error rate in {case} divided by that in {control}. Near 1 the samples "
@@ -122,6 +123,15 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     )
     grids = (Grid(columns, rows),)
     return Section("Differences between the samples", text, (picture,), grids, how=how)
+
+
+def _rate(rate: float) -> str:
+    """Return an error rate as the axis below has it, with two digits.
+
+    >>> _rate(0.0002), _rate(0.0149)
+    ('2.0e-4', '1.5e-2')
+    """
+    return re.sub("e-0?", "e-", f"{rate:.1e}")
 
 
 MOST_NAMED, MOST_SHOWN = 3, 12

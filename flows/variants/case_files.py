@@ -23,7 +23,7 @@ from flows.variants.locations import read_counts, read_loci, work_url
 from flows.variants.loci import MOST_DEPTHS, call_part
 from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
-from flows.variants.report import PartCalls, filters_not_run
+from flows.variants.report import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
@@ -220,7 +220,9 @@ def _write_loci(
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
     regions = detection.bed(detection.callable_regions(limit, loci, detection.CALLABLE_SHARE))
-    return replace(found, limits=detection.LimitCounts.of(limit), callable=regions)
+    missed = detection.missed_regions(limit, counts, loci, MOST_MISSED + 1)
+    counted = detection.LimitCounts.of(limit)
+    return replace(found, limits=counted, callable=regions, missed=missed)
 
 
 def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:

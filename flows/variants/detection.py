@@ -173,6 +173,79 @@ def callable_regions(limit: FloatArray, loci: Loci, share: float) -> tuple[Inter
     )
 
 
+@dataclass(frozen=True)
+class Missed:
+    """Neighbouring locations with reads where `CALLABLE_SHARE` would not be called.
+
+    Attributes
+    ----------
+    contig, start, stop
+        Where they are, both ends included, from 1.
+    case, control
+        The largest number of reads at one of them, in the case and in what it is compared with.
+    limit
+        The largest limit of detection; NaN where a location has none.
+    """
+
+    contig: str
+    start: int
+    stop: int
+    case: int
+    control: int
+    limit: float
+
+    @property
+    def name(self) -> str:
+        """The region as people write it."""
+        end = f"-{self.stop:,}" if self.stop > self.start else ""
+        return f"{self.contig}:{self.start:,}{end}"
+
+    def joins(self, other: Missed) -> bool:
+        """Whether another one begins where this one ends."""
+        return self.contig == other.contig and self.stop + 1 == other.start
+
+    def joined(self, other: Missed) -> Missed:
+        """Return both as one."""
+        limit = float(np.maximum(self.limit, other.limit))  # NaN if one is
+        case, control = max(self.case, other.case), max(self.control, other.control)
+        return Missed(self.contig, self.start, other.stop, case, control, limit)
+
+
+def missed_regions(limit: FloatArray, batch: Counts, loci: Loci, most: int) -> tuple[Missed, ...]:
+    """Return the first runs of neighbouring locations where too small a share would be missed."""
+    with np.errstate(invalid="ignore"):
+        at = np.flatnonzero(~(limit <= CALLABLE_SHARE))
+    if not at.size:
+        return ()
+    begins = np.flatnonzero(
+        (np.diff(loci.pos[at], prepend=-1) != 1)
+        | (loci.chrom[at] != np.concatenate([[""], loci.chrom[at][:-1]]))
+    )
+    found = []
+    for own in np.split(at, begins[1 : most + 1])[:most]:
+        depth = batch.counts[own].sum(axis=2)
+        found.append(
+            Missed(
+                str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
+                int(depth[:, batch.case].sum(axis=1).max()),
+                int(depth[:, ~batch.case].sum(axis=1).max()),
+                float(limit[own].max()),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def join_missed(parts: Sequence[Sequence[Missed]]) -> list[Missed]:
+    """Return the regions of partitions in order; where one goes on in the next, as one."""
+    whole: list[Missed] = []
+    for one in (one for part in parts for one in part):
+        if whole and whole[-1].joins(one):
+            whole[-1] = whole[-1].joined(one)
+        else:
+            whole.append(one)
+    return whole
+
+
 def joined_regions(found: Sequence[Interval]) -> tuple[Interval, ...]:
     """Join intervals of which one begins where the one before ends.
 

@@ -47,6 +47,7 @@ NO_READS = "position without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
 OTHER_SAMPLE = "row of a sample that is neither case nor control"
 OUTSIDE = "row outside of the region and the BED's intervals"
+_NAMED = 5  # positions without a read
 EVERY_SAMPLE = "all_"  # of folders with the counts of all cases together
 Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
 
@@ -280,6 +281,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     kept: list[tuple[Counts, Loci]] = []
     indels: list[Indels] = []
     no_reads = no_reference = 0
+    empty: list[str] = []  # some of the positions without a read
     account: Any = 0
     columns: list[Column] = []
     for piece in count_positions(part, settings):
@@ -291,6 +293,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             anchors=None if piece.indels is None else of_case(piece.indels, case),
         )  # fmt: skip
         kept.append((counts, loci))
+        empty += _without_reads(piece.counts, piece.region)[: _NAMED - len(empty)]
         if piece.indels is not None:
             indels.append(at_locations(piece.indels, piece.region.start, loci))
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
@@ -301,10 +304,20 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     about = Assembled.of(part.index, counts, (), found, account.tolist())
     json_files.write(work_url(paths, "sizes", part.index, "json"), about)
     dropped = (
-        *no_use(no_reads, no_reference, len(counts) + no_reads + no_reference),
+        *no_use(no_reads, no_reference, len(counts) + no_reads + no_reference, examples=empty),
         *read_account.dropped(account, settings),
     )
     return Ingested(part.rows, len(counts), dropped)
+
+
+def _without_reads(counts: np.ndarray, region: Region) -> list[str]:
+    """Name some positions of a region that have no read.
+
+    >>> _without_reads(np.array([[[1]], [[0]], [[0]]]), Region("chr1", 9, 12))
+    ['chr1:11', 'chr1:12']
+    """
+    at = np.flatnonzero(~counts.any(axis=(1, 2)))[:_NAMED]
+    return [f"{region.contig}:{region.start + 1 + j}" for j in at]
 
 
 def whole_account(
@@ -336,10 +349,15 @@ def counted(index: int, paths: RunPaths) -> Assembled:
     return json_files.read(work_url(paths, "sizes", index, "json"), Assembled)
 
 
-def no_use(no_reads: int, no_reference: int, of: int, what: str = "") -> tuple[Dropped, Dropped]:
-    """Return locations, or their rows, that say nothing, out of so many."""
+def no_use(
+    no_reads: int, no_reference: int, of: int, what: str = "", examples: Sequence[str] = ()
+) -> tuple[Dropped, Dropped]:
+    """Return locations, or their rows, that say nothing, out of so many.
+
+    ``examples`` are some without a read.
+    """
     return (
-        Dropped(reason=what + NO_READS, count=no_reads, of=of,
+        Dropped(reason=what + NO_READS, count=no_reads, of=of, examples=list(examples),
                 cause="Check that region or BED and the reads are of one genome build and panel"),
         Dropped(reason=what + NO_REFERENCE, count=no_reference, of=of,
                 cause="Check the FASTA, or the column ref"),

@@ -70,6 +70,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
 
 MOST_CALLS = 200
 MOST_PLOTTED = 30
+MOST_MISSED = 10  # regions that are not callable
 MOST_LIMITS = 200  # different limits of detection in the plot
 GOOD_R_HAT = 1.05
 
@@ -108,6 +109,7 @@ class PartCalls:
     reads: bool = True  # whether it is known what reads are like
     limits: detection.LimitCounts | None = None
     callable: bytes = b""  # BED of where the callable share would be called
+    missed: tuple[detection.Missed, ...] = ()  # the first regions where it would not
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
@@ -150,7 +152,7 @@ def report(
     sections = [_calls(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(_detection(detection.LimitCounts.merge(found_at), parts, _positions(parts)))
+        sections.append(_detection(detection.LimitCounts.merge(found_at), parts, settings))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
     sections.append(_depth(parts, settings, bool(found_at)))
@@ -472,7 +474,7 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
         "allele."
     )
     plot = plots.histogram(centres, "q-value", "alleles", "Alleles by q-value", counts=counts)
-    how = "Calls are at the left; a heap at the right are positions without a variant."
+    how = "Calls are at the left; positions without a variant heap up at the right."
     return Section("q-values", text, (plot,), how=how)
 
 
@@ -481,25 +483,49 @@ def _callable(parts: Sequence[PartCalls]) -> int:
 
 
 def _detection(
-    limits: detection.LimitCounts, parts: Sequence[PartCalls], positions: int
+    limits: detection.LimitCounts, parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
+    positions = _positions(parts)
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
         limit = limits.quantile(level)
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"
         rows.append((f"{100.0 * level:g} % of the positions with reads", value))
+    callable_ = _callable(parts)
     text = (
-        f"callable.bed lists the {_callable(parts):,} of {positions:,} positions whose limit is at "
+        f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
         f"most {100.0 * CALLABLE_SHARE:g} %; the table detection has the limit of each of the "
         f"{limits.locations:,} positions with reads."
     )
     how = (
-        "The limit of a position is the share of reads that an allele needs to be called with a "
-        "probability of 0.95, at this run's depth, error rates and level, for the alternative "
-        "allele with the highest error rate."
+        "An allele at its position's limit would be called with a probability of 0.95, at this "
+        "run's depth, error rates and level; the limit is of the alternative base with the most "
+        "errors."
     )
-    grid = Grid(("positions", "limit at most (share of reads)"), rows)
-    return Section("Limit of detection", text, _limits_plot(limits), (grid,), how=how)
+    grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
+    if missed := detection.join_missed([part.missed for part in parts]):
+        thin, without = limits.locations - callable_, positions - limits.locations
+        grids.append(_missed(missed, thin, without, settings))
+    return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
+
+
+def _missed(
+    missed: Sequence[detection.Missed], thin: int, without: int, settings: VariantSettings
+) -> Grid:
+    """Return where an allele could be missed: ``thin`` positions with reads, and some without."""
+    rows = [
+        (one.name, one.case, *([one.control] if settings.controls else []),
+         "none" if np.isnan(one.limit) else f"{100.0 * one.limit:.1f} %")
+        for one in missed[:MOST_MISSED]
+    ]  # fmt: skip
+    caption = f"Not callable: {thin:,} positions with reads"
+    if len(missed) > MOST_MISSED:
+        caption += f" (the first {MOST_MISSED} regions; all: vbflows show RUN detection --sort "
+        caption += "limit)"
+    caption += f", {without:,} without" if without else ""
+    against = [f"reads of {settings.compared_with}, at most"] if settings.controls else []
+    columns = ("not callable", f"reads of {settings.case}, at most", *against, "limit, at most")
+    return Grid(columns, rows, caption)
 
 
 def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:

@@ -131,6 +131,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert results["candidates"] == len(phrases)
     selected = phrases[phrases.selected & ~phrases.observed]
     assert selected.probability.min() >= results["least_probability"]
+    assert selected["rank"].max() <= results["most_per_document"]
     posterior = storage.read_table(place.file("posterior/parameters.parquet"))
     assert {"coefficient", "keyword_rate", "length_exponent"} == set(posterior["name"].to_pylist())
 

@@ -120,6 +120,8 @@ def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
     assert "warning" not in html[html.index("<body>") : html.index("<script>")].split("<style>")[0]
     assert "Step 2:" in html
     assert "Step 3:" not in html
+    files = Findings("h", [], row="position", inputs=[Grid(("file",), [("a.bam",)])])
+    assert '<th scope="col">positions of its files</th>' in render(noted, files)
 
 
 def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():

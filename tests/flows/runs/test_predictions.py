@@ -13,14 +13,28 @@ from flows.runs.compare import (
     changes,
     compare,
     effects,
+    estimates_in_words,
     headline,
+    moved_in_words,
     others,
+    reasons_in_words,
     rows_in_words,
     same_in_words,
 )
 from flows.runs.compare_page import _page, _predictions, _tiles
 from flows.runs.listing import rows_of
-from flows.runs.predictions import CROSSED, GAINED, LOST, MOVED, Change, compare_predictions
+from flows.runs.predictions import (
+    ALIKE,
+    BELOW,
+    BEYOND,
+    CROSSED,
+    GAINED,
+    LOST,
+    MOVED,
+    STAYED,
+    Change,
+    compare_predictions,
+)
 from tests.flows.commands import answer, run
 from tests.flows.runs.test_publish import record
 
@@ -105,8 +119,8 @@ def test_where_intervals_overlap_there_is_no_clear_difference_and_no_cause(tmp_p
         tmp_path, settings={"n_experts": 1}, **interval("0.998", "0.992 to 1.000")
     )  # fmt: skip
     assert headline(found) == (
-        "n_experts default → 1: no clear difference in AUROC, 0.996 (0.985 to 1.000) → 0.998 "
-        "(0.992 to 1.000); none of 2 probabilities crossed 0.5."
+        "With n_experts=1 instead of the default: no clear difference in AUROC, 0.998 (0.992 to "
+        "1.000) instead of 0.996 (0.985 to 1.000); none of 2 probabilities crossed 0.5."
     )
     assert found.as_json()["answer"]["AUROC"]["clear"] is False
     (tile,) = list(_tiles(found))[:1]
@@ -122,7 +136,8 @@ def test_an_interval_ends_before_what_its_note_adds(tmp_path):
 def test_where_intervals_are_apart_the_difference_is_clear(tmp_path):
     found = two_runs(tmp_path, settings={"n_experts": 1}, **interval("0.5", "0.4 to 0.6"))
     assert headline(found).startswith(
-        "n_experts default → 1: AUROC 0.996 (0.985 to 1.000) → 0.5 (0.4 to 0.6); none"
+        "With n_experts=1 instead of the default: AUROC 0.5 (0.4 to 0.6) instead of 0.996 (0.985 "
+        "to 1.000); none"
     )
     assert effects(found)[0].note.endswith("a clear difference (the intervals do not overlap)")
 
@@ -177,6 +192,72 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
 
 
+def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch):
+    """From what a run selects at least, and at most of a document, and the row's rank there."""
+    columns = {"doc_id": ["a"] * 5, "term": list("vwxyz"), "observed": [False] * 5}
+    for name, p, rank, selected, least, most in (
+        ("a", [0.9, 0.8, 0.7, 0.6, 0.2], [1, 2, 3, 4, 5], [True] * 4 + [False], 0.3, 4),
+        ("b", [0.7, 0.6, 0.5, 0.1, 0.65], [1, 3, 4, 5, 2], [True] + [False] * 3 + [True], 0.2, 3),
+    ):
+        paths = run_with(
+            tmp_path, name, **columns, probability=p, selected=selected, rank=rank,
+        )  # fmt: skip
+        results = {"least_probability": least, "most_per_document": most}
+        tiles = [{"label": "expected to be right", "value": f"{most} %", "note": ""}]
+        settings = {"keyphrases": most}
+        complete(
+            paths,
+            record(
+                run_id=name, pipeline="keywords", results=results, tiles=tiles, settings=settings
+            ),
+        )
+    runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
+    found = compare(*runs)
+    (moved,) = found.predictions
+    assert [(one.row["term"], one.what, one.why) for one in moved.changed()] == [
+        ("y", LOST, BELOW), ("w", LOST, ALIKE), ("x", LOST, BEYOND), ("z", GAINED, BELOW),
+        ("v", STAYED, ""),
+    ]  # fmt: skip
+    assert reasons_in_words(moved) == (
+        "Of the 3 no longer selected, in the second run 1 is below the limit (0.2; first run "
+        "0.3), 1 is beyond the most of a document (3; first run 4), 1 is a part or near copy of "
+        "another. Of the 1 newly selected, in the first run 1 is below the limit (0.3; second run "
+        "0.2)."
+    )
+    lost, _, stayed = _predictions(moved).grids
+    assert lost.columns == ("doc_id, term", "first", "second", "why")
+    assert (lost.rows[0][3], stayed.caption) == (BELOW, "Moved, still selected (1)")
+    assert estimates_in_words(found) == (
+        "Expected to be right: each run's own estimate, which does not say which run is right. To "
+        "decide on keyphrases, count them in a few documents."
+    )
+    assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
+    code, out, _ = run(capsys, "compare", *runs, "--rows")
+    assert (code, BEYOND in out, "near copy" in out) == (0, True, True)
+    monkeypatch.setenv("COLUMNS", "64")
+    _, out, _ = run(capsys, "compare", *runs)
+    assert "not shown: why (--json and --report have them)" in " ".join(out.split())
+    (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
+    assert [row.get("why") for row in table["rows"]] == [BELOW, ALIKE, BEYOND, BELOW, None]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ([0.4, 0.5], [0.1, 0.3], "All 2 fell, by 0.25 on average, 0.3 at most."),
+        ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose, and the others stayed, by 0.1 on average"),
+        ([0.4, 0.5], [0.1, 0.7], "Of the 2, 1 rose and 1 fell, by 0.25 on average, 0.3 at most."),
+    ],
+)
+def test_the_direction_of_all_changes_is_said(tmp_path, first, second, said):
+    runs = [
+        run_with(tmp_path, n, id=["a", "b"], probability=p)
+        for n, p in (("a", first), ("b", second))
+    ]
+    (found,) = compare_predictions(*runs)
+    assert said in moved_in_words(found)
+
+
 def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
     for name, ids in (("a", ["x", "y"]), ("b", ["x", "z"])):
         columns = {"id": ids, "probability": [0.9, 0.8], "selected": [True, True]}
@@ -218,7 +299,9 @@ def test_a_default_that_other_settings_decide_is_shown_with_its_value(tmp_path):
         paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
         complete(paths, record(run_id=name, pipeline="experts", settings={"n_experts": count}))
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
-    assert headline(found).startswith("n_experts default (10) → 5: ")
+    assert headline(found).startswith("With n_experts=5 instead of the default (10): ")
+    back = compare(f"{tmp_path}/runs/b", f"{tmp_path}/runs/a")
+    assert headline(back).startswith("With the default (10) for n_experts instead of 5: ")
 
 
 def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tmp_path):
@@ -254,7 +337,7 @@ def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
     for paths in runs:
         complete(paths, record(run_id=paths.run_id))
     code, out, _ = run(capsys, "compare", *(paths.root for paths in runs))
-    assert (code, grid.caption == "Crossed 0.5 (2)") == (0, True)
+    assert (code, grid.caption == "Crossed 0.5 (2), the largest change first") == (0, True)
     assert "given" in out
 
 
@@ -283,20 +366,23 @@ NO_FILE = "0 files, 1 of 2 rows"
     [
         (
             {"settings": {"prior": 0.05, "tol": 1e-6}, **tile("9")},
-            f"prior 0.01 → 0.05: found - → 9; {ONE}",
+            f"With prior=0.05 instead of 0.01: found 9 in the second run alone; {ONE}",
         ),
         (
             {"settings": {"prior": None, "tol": 1.0}, **tile("9")},
-            f"prior 0.01 → default and tol 1e-06 → 1: found - → 9; {ONE}",
+            "With the default for prior instead of 0.01 and tol=1 instead of 1e-06: found 9 in the "
+            f"second run alone; {ONE}",
         ),
         (
             {"rows_kept": 7, "inputs": [InputRecord(url="a", size=1, fingerprint="f", rows=7)]},
-            f"input {NO_FILE} → 1 file, 7 of 2 rows: the same answer; {ONE}",
+            f"With another input (1 file, 7 of 2 rows, instead of {NO_FILE}): the same answer; "
+            f"{ONE}",
         ),
-        ({}, f"The same settings, input and versions: the same answer; {ONE}"),
+        ({}, f"With the same settings, input and versions: the same answer; {ONE}"),
         (
             {"fitted": "20261126-b", **tile("9")},
-            f"fit its own → 20261126-b: found - → 9; {ONE}",
+            "With the fit of 20261126-b instead of its own fit: found 9 in the second run alone; "
+            f"{ONE}",
         ),
     ],
 )
@@ -309,7 +395,11 @@ def test_a_file_that_was_written_again_is_not_called_other_data(tmp_path):
         paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
         inputs = [InputRecord(url="x", size=9, fingerprint=mark, rows=2)]
         complete(paths, record(run_id=name, inputs=inputs))
-    (row,) = changes(compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b"))
+    found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
+    assert headline(found).startswith(
+        "With an input that was written again or changed (1 file, 1 of 2 rows): "
+    )
+    (row,) = changes(found)
     assert row.name == "input"
     assert row.note == (
         "0 of 1 files in the second run are as the first run read them; the others have the same "

@@ -13,12 +13,14 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
+from flows.variants.counts import Loci
+from flows.variants.report import _missed
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.variants.counts import units
+from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import TwoGroups
 
@@ -66,6 +68,35 @@ def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
             log_m0, log_m1, _ = model.e_step(model.anchored(q), model.table(model.anchored(q), of))
             called.append(log_m1 - log_m0 >= least)
         assert low <= np.mean(called) <= high
+
+
+def part_of(pos, limit, reads, contig="chr1"):
+    """Return the limits, counts and places of a partition: a case's reads, a control's of half."""
+    counts = np.zeros((len(pos), 2, 4), np.int64)
+    counts[:, 0, 0], counts[:, 1, 0] = reads, np.array(reads) // 2
+    batch = Counts(counts, np.zeros(len(pos), np.int64), np.array([True, False]))
+    loci = Loci(np.array([contig] * len(pos)), np.array(pos), None, None, None)
+    return np.array(limit), batch, loci
+
+
+def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
+    first = part_of([1, 2, 3, 5, 6], [0.3, 0.2, 0.01, 0.06, np.nan], [10, 20, 400, 80, 60])
+    second = part_of([7, 8, 9], [0.07, 0.01, 0.08], [50, 500, 40])
+    other = part_of([10], [0.5], [4], "chr2")
+    parts = [detection.missed_regions(*own, 10) for own in (first, second, other)]
+    found = detection.join_missed(parts)
+    assert [one.name for one in found] == ["chr1:1-2", "chr1:5-7", "chr1:9", "chr2:10"]
+    assert [(one.case, one.control) for one in found] == [(20, 10), (80, 40), (40, 20), (4, 2)]
+    assert found[0].limit == 0.3
+    assert np.isnan(found[1].limit)
+    assert detection.missed_regions(*first, 1) == parts[0][:1]
+    assert detection.missed_regions(*part_of([1], [0.01], [400]), 10) == ()
+    grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
+    assert grid.caption == "Not callable: 7 positions with reads, 2 without"
+    assert grid.columns[1] == "reads of tumour, at most"
+    assert grid.rows[:2] == [("chr1:1-2", 20, 10, "30.0 %"), ("chr1:5-7", 80, 40, "none")]
+    many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
+    assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 
 
 @pytest.mark.thorough
