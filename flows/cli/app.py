@@ -368,7 +368,8 @@ def show(
             print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
             first = [sort.lstrip("-"), order_of(read.column_names)]
-            show_rows(out(), found, first, described(read.schema))
+            how = "--columns list explains them; --columns NAME,NAME shows them"
+            show_rows(out(), found, first, described(read.schema), elsewhere=how)
             if count is not None and count > len(found):
                 line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
     elif json_output:

@@ -13,7 +13,6 @@ from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.compare import (
-    NO_ROWS,
     Comparison,
     changes,
     command,
@@ -34,10 +33,12 @@ from flows.runs.listing import (
     rows_of,
     tables_of,
 )
+from flows.runs.predictions import why_not_compared
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 4  # rows of a kind of change
 _FOLDED = 24  # signs of a text that are shown in a line
+_NARROW = 12  # of one that names the row, where there is little room
 
 
 def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
@@ -92,9 +93,14 @@ def show_rows(
     rows: Sequence[Mapping[str, Any]],
     first: Sequence[str] = (),
     meanings: Sequence[ColumnOfTable] = (),
+    naming: int = 1,
+    elsewhere: str = "",
 ) -> None:
     """Print rows of a table: the columns that fit, those called ``first`` among them; then what
     each of them means.
+
+    The first ``naming`` columns name a row and are always there. ``elsewhere``: what has the
+    columns for which there is no room.
     """
     if not rows:
         console.print("no rows")
@@ -102,9 +108,9 @@ def show_rows(
     empty = [n for n in rows[0] if all(cell(row[n]) == "" for row in rows)]
     names = [n for n in rows[0] if n not in empty] or list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
-    kept = _fitting(
-        console.width, rows, sorted(names, key=lambda n: (n != names[0], n not in first))
-    )
+    always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
+    by_rank = sorted(names, key=lambda n: (n not in always, n not in first))
+    kept = _fitting(console.width, rows, by_rank, always)
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)
     for row in rows:
@@ -112,8 +118,8 @@ def show_rows(
     console.print(table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
-        how = "--columns list explains them; --columns NAME,NAME shows them"
-        console.print(_text(f"not shown: {', '.join(left)} ({how})"))
+        how = f" ({elsewhere})" if elsewhere else ""
+        console.print(_text(f"not shown: {', '.join(left)}{how}"))
     if empty and len(empty) < len(rows[0]):
         console.print(_text(f"empty in these rows: {', '.join(empty)}"))
 
@@ -128,14 +134,17 @@ def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: boo
         console.print(table)
 
 
-def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+def _fitting(
+    width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str], always: Sequence[str]
+) -> set[str]:
     """Return the columns that fit next to each other, the first of ``names`` first; long texts
-    may be folded.
+    may be folded, most of all those of the columns that are ``always`` there.
     """
     kept: set[str] = set()
     for name in names:
-        longest = max(len(name), *(min(len(cell(row[name])), _FOLDED) for row in rows)) + 2
-        if kept and longest > width:
+        most = _NARROW if name in always and len(always) > 1 else _FOLDED
+        longest = max(len(name), *(min(len(cell(row[name])), most) for row in rows)) + 2
+        if name not in always and longest > width:
             continue
         kept.add(name)
         width -= longest
@@ -185,14 +194,15 @@ def show_comparison(console: Console, found: Comparison) -> None:
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
-        console.print(NO_ROWS)
+        console.print(_text(why_not_compared(*found.runs)))
     for one in found.predictions:
         console.print(_text(f"{one.table}: {rows_in_words(one)}"))
         rows = [row.as_row() for row in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if rows:
-            show_rows(console, rows, ("first", "second", "what"))
+            named = len(one.every.keys)
+            show_rows(console, rows, ("first", "second", "what"), (), named, "--json --rows")
         if len(rows) < one.count:
             more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
             console.print(_text(more), soft_wrap=True)

@@ -22,7 +22,6 @@ from flows.settings.load import describe
 from vbmodels.core.protocol import DRAWN
 
 _MOST = 200  # characters of a value that are shown
-NO_ROWS = "Rows are not compared: no table of both runs names its rows and has a probability."
 _CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
 _NUMBER = r"([-+]?[\d.,]+)(?:\s?%)?"
