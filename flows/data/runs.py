@@ -177,10 +177,13 @@ class RunRecord(json_files.Form):
     columns: list[ColumnRead] = Field(default_factory=list)
 
 
+NO_FIT = "no fit: scores only"
+
+
 def fit_in_words(record: RunRecord) -> str:
     """Say how the fit ended, in a line."""
     if record.elbo is None:
-        return "no fit: scores only"
+        return f"no fit: that of run {record.fitted} is applied" if record.fitted else NO_FIT
     if record.objective in DRAWN:
         state = "" if record.converged else ", stopped before the last"
         return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"

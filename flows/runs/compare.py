@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from flows.catalogue import PIPELINES
 from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
 from flows.runs.listing import plain
@@ -437,7 +437,7 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 
 def _state(record: RunRecord) -> str:
     if record.elbo is None:
-        return fit_in_words(record)
+        return NO_FIT
     if record.objective in DRAWN:
         return "all draws made" if record.converged else "stopped before the last draw"
     return "converged" if record.converged else "NOT converged"

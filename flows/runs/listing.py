@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -284,6 +285,12 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
         found.append((not chosen, not ranked, name, options))
     return min(found, default=("", "", "", ""))[2:]
+
+
+def rows_command(paths: RunPaths, run: str) -> str:
+    """Return the command that prints rows of the answer of ``run``; empty where it has no table."""
+    name, options = first_table(paths)
+    return f"vbflows show {shlex.quote(run)} {name} {options}".rstrip() if name else ""
 
 
 @dataclass(frozen=True)
