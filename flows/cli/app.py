@@ -123,13 +123,21 @@ S3 = Annotated[
 
 
 def _reading(
+    pipeline: str,
     column: list[str] | None,
     exclude: str | None,
     include: str | None,
     encoding: str | None,
     strict: bool,
 ) -> dict[str, Any]:
-    """Return the settings of how the input is read."""
+    """Return the settings of how the input is read; refuse those that a pipeline has not."""
+    refused = {"exclude": exclude, "include": include}
+    for name in [n for n in refused if refused[n] and n not in known(pipeline).model_fields]:
+        raise InputError.of(
+            f"--{name}", "",
+            f"{pipeline} has no such option: it reads the columns that its help names, no others",
+            remedy="leave it out",
+        )  # fmt: skip
     return {
         "columns": settings_of.columns(column),
         "exclude": exclude,
@@ -228,7 +236,7 @@ def _add_pipeline(name: str) -> None:
             known(name),
             config,
             assign or [],
-            **_reading(column, exclude, include, encoding, strict),
+            **_reading(name, column, exclude, include, encoding, strict),
             partitions=partitions,
             seed=seed,
             max_iter=max_iter,
@@ -277,7 +285,7 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Validate the input, and estimate run time and memory."""
-    reading = _reading(column, exclude, include, encoding, strict)
+    reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
     from flows.preview import estimate, in_lines
@@ -491,6 +499,9 @@ def init(
     try:
         with open(file, "x", encoding="utf-8") as written:
             written.write(commented(pipeline, settings))
+    except FileExistsError as error:
+        remedy = f"name another: vbflows init {pipeline} FILE"
+        raise InputError.of(file, "", "it is there already", remedy=remedy) from error
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         fault = Fault(file, "a new file that can be written", found, remedy="name another file")
