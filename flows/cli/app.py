@@ -310,7 +310,8 @@ def show(
             "--sort",
             "COLUMN",
             "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, or of the first feature, in a table that has one.",
+            "of the probability, or of the first feature, in a table that has one; rows that the "
+            "input listed come last.",
         ),
     ] = "",
     where: Annotated[
@@ -323,7 +324,12 @@ def show(
         ),
     ] = None,
     new: Annotated[
-        bool, _option("--new", None, "Rows that the input did not list, such as new keyphrases.")
+        bool,
+        _option(
+            "--new",
+            None,
+            "Rows that the input did not list; with --selected the new keyphrases alone.",
+        ),
     ] = False,
     selected: Annotated[
         bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
@@ -340,13 +346,14 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.tables import show_meanings, show_rows, show_run
+    from flows.cli.tables import first_columns, show_meanings, show_rows, show_run
     from flows.data.runs import open_run
     from flows.runs.listing import (
+        NEW,
         columns_of,
         conditions,
         described,
-        order_of,
+        no_rows,
         rows_of,
         tables_of,
     )
@@ -375,15 +382,20 @@ def show(
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
-            first = [sort.lstrip("-"), order_of(read.column_names)]
+            if not found:
+                line(no_rows(place, table, where or []))
+                return
+            first = first_columns(read.column_names, sort.lstrip("-"))
             how = "--columns list explains them; --columns NAME,NAME shows them"
             show_rows(out(), found, first, described(read.schema), elsewhere=how)
             if count is not None and count > len(found):
-                line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
+                observed = NEW[0].partition("=")[0] in read.column_names and not new
+                known = ", those that the input listed last" if observed and not sort else ""
+                line(f"{len(found):,} of {count:,} rows{known}; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        show_run(out(), place, record)
+        show_run(out(), place, record, run)
 
 
 @app.command(cls=ExampleCommand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ from flows.runs.listing import (
     cell,
     conditions,
     first_table,
-    probability_in,
+    order_of,
+    rows_command,
     rows_of,
     tables_of,
 )
@@ -59,8 +61,8 @@ def _text(value: str, style: str = "") -> Text:
     return Text(escaped(value), style=style)
 
 
-def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
-    """Print a run's record and the first rows of its answer."""
+def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> None:
+    """Print a run's record and the first rows of its answer; ``run``: as the user named it."""
     if record.headline:
         console.print(_text(record.headline))
     facts = Table(box=None, show_header=False)
@@ -72,7 +74,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", paths.file("report.html")),
-        ("tables", ", ".join(tables_of(paths)) + " (vbflows show RUN TABLE)"),
+        ("tables", f"{', '.join(tables_of(paths))} (vbflows show {shlex.quote(run)} TABLE)"),
     ):
         facts.add_row(name, Text(escaped(value), overflow="fold"))
     console.print(facts)
@@ -82,10 +84,18 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     if name:
         holds = conditions(paths, name, "--new" in options, "--selected" in options)
         read, _ = rows_of(paths, name, "", _ROWS, where=holds, counted=False)
-        show_rows(console, read.to_pylist(), [probability_in(read.column_names)])
+        show_rows(console, read.to_pylist(), first_columns(read.column_names))
         if len(read) == _ROWS:
-            more = f"more rows: vbflows show RUN {name} {options}--rows 100"
+            more = f"more rows: {rows_command(paths, run)} --rows 100"
             console.print(_text(more), soft_wrap=True)
+
+
+def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
+    """Return the columns of a table that are shown first, where there is not room for all."""
+    return [name for name in (sort, order_of(names), *_TELLING) if name in names]
+
+
+_TELLING = ("term", "rank", "selected", "called", "filter")
 
 
 def show_rows(
@@ -109,7 +119,9 @@ def show_rows(
     names = [n for n in rows[0] if n not in empty] or list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
     always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
-    by_rank = sorted(names, key=lambda n: (n not in always, n not in first))
+    same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
+    rank = {name: place for place, name in enumerate(first)}
+    by_rank = sorted(names, key=lambda n: (n not in always, n in same, rank.get(n, len(rank))))
     kept = _fitting(console.width, rows, by_rank, always)
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)
