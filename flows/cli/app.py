@@ -13,7 +13,7 @@ import typer
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import followed, line, out, print_json, print_outcome
+from flows.cli.output import followed, line, out, print_json, print_outcome, prose
 from flows.faults import Fault, InputError, refuse_missing
 
 app = typer.Typer(
@@ -296,7 +296,7 @@ def check(
         print_json(found.as_json())
     else:
         for text in in_lines(found):
-            line(text)
+            prose(text)
 
 
 @app.command(cls=ExampleCommand)

@@ -136,6 +136,15 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
     return [item for item in total.values() if item.count]
 
 
+def unsaid(dropped: Sequence[Dropped], warnings: Sequence[str]) -> list[Dropped]:
+    """Return what no warning says with its numbers, such as "12 of 40"."""
+    return [
+        one
+        for one in dropped
+        if not any(f"{one.count:,} of {one.of:,} " in text for text in warnings)
+    ]
+
+
 class Latest(json_files.Form):
     """The contents of ``latest.json``."""
 

@@ -24,6 +24,7 @@ from flows.data.runs import (
     mark_latest,
     peak_memory,
     read_record,
+    unsaid,
     versions,
     write_posterior,
     write_trace,
@@ -224,9 +225,10 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
 
 
 def dropped_in_words(record: RunRecord) -> list[str]:
-    """Say what was not used, with counts and examples."""
+    """Say what was not used, with counts and examples, unless a warning does."""
     return [
-        f"not used: {one.reason}: {one.count:,}{_examples(one)}" for one in record.dropped[:_LINES]
+        f"not used: {one.reason}: {one.count:,}{_examples(one)}"
+        for one in unsaid(record.dropped, record.warnings)[:_LINES]
     ]
 
 
