@@ -54,10 +54,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     >>> nearest("keyword_rat", ["fdr", "keyword_rate"]), nearest("fdr", ["window"])
     ('keyword_rate', None)
+    >>> nearest("prob", ["doc_id", "probability"])
+    'probability'
     """
     names = list(known)
     alike = next((one for one in names if _letters(one) == _letters(name)), None)
     near = [alike] if alike else difflib.get_close_matches(name, names, n=1)
+    if not near and len(name) > 2:
+        near = [one for one in names if _letters(one).startswith(_letters(name))]
     return near[0] if near else None
 
 

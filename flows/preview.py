@@ -17,7 +17,7 @@ from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.column_table import in_lines as in_columns
-from flows.data.runs import Dropped, RunPaths, new_run_id
+from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
 from flows.events import Events, Stage
 from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
@@ -103,7 +103,7 @@ def in_lines(found: Estimate) -> list[str]:
     """Say it in lines."""
     files = "1 file" if found.files == 1 else f"{found.files:,} files"
     lines = [_headline(found, files), *in_columns(found.columns)]
-    for one in found.dropped:
+    for one in unsaid(found.dropped, found.warnings):
         more = ", ..." if one.examples and one.count > 3 else ""
         names = ", ".join(one.examples[:3]) + more
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
@@ -115,7 +115,7 @@ def in_lines(found: Estimate) -> list[str]:
         if (found.seconds_to_compile or 0.0) >= 1.0:
             seconds = _duration(found.seconds_to_compile or 0.0)
             lines.append(f"note: kernels were compiled in {seconds}, once on this machine")
-        lines += [_time(found), f"memory: {_size(found.memory_bytes)} for data and local state"]
+        lines += [_time(found), _memory(found.memory_bytes)]
     return lines
 
 
@@ -129,6 +129,14 @@ def _time(found: Estimate) -> str:
         f"time: about {_duration(total)} ({_range(total)}) in one process: reading "
         f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
         f"{found.most_sweeps:,}), start, tables and report {_duration(_REST)}"
+    )
+
+
+def _memory(held: int) -> str:
+    """Say what a run takes: what this process took to read and to begin, and what a fit holds."""
+    return (
+        f"memory: about {_size(peak_memory() + held)} in one process, of which {_size(held)} are "
+        "data and local state"
     )
 
 
@@ -146,7 +154,7 @@ def _range(seconds: float) -> str:
 
 def _headline(found: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
-    unused = sum(one.count for one in found.dropped)
+    unused = sum(one.count for one in unsaid(found.dropped, found.warnings))
     not_used = sum(one.left_out for one in found.columns)
     parts = [f"{found.rows:,} {found.row}s in {files}", "no errors"]
     for count, what in (

@@ -13,7 +13,7 @@ import typer
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import followed, line, out, print_json, print_outcome
+from flows.cli.output import followed, line, out, print_json, print_outcome, prose
 from flows.faults import Fault, InputError, refuse_missing
 
 app = typer.Typer(
@@ -123,13 +123,21 @@ S3 = Annotated[
 
 
 def _reading(
+    pipeline: str,
     column: list[str] | None,
     exclude: str | None,
     include: str | None,
     encoding: str | None,
     strict: bool,
 ) -> dict[str, Any]:
-    """Return the settings of how the input is read."""
+    """Return the settings of how the input is read; refuse those that a pipeline has not."""
+    refused = {"exclude": exclude, "include": include}
+    for name in [n for n in refused if refused[n] and n not in known(pipeline).model_fields]:
+        raise InputError.of(
+            f"--{name}", "",
+            f"{pipeline} has no such option: it reads the columns that its help names, no others",
+            remedy="leave it out",
+        )  # fmt: skip
     return {
         "columns": settings_of.columns(column),
         "exclude": exclude,
@@ -228,7 +236,7 @@ def _add_pipeline(name: str) -> None:
             known(name),
             config,
             assign or [],
-            **_reading(column, exclude, include, encoding, strict),
+            **_reading(name, column, exclude, include, encoding, strict),
             partitions=partitions,
             seed=seed,
             max_iter=max_iter,
@@ -277,7 +285,7 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Validate the input, and estimate run time and memory."""
-    reading = _reading(column, exclude, include, encoding, strict)
+    reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
     from flows.preview import estimate, in_lines
@@ -288,7 +296,7 @@ def check(
         print_json(found.as_json())
     else:
         for text in in_lines(found):
-            line(text)
+            prose(text)
 
 
 @app.command(cls=ExampleCommand)
@@ -302,7 +310,8 @@ def show(
             "--sort",
             "COLUMN",
             "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, or of the first feature, in a table that has one.",
+            "of the probability, or of the first feature, in a table that has one; rows that the "
+            "input listed come last.",
         ),
     ] = "",
     where: Annotated[
@@ -315,7 +324,12 @@ def show(
         ),
     ] = None,
     new: Annotated[
-        bool, _option("--new", None, "Rows that the input did not list, such as new keyphrases.")
+        bool,
+        _option(
+            "--new",
+            None,
+            "Rows that the input did not list; with --selected the new keyphrases alone.",
+        ),
     ] = False,
     selected: Annotated[
         bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
@@ -332,13 +346,14 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.tables import show_meanings, show_rows, show_run
+    from flows.cli.tables import first_columns, show_meanings, show_rows, show_run
     from flows.data.runs import open_run
     from flows.runs.listing import (
+        NEW,
         columns_of,
         conditions,
         described,
-        order_of,
+        no_rows,
         rows_of,
         tables_of,
     )
@@ -367,14 +382,20 @@ def show(
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
         else:
-            first = [sort.lstrip("-"), order_of(read.column_names)]
-            show_rows(out(), found, first, described(read.schema))
+            if not found:
+                line(no_rows(place, table, where or []))
+                return
+            first = first_columns(read.column_names, sort.lstrip("-"))
+            how = "--columns list explains them; --columns NAME,NAME shows them"
+            show_rows(out(), found, first, described(read.schema), elsewhere=how)
             if count is not None and count > len(found):
-                line(f"{len(found):,} of {count:,} rows; --rows {count} prints all")
+                observed = NEW[0].partition("=")[0] in read.column_names and not new
+                known = ", those that the input listed last" if observed and not sort else ""
+                line(f"{len(found):,} of {count:,} rows{known}; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        show_run(out(), place, record)
+        show_run(out(), place, record, run)
 
 
 @app.command(cls=ExampleCommand)
@@ -490,6 +511,9 @@ def init(
     try:
         with open(file, "x", encoding="utf-8") as written:
             written.write(commented(pipeline, settings))
+    except FileExistsError as error:
+        remedy = f"name another: vbflows init {pipeline} FILE"
+        raise InputError.of(file, "", "it is there already", remedy=remedy) from error
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         fault = Fault(file, "a new file that can be written", found, remedy="name another file")

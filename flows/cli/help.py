@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from flows.catalogue import BROKEN, PIPELINES, known, table_read
@@ -61,6 +62,31 @@ EXAMPLES = {
 class PlainCommand(TyperCommand):
     """A command whose arguments have the names that we give them: ``SOURCE...``, ``[FILE]``."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what was given; of words that are too few, say which is missing by their order.
+
+        Typer gives the last argument its word first, and would say that the first is missing.
+        """
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            missing: Any = error
+            if isinstance(getattr(missing, "param", None), TyperArgument) and not missing.message:
+                missing.param = self._missing(ctx, args)
+            raise
+
+    def _missing(self, ctx: Any, args: list[str]) -> TyperArgument:
+        """Return the first argument without a word; refuse a wrong name of a pipeline."""
+        ours = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        words: list[str] = []
+        for one in ours:
+            value = given.get(one.name)
+            words += value if isinstance(value, list | tuple) else [value] if value else []
+        if words and ours[0].metavar == "PIPELINE":
+            known(words[0])
+        return ours[min(len(words), len(ours) - 1)]
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the pieces of the usage line."""
         return ["[OPTIONS]", *(name for name, _ in self._arguments(ctx))]
@@ -70,12 +96,18 @@ class PlainCommand(TyperCommand):
         options = [
             record
             for one in self.get_params(ctx)
-            if not isinstance(one, TyperArgument) and (record := one.get_help_record(ctx))
+            if not isinstance(one, TyperArgument)
+            and self.takes(ctx, one.name)
+            and (record := one.get_help_record(ctx))
         ]
         for heading, rows in (("Arguments", self._arguments(ctx)), ("Options", options)):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+
+    def takes(self, ctx: Any, option: str | None) -> bool:
+        """Whether help has an option."""
+        return True
 
     def _arguments(self, ctx: Any) -> list[tuple[str, str]]:
         return [
@@ -120,8 +152,16 @@ class Commands(TyperGroup):
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
 
 
+OF_TABLES = ("exclude", "include")
+"""Options of pipelines that read any columns."""
+
+
 class PipelineCommand(PlainCommand):
     """A command whose help teaches the pipeline."""
+
+    def takes(self, ctx: Any, option: str | None) -> bool:
+        """Leave out of the help what the pipeline refuses."""
+        return option not in OF_TABLES or option in known(str(ctx.info_name)).model_fields
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write usage, question, columns, example, settings (few, or all), options and page."""
@@ -158,7 +198,8 @@ def _write_columns(formatter: Any, table: Table) -> None:
         formatter.write_text(table.meaning.replace("`", ""))
         must = " Columns with a * must be there." if any(c.required for c in table.columns) else ""
         formatter.write_text(
-            "Parquet, CSV, TSV, JSON lines or Arrow; where your columns have other names, "
+            "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS; where your "
+            "columns have other names, "
             f"--column OURS=YOURS.{must}"
         )
         formatter.write_paragraph()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,12 @@ def line(text: str) -> None:
     out().print(escaped(text), soft_wrap=True)
 
 
+def prose(text: str) -> None:
+    """Print a sentence, wrapped where the width is known: on a terminal, or by COLUMNS."""
+    wraps = out().is_terminal or "COLUMNS" in os.environ
+    out().print(escaped(text), soft_wrap=not wraps)
+
+
 class Escaping(logging.Formatter):
     """Formats records of Python's log, which may hold text from data, for a terminal."""
 
@@ -61,14 +68,14 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
         print_json(outcome)
         return
     headline, *more = outcome["lines"]
-    line(headline)
+    prose(headline)
     if outcome.get("top"):
         from flows.cli.tables import show_rows
         from flows.report.labels import labelled
 
         show_rows(out(), [labelled(row) for row in outcome["top"][:MOST_SHOWN]])
     for text in more:
-        line(text)
+        (line if text.startswith(("report ", "rows: ")) else prose)(text)
 
 
 @contextmanager

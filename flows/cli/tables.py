@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.compare import (
-    NO_ROWS,
     Comparison,
     changes,
     command,
@@ -32,14 +32,17 @@ from flows.runs.listing import (
     cell,
     conditions,
     first_table,
-    probability_in,
+    order_of,
+    rows_command,
     rows_of,
     tables_of,
 )
+from flows.runs.predictions import why_not_compared
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 4  # rows of a kind of change
 _FOLDED = 24  # signs of a text that are shown in a line
+_NARROW = 12  # of one that names the row, where there is little room
 
 
 def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
@@ -60,8 +63,8 @@ def _text(value: str, style: str = "") -> Text:
     return Text(escaped(value), style=style)
 
 
-def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
-    """Print a run's record and the first rows of its answer."""
+def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> None:
+    """Print a run's record and the first rows of its answer; ``run``: as the user named it."""
     if record.headline:
         console.print(_text(record.headline))
     facts = Table(box=None, show_header=False)
@@ -73,7 +76,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", paths.file("report.html")),
-        ("tables", ", ".join(tables_of(paths)) + " (vbflows show RUN TABLE)"),
+        ("tables", f"{', '.join(tables_of(paths))} (vbflows show {shlex.quote(run)} TABLE)"),
     ):
         facts.add_row(name, Text(escaped(value), overflow="fold"))
     console.print(facts)
@@ -83,10 +86,18 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     if name:
         holds = conditions(paths, name, "--new" in options, "--selected" in options)
         read, _ = rows_of(paths, name, "", _ROWS, where=holds, counted=False)
-        show_rows(console, read.to_pylist(), [probability_in(read.column_names)])
+        show_rows(console, read.to_pylist(), first_columns(read.column_names))
         if len(read) == _ROWS:
-            more = f"more rows: vbflows show RUN {name} {options}--rows 100"
+            more = f"more rows: {rows_command(paths, run)} --rows 100"
             console.print(_text(more), soft_wrap=True)
+
+
+def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
+    """Return the columns of a table that are shown first, where there is not room for all."""
+    return [name for name in (sort, order_of(names), *_TELLING) if name in names]
+
+
+_TELLING = ("term", "rank", "selected", "called", "filter")
 
 
 def show_rows(
@@ -94,10 +105,14 @@ def show_rows(
     rows: Sequence[Mapping[str, Any]],
     first: Sequence[str] = (),
     meanings: Sequence[ColumnOfTable] = (),
-    how: str = "--columns list explains them; --columns NAME,NAME shows them",
+    naming: int = 1,
+    elsewhere: str = "",
 ) -> None:
     """Print rows of a table: the columns that fit, those called ``first`` among them; then what
-    each of them means, and ``how`` to see the others.
+    each of them means.
+
+    The first ``naming`` columns name a row and are always there. ``elsewhere``: what has the
+    columns for which there is no room.
     """
     if not rows:
         console.print("no rows")
@@ -105,9 +120,11 @@ def show_rows(
     empty = [n for n in rows[0] if all(cell(row[n]) == "" for row in rows)]
     names = [n for n in rows[0] if n not in empty] or list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
-    kept = _fitting(
-        console.width, rows, sorted(names, key=lambda n: (n != names[0], n not in first))
-    )
+    always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
+    same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
+    rank = {name: place for place, name in enumerate(first)}
+    by_rank = sorted(names, key=lambda n: (n not in always, n in same, rank.get(n, len(rank))))
+    kept = _fitting(console.width, rows, by_rank, always)
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)
     for row in rows:
@@ -115,7 +132,8 @@ def show_rows(
     console.print(table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
-        console.print(_text(f"not shown: {', '.join(left)} ({how})"))
+        how = f" ({elsewhere})" if elsewhere else ""
+        console.print(_text(f"not shown: {', '.join(left)}{how}"))
     if empty and len(empty) < len(rows[0]):
         console.print(_text(f"empty in these rows: {', '.join(empty)}"))
 
@@ -130,14 +148,17 @@ def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: boo
         console.print(table)
 
 
-def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+def _fitting(
+    width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str], always: Sequence[str]
+) -> set[str]:
     """Return the columns that fit next to each other, the first of ``names`` first; long texts
-    may be folded.
+    may be folded, most of all those of the columns that are ``always`` there.
     """
     kept: set[str] = set()
     for name in names:
-        longest = max(len(name), *(min(len(cell(row[name])), _FOLDED) for row in rows)) + 2
-        if kept and longest > width:
+        most = _NARROW if name in always and len(always) > 1 else _FOLDED
+        longest = max(len(name), *(min(len(cell(row[name])), most) for row in rows)) + 2
+        if name not in always and longest > width:
             continue
         kept.add(name)
         width -= longest
@@ -190,7 +211,7 @@ _ALL = "--json and --report have them"
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
-        console.print(NO_ROWS)
+        console.print(_text(why_not_compared(*found.runs)))
     for one in found.predictions:
         console.print(_text(f"{one.table}: {rows_in_words(one)}"))
         if why := reasons_in_words(one):
@@ -201,7 +222,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
         if any("why" in row for row in rows):
             rows = [{**row, "why": row.get("why", "")} for row in rows]
         if rows:
-            show_rows(console, rows, (*one.every.keys, "first", "second", "what"), (), _ALL)
+            named = len(one.every.keys)
+            show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if len(rows) < one.count:
             more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
             console.print(_text(more), soft_wrap=True)

@@ -136,6 +136,15 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
     return [item for item in total.values() if item.count]
 
 
+def unsaid(dropped: Sequence[Dropped], warnings: Sequence[str]) -> list[Dropped]:
+    """Return what no warning says with its numbers, such as "12 of 40"."""
+    return [
+        one
+        for one in dropped
+        if not any(f"{one.count:,} of {one.of:,} " in text for text in warnings)
+    ]
+
+
 class Latest(json_files.Form):
     """The contents of ``latest.json``."""
 
@@ -177,10 +186,13 @@ class RunRecord(json_files.Form):
     columns: list[ColumnRead] = Field(default_factory=list)
 
 
+NO_FIT = "no fit: scores only"
+
+
 def fit_in_words(record: RunRecord) -> str:
     """Say how the fit ended, in a line."""
     if record.elbo is None:
-        return "no fit: scores only"
+        return f"no fit: that of run {record.fitted} is applied" if record.fitted else NO_FIT
     if record.objective in DRAWN:
         state = "" if record.converged else ", stopped before the last"
         return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"

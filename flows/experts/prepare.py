@@ -110,7 +110,7 @@ def prepared(
             found=f"{missing:,} without one",
             remedy="add the labels, or leave --strict out",
         )
-    if missing:
+    if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
     partitions = tuple(url for url, _ in built)
     return Prepared(partitions, batch, warnings, columns=columns, notes=notes)

@@ -142,7 +142,8 @@ def compared_in_words(results: Mapping[str, Any], value: str) -> str:
         for verdict, names in groups.items()
         if names
     ]
-    return f": {', '.join(parts)}" if parts else ""
+    named = "log loss " if value == "log_loss" else ""
+    return f": {named}{', '.join(parts)}" if parts else ""
 
 
 _VERDICTS = ("worse than", "not clearly worse than", "not clearly better than", "better than")

@@ -56,18 +56,16 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
         of = "the known ones"
     keys = "keyphrases" if settings.with_phrases else "keywords"
     give = (
-        "mean: --set keyphrases=MEAN"
+        "mean of a few documents: --set keyphrases=MEAN"
         if settings.with_phrases
         else "share of its words: --set keyword_rate=SHARE"
     )
-    lists = "what your lists are: " if labelled else "which kind of list you want: "
+    lists = "which kind of list you want: --set lists="
     if labelled:
-        lists += f"--set lists=complete (all {keys} of the document), "
+        lists = "what your lists are: --set lists=complete (all), "
     return [
-        f"Nothing says how many {keys} a document has, so that is estimated from {of}, roughly. "
-        f"Count those of a few documents and give the {give}. Or say {lists}lists=some (a few, as "
-        f"by authors or indexers) or lists=marked (all that are in the text). Or list all {keys} "
-        "of 20 documents and mark them complete."
+        f"How many {keys} a document has is estimated from {of}, roughly. Give the {give}. Or say "
+        f"{lists}some (a few, as by authors or indexers) or marked (all that are in the text)."
     ]
 
 

@@ -265,8 +265,9 @@ def _examples(
 
 
 def _worth_showing(known: Any, found: Any) -> Any:
-    """Return what an example of so many known and found ones shows; something, of either."""
-    return np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
+    """Return what an example of so many known and found ones shows: most where some are found."""
+    both = np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
+    return both + 1000 * np.minimum(found, 1)
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:

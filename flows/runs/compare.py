@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from flows.catalogue import PIPELINES
 from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
 from flows.runs.listing import plain
@@ -34,7 +34,6 @@ from flows.settings.load import describe
 from vbmodels.core.protocol import DRAWN
 
 _MOST = 200  # characters of a value that are shown
-NO_ROWS = "Rows are not compared: no table of both runs names its rows and has a probability."
 _CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
 _NUMBER = r"([-+]?[\d.,]+)(?:\s?%)?"
@@ -491,7 +490,7 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 
 def _state(record: RunRecord) -> str:
     if record.elbo is None:
-        return fit_in_words(record)
+        return NO_FIT
     if record.objective in DRAWN:
         return "all draws made" if record.converged else "stopped before the last draw"
     return "converged" if record.converged else "NOT converged"

@@ -10,7 +10,6 @@ from flows.data import storage
 from flows.report import page, plots
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.compare import (
-    NO_ROWS,
     Comparison,
     changes,
     command,
@@ -25,7 +24,7 @@ from flows.runs.compare import (
     same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved
+from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved, why_not_compared
 
 MOST_SHOWN = 10_000  # rows of a kind of change
 _IN_VIEW = 14  # rows of a table
@@ -161,5 +160,5 @@ def _runs(found: Comparison) -> Section:
         grids.append(Grid(("number", "first → second"), more, caption, folded=True))
     text = same_in_words(found)
     if not found.predictions:
-        text += f"\n{NO_ROWS}"
+        text += f"\n{why_not_compared(*found.runs)}"
     return Section("Both runs", text, grids=grids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -201,7 +202,8 @@ def rows_of(
         The run, and its table.
     by
         The rows are those with the largest of this column (``-by``: the smallest); where it is
-        empty, of a probability, of the first feature, or the first of a table without either.
+        empty, of a probability (what the input listed comes last), of the first feature, or the
+        first of a table without either.
     most, columns
         Most rows; names with commas between them, all columns by default.
     where
@@ -215,17 +217,20 @@ def rows_of(
     _require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
+    known_last = [(NEW[0].partition("=")[0], "ascending")] if not by else []
+    known_last = [one for one in known_last if one[0] in schema.names]
     by = by or order_of(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
-        _require(column, single, name, "the columns of single values")
+        _require(column, single, name, " of single values")
     wanted = [one.strip() for one in columns.split(",")] if columns else schema.names
     for one in wanted:
-        _require(one, schema.names, name, "its columns")
+        _require(one, schema.names, name)
     holds = [_condition(text, schema, single, name) for text in where]
-    keys = list(dict.fromkeys([column] * bool(by) + [one for one, _ in holds]))
     order = "ascending" if by.startswith("-") else "descending"
+    ranks = [*known_last, (column, order)] if by else []
+    keys = list(dict.fromkeys(one for one, _ in (*ranks, *holds)))
     kept, count = pa.table([pa.array([], pa.int64())] * 2, [_PART, _ROW]), 0
     for number, url in enumerate(urls):
         if len(kept) >= most and not (counted or by):
@@ -235,13 +240,34 @@ def rows_of(
             rows = rows.filter(holding)
         count += len(rows)
         kept = pa.concat_tables([kept, rows]) if number else rows
-        if by:
-            kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
-        else:
-            kept = kept.slice(0, most)
+        kept = kept.take(pc.sort_indices(kept, ranks)[:most]) if by else kept.slice(0, most)
     return _read_rows(urls, kept, schema, wanted), count if counted else None
 
 
+def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
+    """Say why no row of a table holds all conditions: which of them none holds, and what is near.
+
+    ``where``: those that the user gave.
+    """
+    for text in where:
+        column, relation, value = text.partition("=")
+        if (
+            not relation
+            or "<" in column
+            or ">" in column
+            or rows_of(paths, name, "", 1, column, [text])[1]
+        ):
+            continue
+        column = column.strip()
+        found = rows_of(paths, name, "", _LOOKED, column, counted=False)[0][column].to_pylist()
+        others = list(dict.fromkeys(map(cell, found)))
+        what = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
+        more = ", ..." if not what.startswith("did you") and len(others) > 3 else ""
+        return f"no rows: no {column} is {value}; {what}{more}"
+    return f"no rows{' with ' if where else ''}{' and '.join(where)}"
+
+
+_LOOKED = 10_000  # rows whose values are named
 _PART, _ROW = " part", " row"  # of a row: the number of its part, and its own there
 
 
@@ -284,6 +310,12 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
         found.append((not chosen, not ranked, name, options))
     return min(found, default=("", "", "", ""))[2:]
+
+
+def rows_command(paths: RunPaths, run: str) -> str:
+    """Return the command that prints rows of the answer of ``run``; empty where it has no table."""
+    name, options = first_table(paths)
+    return f"vbflows show {shlex.quote(run)} {name} {options}".rstrip() if name else ""
 
 
 @dataclass(frozen=True)
@@ -346,11 +378,10 @@ def _require_table(paths: RunPaths, name: str) -> None:
         raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
 
 
-def _require(column: str, known: Sequence[str], table: str, what: str) -> None:
+def _require(column: str, known: Sequence[str], table: str, what: str = "") -> None:
     if column not in known:
-        expected = f"one of {what} {', '.join(known)}"
-        remedy = did_you_mean(column, known)
-        raise InputError.of(f"table {table}", expected, column, remedy=remedy)
+        remedy = did_you_mean(column, known) or f"it has {', '.join(known)}"
+        raise InputError.of(f"table {table}", "", f"it has no column {column}{what}", remedy=remedy)
 
 
 def _condition(
@@ -365,7 +396,7 @@ def _condition(
         expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
         raise InputError.of("--where", expected, repr(text))
     column, relation, given = (part.strip() for part in parts.groups())
-    _require(column, single, table, "the columns of single values")
+    _require(column, single, table, " of single values")
     field, kind = pc.field(column), schema.field(column).type
     if relation == "=" and not given:
         return column, field.is_null()

@@ -361,3 +361,26 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
                 table.schema.get_field_index(key), key, pc.fill_null(table[key], "")
             )
     return table
+
+
+def why_not_compared(first: RunPaths, second: RunPaths) -> str:
+    """Say why no row of two runs was compared."""
+    for name in tables_of(first):
+        tables = [_read(run, name) for run in (first, second) if name in tables_of(run)]
+        found = [table for table in tables if table is not None]
+        if len(found) < 2:
+            continue
+        if found[0].schema.names != found[1].schema.names:
+            columns = [
+                ", ".join(one for one in table.schema.names if one != _SELECTED) for table in found
+            ]
+            return f"Rows are not compared: {name} has {columns[0]}, then {columns[1]}."
+        if keys := _naming(found):
+            known = [set(table[keys[0]].to_pylist()) for table in found]
+            what = "row" if known[0] & known[1] else keys[0]
+            here, there = map(len, found if what == "row" else known)
+            return (
+                f"Rows are not compared: the runs have no {what} of {name} in common "
+                f"({here:,} and {there:,})."
+            )
+    return "Rows are not compared: no table of both runs names its rows and has a probability."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,6 +24,7 @@ from flows.data.runs import (
     mark_latest,
     peak_memory,
     read_record,
+    unsaid,
     versions,
     write_posterior,
     write_trace,
@@ -35,6 +37,7 @@ from flows.report import plots
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
+from flows.runs.listing import rows_command
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
 from vbmodels.core.protocol import DRAWN, objective_of
@@ -50,6 +53,7 @@ def publish(run: Run) -> dict[str, Any]:
             each=partial(run.each, "publish"),
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
+    findings = _of_seen_rows(run, findings)
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
     more = [*_fit_section(run), *_columns_section(run)]
@@ -76,6 +80,29 @@ def publish(run: Run) -> dict[str, Any]:
     top = findings.top if run.fitted is None else _predictions(run) or findings.top
     run.events.emit(Published(record, findings.headline, url, top))
     return outcome(run.paths, record, findings.headline, top)
+
+
+def _of_seen_rows(run: Run, findings: report.Findings) -> report.Findings:
+    """Say so where a score's figures are of files that the fit read: they are too good."""
+    if run.fitted is None or not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
+        return findings
+    read = {file.fingerprint for file in read_record(run.fitted).inputs}
+    seen = sum(file.fingerprint in read for file in run.inputs)
+    if not seen:
+        return findings
+    which = "this input" if seen == len(run.inputs) else f"{seen:,} of {len(run.inputs):,} files"
+    headline = findings.headline
+    if headline[1:2].islower():
+        headline = headline[0].lower() + headline[1:]
+    warning = (
+        f"The fit read {which} too, so its figures here are too good. Those of held-out rows: "
+        f"vbflows show {shlex.quote(run.fitted.root)}"
+    )
+    return replace(
+        findings,
+        headline=f"Too good, since the fit read {which} too: {headline}",
+        warnings=(*findings.warnings, warning),
+    )
 
 
 def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
@@ -175,13 +202,15 @@ def outcome(
 ) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
-    if record.elbo is not None:
+    if record.elbo is not None or record.fitted:
         lines.append(fit_in_words(record))
     lines += column_summary(record.columns)
     lines += dropped_in_words(record)
     lines += [f"note: {note}" for note in record.notes]
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {paths.file('report.html')}")
+    if command := rows_command(paths, paths.target):
+        lines.append(f"rows: {command}")
     return {
         "run_id": record.run_id,
         "target": paths.target,
@@ -208,9 +237,10 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
 
 
 def dropped_in_words(record: RunRecord) -> list[str]:
-    """Say what was not used, with counts and examples."""
+    """Say what was not used, with counts and examples, unless a warning does."""
     return [
-        f"not used: {one.reason}: {one.count:,}{_examples(one)}" for one in record.dropped[:_LINES]
+        f"not used: {one.reason}: {one.count:,}{_examples(one)}"
+        for one in unsaid(record.dropped, record.warnings)[:_LINES]
     ]
 
 

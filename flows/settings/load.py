@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from flows.faults import Fault, InputError, did_you_mean, shown
+from flows.faults import Fault, InputError, did_you_mean, refuse_missing, shown
 from flows.settings.base import ComputeSettings, RunSettings, in_order
 
 M = TypeVar("M", bound=BaseModel)
@@ -139,7 +139,8 @@ def _read_config(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        refuse_missing(path)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise InputError.of(path, "a YAML or JSON file of settings", reason) from error
     if not isinstance(values, dict):
         raise InputError.of(path, "names with values", type(values).__name__)

@@ -126,8 +126,37 @@ def test_a_file_of_settings_is_written_and_read(name, capsys, tmp_path, monkeypa
     assert load(settings, "all.yaml", []) == settings()
     assert text.count("\n#: ") == len(settings.model_fields) - len(settings.first)
     code, _, err = run(capsys, "init", name)
-    assert (code, "file exists" in err) == (2, True)
+    assert (code, "it is there already" in err) == (2, True)
     assert Path(f"{name}.yaml").read_text() == text
+
+
+def test_an_argument_that_is_missing_is_named_by_the_order_of_words(capsys):
+    for words, said in (
+        (("keywords", "a.csv"), "Missing argument 'TARGET'"),
+        (("keywords",), "Missing argument 'SOURCE'"),
+        (("score", "a", "b"), "Missing argument 'TARGET'"),
+        (("check", "keywords"), "Missing argument 'SOURCE'"),
+        (("check", "a.csv"), "expected one of the pipelines"),
+    ):
+        code, _, err = run(capsys, *words)
+        assert (code, said in " ".join(err.split())) == (2, True), (words, err)
+
+
+def test_help_has_the_options_that_a_pipeline_takes(capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("doc_id,text\na,b\n")
+    for name in PIPELINES:
+        _, out, _ = run(capsys, name, "-h")
+        takes = "include" in PIPELINES[name].model_fields
+        assert ("--include" in out) == takes
+        if not takes:
+            code, _, err = run(capsys, "check", name, tmp_path / "in.csv", "--include", "text")
+            assert (code, f"--include: {name} has no such option" in err) == (2, True)
+
+
+def test_a_file_of_settings_that_is_not_there_is_a_sentence(capsys, tmp_path):
+    code, _, err = run(capsys, "keywords", "a", "b", "--config", tmp_path / "none.yaml")
+    assert (code, "none.yaml: there is no such file or folder" in err) == (2, True)
+    assert "Errno" not in err
 
 
 def test_a_typo_gets_what_was_meant(capsys, tmp_path):

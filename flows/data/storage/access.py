@@ -10,6 +10,7 @@ The environment decides, so that worker processes decide alike: ``AWS_ACCESS_KEY
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -63,9 +64,9 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         return fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise StorageError(
-            f"cannot read {shown(url)}: {scheme}:// needs a package that is not installed ({error})"
-        ) from error
+        named = re.search(r"[Ii]nstall (?:the )?([\w-]+)", str(error))
+        needs = f"{named[1]}: pip install {named[1]}" if named else f"a package ({error})"
+        raise StorageError(f"cannot read {shown(url)}: {scheme}:// needs {needs}") from error
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise

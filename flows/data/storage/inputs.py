@@ -87,9 +87,10 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
         for name, info in found.items()
     ]
     if not files:
+        plain = ", ".join(one for one in suffixes if one.count(".") == 1)  # others are packed
         raise MissingError(
             f"cannot read {url}: no input found; expected a file, a glob that matches some, or a "
-            f"folder with files that end in {', '.join(suffixes)}",
+            f"folder with files that end in {plain}",
             url,
         )
     return files

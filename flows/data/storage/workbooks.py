@@ -204,7 +204,9 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         cells, meta = reader(path, **options)
         ranges = _missing_ranges(reader, path, end, options)
     except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
-        raise StorageError(f"cannot read {url} as a {what} file: {error}") from error
+        raise StorageError(
+            f"cannot read {url}: it is damaged or no {what} file ({error})"
+        ) from error
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []
     for name in meta.column_names:

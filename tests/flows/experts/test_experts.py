@@ -71,7 +71,8 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     source, target = written(tmp_path, columns), tmp_path / "out"
     args = setting_args("n_experts=1", "baselines=false", "test_share=0.3")
     said = printed(capsys, "experts", source, target, *args)
-    assert "rows without a label, predicted: 9" in said
+    assert "warning: 9 of 60 rows (15%) have no label: they are predicted" in said
+    assert "rows without a label" not in said
     assert "for label = 1 on" in said
     assert "not used" not in said
     folder, record = latest(target)
@@ -135,7 +136,8 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     assert record["converged"]
     assert results["baselines"]["logistic regression"]["more"] > 0
     assert results["unlabelled_rows"] == unseen.sum()
-    assert record["notes"] == [f"rows without a label, predicted: {unseen.sum()}"]
+    assert record["notes"] == []
+    assert any(f"{unseen.sum()} of " in warning for warning in record["warnings"])
     assert record["dropped"] == []
     html = (folder / "report.html").read_text()
     for heading in ("How good it is", "Who is responsible", "How different the experts are"):

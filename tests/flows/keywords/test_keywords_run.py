@@ -126,7 +126,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert f"with a probability of at least {results['least_probability']:.2f}, the limit" in page
     assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
-    assert record.warnings[0].startswith("Nothing says how many keyphrases a document has")
+    assert record.warnings[0].startswith("How many keyphrases a document has is estimated")
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
     assert results["candidates"] == len(phrases)
     selected = phrases[phrases.selected & ~phrases.observed]
@@ -198,7 +198,7 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
         "keyphrases; "
     )
     assert "expected to be right" in outcome["lines"][0]
-    assert record.warnings[0].startswith("Nothing says how many keyphrases a document has, so ")
+    assert record.warnings[0].startswith("How many keyphrases a document has is estimated ")
     assert "lists=complete" not in record.warnings[0]
     assert record.results["keyword_rate_sources"] == ["other corpora"]
     assert table.groupby("doc_id").selected.sum().between(1, 15).all()
@@ -238,7 +238,7 @@ def test_lists_that_are_complete_are_said_once(tmp_path):
     for name, table, more in (("said", whole, {"lists": "complete"}), ("marked", marked, {})):
         pq.write_table(table, tmp_path / f"{name}.parquet")
         place, record, _ = run(tmp_path / f"{name}.parquet", tmp_path / name, **more)
-        assert not any("Nothing says how many" in warning for warning in record.warnings)
+        assert not any("How many keyphrases" in warning for warning in record.warnings)
         found.append(table_of(place, record))
     assert found[0].equals(found[1])
 

@@ -34,6 +34,7 @@ from flows.runs.predictions import (
     STAYED,
     Change,
     compare_predictions,
+    why_not_compared,
 )
 from tests.flows.commands import answer, run
 from tests.flows.runs.test_publish import record
@@ -75,6 +76,24 @@ def test_rows_without_names_of_their_own_are_not_compared(tmp_path):
     assert compare_predictions(*(run_with(tmp_path, n, **columns) for n in "ab")) == []
     columns = {"value": [1.0, 2.0], "probability": [0.1, 0.2]}
     assert compare_predictions(*(run_with(tmp_path, n, **columns) for n in "cd")) == []
+
+
+def test_why_no_row_is_compared_is_what_the_tables_show(tmp_path):
+    one = run_with(tmp_path, "a", id=["a", "a"], term=["s", "t"], probability=[0.1, 0.2])
+    for name, columns, why in (
+        ("b", {"id": ["c"], "term": ["s"]}, "no id of rows in common (1 and 1)."),
+        ("c", {"id": ["a"], "term": ["u"]}, "no row of rows in common (2 and 1)."),
+        (
+            "d",
+            {"of": ["a"], "term": ["s"]},
+            "rows has id, term, probability, then of, term, probability.",
+        ),
+    ):
+        two = run_with(tmp_path, name, **columns, probability=[0.3])
+        assert compare_predictions(one, two) == []
+        assert why_not_compared(one, two).endswith(why)
+    two = run_with(tmp_path, "e", value=[1.0, 2.0])
+    assert "no table of both runs" in why_not_compared(one, two)
 
 
 def test_a_run_without_spread_has_no_correlation(tmp_path):

@@ -150,7 +150,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     code, out, _ = run(capsys, "show", place)
     assert code == 0
     assert "ask, keywords" in out
-    assert "rows: vbflows show RUN keywords --new --selected --rows " in out
+    assert f"more rows: vbflows show {place} keywords --new --selected --rows 100" in out
     words = ("show", place, "keywords", "--rows", "7", "--sort")
     code, out, _ = run(capsys, *words, "rank", "--json")
     rows = json.loads(out)["rows"]
@@ -160,18 +160,37 @@ def test_rows_of_a_table_are_shown(three, capsys):
     code, out, _ = run(capsys, *words, "-rank", "--json")
     assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
     code, out, _ = run(capsys, *words[:5], "--json")
-    shown = [row["probability"] for row in json.loads(out)["rows"]]
-    assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
+    shown = [(not row["observed"], row["probability"]) for row in json.loads(out)["rows"]]
+    all_rows = pq.read_table(folder, columns=["observed", "probability"]).to_pylist()
+    ranked = sorted(((not r["observed"], r["probability"]) for r in all_rows), reverse=True)
+    assert shown == ranked[:7]
+    assert any(row["observed"] for row in all_rows)
     every = pq.read_table(folder).num_rows
     assert json.loads(out)["count"] == every
     code, out, _ = run(capsys, *words[:5])
-    assert out.splitlines()[-1] == f"7 of {every:,} rows; --rows {every} prints all"
+    assert out.splitlines()[-1] == (
+        f"7 of {every:,} rows, those that the input listed last; --rows {every} prints all"
+    )
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) > 4
     assert "expected: number of keyphrases that the model expects" in " ".join(out.split())
-    for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
+    for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank"),
+                         (("keywords", "--sort", "-prob"), "probability")):  # fmt: skip
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
+
+
+def test_no_rows_say_which_condition_none_holds_and_what_is_there(three, capsys):
+    place, _ = three
+    name = pq.read_table(open_run(str(place))[0].table("keywords"))["doc_id"][0].as_py()
+    for where, said in (
+        (("doc_id=nothing at all",), "no rows: no doc_id is nothing at all; there are "),
+        (("words=1", f"doc_id={name[:-1]}"), f"; did you mean {name[:5]}"),
+        (("probability>2",), "no rows with probability>2"),
+    ):
+        options = [part for one in where for part in ("--where", one)]
+        code, out, _ = run(capsys, "show", place, "keywords", *options)
+        assert (code, said in out) == (0, True), out
 
 
 def test_options_of_rows_without_rows_are_refused(three, capsys):

@@ -147,6 +147,23 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     scored = json.loads(
         run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
     )
+    assert scored["lines"][0].startswith("Too good, since the fit read this input too: AUROC 0.")
+    assert any(f"vbflows show {open_run(str(tmp_path / 'fit'))[0].root}" in w
+               for w in scored["warnings"])  # fmt: skip
+    assert scored["lines"][-1] == f"rows: vbflows show {tmp_path / 'new'} rows"
+    succeed("simulate", "experts", tmp_path / "in", "--rows", 80, "--seed", 9)
+    other = json.loads(
+        run(capsys, "score", tmp_path / "fit", tmp_path / "in", tmp_path / "other", "--json")[1]
+    )
+    assert not any("oo good" in said for said in (*other["lines"], *other["warnings"]))
+    table = pq.read_table(tmp_path / "in" / "table.parquet")
+    names = pa.array([f"new {name}" for name in table["id"].to_pylist()])
+    pq.write_table(table.set_column(0, "id", names), tmp_path / "in" / "table.parquet")
+    both = run(
+        capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
+    )
+    [line, *_] = json.loads(both[1])["lines"]
+    assert line.startswith("Too good, since the fit read 1 of 2 files too: ")
     assert set(fitted["top"][0]) == {"column", "effect_sd"}
     rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
     [chance] = [name for name in rows.column_names if name.startswith("probability")]
