@@ -200,7 +200,10 @@ def test_eight_files_are_looked_at_at_once_on_any_number_of_cores(monkeypatch):
         return Checked(0, ())
 
     given = SimpleNamespace(
-        files=range(8), family=family, settings=family.settings(), on_progress=lambda name: None
+        files=[SimpleNamespace(url=str(n), fingerprint="") for n in range(8)],
+        family=family,
+        settings=family.settings(),
+        on_progress=lambda name: None,
     )
     assert len(checking._each(given, look)) == 8
 
