@@ -481,7 +481,7 @@ def compare(
 @app.command(cls=ExampleCommand)
 def simulate(
     pipeline: Pipeline,
-    target: Target,
+    target: Annotated[str, _argument("TARGET", "Folder or URL for the data.")],
     seed: Annotated[int, _option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
     rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
@@ -523,7 +523,9 @@ def init(
 
 @app.command(cls=ExampleCommand)
 def demo(
-    target: Annotated[str, _argument("TARGET", "Folder for the results.")] = "vbflows-demo",
+    target: Annotated[
+        str, _argument("[TARGET]", "Folder for the results; vbflows-demo if none is named.")
+    ] = "vbflows-demo",
 ) -> None:
     """Find keyphrases in the descriptions of the installed Python packages."""
     from flows.demo import BEGINS, run_demo

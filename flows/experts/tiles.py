@@ -130,6 +130,9 @@ def compared_in_words(results: Mapping[str, Any], value: str) -> str:
     >>> baselines = {"boosted trees": trees, "ridge regression": ridge, "the mean": trees}
     >>> compared_in_words({"baselines": baselines}, "r2")
     ': worse than boosted trees (0.900), not clearly better than ridge regression (0.700)'
+    >>> tree = {"boosted trees": {"log_loss": 0.4, "more": -0.1, "interval": [-0.2, 0.1]}}
+    >>> compared_in_words({"baselines": tree}, "log_loss")
+    ': log loss not clearly worse than boosted trees (0.400)'
     """
     others = results.get("baselines", {})
     groups: dict[str, list[str]] = {one: [] for one in _VERDICTS}

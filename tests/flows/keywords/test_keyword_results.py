@@ -21,6 +21,7 @@ from flows.keywords.report import (
     KeywordSummary,
     TermCounts,
     _to_label,
+    _worth_showing,
     report,
 )
 from flows.keywords.settings import KeywordSettings
@@ -178,3 +179,8 @@ def test_no_next_step_takes_a_score_for_a_probability(tmp_path, model, probable)
     page = storage.read_bytes(place.file("report.html")).decode()
     assert "keyphrases/*.jsonl" in page
     assert ("more probable than not" in page) is probable
+
+
+def test_documents_with_new_keyphrases_are_shown_before_those_without():
+    assert _worth_showing(0, 1) > _worth_showing(9, 0) > _worth_showing(1, 0)
+    assert _worth_showing(4, 3) > _worth_showing(0, 3)

@@ -143,6 +143,19 @@ def test_more_than_a_tenth_that_is_not_used_is_a_warning_with_the_cause(pipeline
     assert "(strict)" in out
 
 
+def test_a_loss_that_a_warning_says_is_said_once():
+    one = Dropped(reason="known phrase", count=6, of=15)
+    other = Dropped(reason="blank", count=1, of=15)
+    found = preview.Estimate(1, 40, (one, other), ("6 of 15 known phrases are absent.",), 1, 2**20,
+                     seconds_to_read=1.0, most_sweeps=9)  # fmt: skip
+    said = preview.in_lines(found)
+    assert said[0] == "40 rows in 1 file, no errors, 1 warning, 1 row or value not used"
+    assert [line for line in said if "not used:" in line] == ["not used: blank: 1"]
+    [memory] = [line for line in said if line.startswith("memory: ")]
+    assert memory.endswith("of which 1.0 MiB are data and local state")
+    assert "KiB" not in memory
+
+
 def test_a_loss_below_a_tenth_is_no_warning():
     lost = [Dropped(reason="blank", count=2, of=15), Dropped(reason="blank", count=0, of=5)]
     (total,) = total_dropped(lost)
@@ -187,7 +200,10 @@ def test_eight_files_are_looked_at_at_once_on_any_number_of_cores(monkeypatch):
         return Checked(0, ())
 
     given = SimpleNamespace(
-        files=range(8), family=family, settings=family.settings(), on_progress=lambda name: None
+        files=[SimpleNamespace(url=str(n), fingerprint="") for n in range(8)],
+        family=family,
+        settings=family.settings(),
+        on_progress=lambda name: None,
     )
     assert len(checking._each(given, look)) == 8
 
