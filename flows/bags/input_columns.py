@@ -85,7 +85,8 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
         if not settings.levels and "features" in settings.columns:
             settings = _with_levels(files[0], settings)
-        if not settings.decimal_comma:
+        texts = {one.name for one in schema if is_text(one.type)}
+        if not settings.decimal_comma and texts - (set(_OWN) - {"label"}):
             settings = _with_commas(files, settings)
         settings = _with_positive(files, settings)
         if settings.held_out is None:

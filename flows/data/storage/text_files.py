@@ -388,7 +388,10 @@ def _groups(lines: Sequence[str], separator: str) -> list[str]:
     """
     if separator == " ":
         return []
-    rows = list(csv.reader(lines, delimiter=separator))
+    try:
+        rows = list(csv.reader(lines, delimiter=separator))
+    except csv.Error:  # a cell of more than 128 kB
+        return []
     if len(rows) < 3:
         return []
     first, second, *body = ([cell.strip() for cell in row] for row in rows)
