@@ -112,9 +112,6 @@ def in_lines(found: Estimate) -> list[str]:
     if found.partitions is not None:
         lines.append("1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions")
     if found.memory_bytes is not None:
-        if (found.seconds_to_compile or 0.0) >= 1.0:
-            seconds = _duration(found.seconds_to_compile or 0.0)
-            lines.append(f"note: kernels were compiled in {seconds}, once on this machine")
         lines += [_time(found), _memory(found.memory_bytes)]
     return lines
 
@@ -125,10 +122,13 @@ def _time(found: Estimate) -> str:
     sweeps = found.sweeps or _USUAL
     fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
+    compiled = found.seconds_to_compile or 0.0
+    more = f"; kernels were compiled in {_duration(compiled)}, once on this machine"
     return (
         f"time: about {_duration(total)} ({_range(total)}) in one process: reading "
         f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
         f"{found.most_sweeps:,}), start, tables and report {_duration(_REST)}"
+        f"{more if compiled >= 1.0 else ''}"
     )
 
 
