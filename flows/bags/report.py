@@ -218,12 +218,12 @@ class Words:
     @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
-        text = "P(primary), in brackets after an instance: the probability that it makes its bag "
+        text = "P(primary), in brackets after an instance: the probability that it makes a bag "
         text += f"{self.positive}, by the fit "
         if self.new:
             return f"{text}of other bags."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        return f"{text}that knows {labels}."
+        return f"{text}that knows {labels}; in a bag labelled {self.negative} it may be above 0."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""

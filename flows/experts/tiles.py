@@ -98,7 +98,7 @@ def tiles_of(
     tiles = [Tile(name, value, note)]
     note = f"{in_range(results, 'log_loss_interval', '.3f')}lower is better"
     if "share_log_loss" in results:
-        note += f"; the base rate has {results['share_log_loss']:.3f}"
+        note += f"; the best constant has {results['share_log_loss']:.3f}"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}

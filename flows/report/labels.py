@@ -78,7 +78,7 @@ LABELS = {
     "rmse": "RMSE",
     "rmse_interval": "RMSE, 95 % interval",
     "selected": "keyphrases selected",
-    "share_log_loss": "log loss of the base rate",
+    "share_log_loss": "log loss of the best constant",
     "sigma2": "prior variance of weights (sigma2)",
     "site_sd": "sd of error rates between sites (log)",
     "test_rows": "rows held out",

@@ -129,7 +129,7 @@ def paired_bars(
     layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
     layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"domain": [0.0, 100.0]})
-    how = f"Bars are {x_label}; the further the two of a row differ, the more it says."
+    how = f"Bars are {x_label}; the further the two bars of a pair differ, the more it says."
     return _by_label(labels, title, [layer], 32, x=x, how=how)
 
 

@@ -527,6 +527,8 @@ def moved_in_words(one: Moved) -> str:
     else:
         text += f"; {one.crossed:,} crossed 0.5, {one.moved:,} moved by more than 0.1. "
         text += _direction(one)
+        if one.lost is not None:
+            text += " Rows that neither run selects are not listed."
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
 
 

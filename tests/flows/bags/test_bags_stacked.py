@@ -165,8 +165,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    said = "P(primary), in brackets after an instance: the probability that it makes its bag"
-    assert f"{said} positive, by the fit that knows all labels." in page
+    said = "P(primary), in brackets after an instance: the probability that it makes a bag"
+    assert f"{said} positive, by the fit that knows all labels; in a bag labelled" in page
     assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
     assert weights["pooled features"] < 0.1
     assert instances["contribution"].null_count == len(instances)

@@ -70,7 +70,7 @@ def test_experts():
     )
     assert found["log loss"] == (
         "0.082",
-        "0.015 to 0.150 (95\u00a0%); lower is better; the base rate has 0.615",
+        "0.015 to 0.150 (95\u00a0%); lower is better; the best constant has 0.615",
     )
     assert found["against boosted trees"][0] == "no clear difference"
 
