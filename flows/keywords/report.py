@@ -435,14 +435,14 @@ def _which(
             text += f"of each document {_level(settings)}"
         else:
             results["least_probability"] = cut
-            text += f"with a probability of at least {cut:.2f}, {_level(settings)}"
+            text += f"with a probability of at least {cut:.3f}, {_level(settings)}"
         text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
         text += _left_out(summaries, bool(limit))
         text += (
             f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
             f"second command under What to do next lists those above {LEVELS[0]}."
         )
-        all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
+        all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
         above = np.sum([s.above for s in summaries], axis=0)
         rows += [

@@ -70,7 +70,7 @@ class Change:
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
 STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
-BELOW, BEYOND = "below the limit", "beyond the most of a document"
+BELOW, BEYOND = "below the limit", "over the document's most"
 ALIKE = "a part or near copy of another"
 ABOVE = "above the limit, not among the best of its document"
 

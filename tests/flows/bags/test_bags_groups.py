@@ -173,7 +173,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
     fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
     page = report(tmp_path / "t")
-    assert "by the fit that knows the labels of all bags but those held out." in page
+    assert "by the fit that knows the labels of all bags but those held out;" in page
     assert "P(primary) by the fit</th>" in page
     assert "all labels" not in page
 

@@ -123,7 +123,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert results["keyword_rate_sources"] == ["known keyphrases", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert f"; {low} to {high} % expected to be right" in outcome["lines"][0]
-    assert f"with a probability of at least {results['least_probability']:.2f}, the limit" in page
+    assert f"with a probability of at least {results['least_probability']:.3f}, the limit" in page
     assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated")

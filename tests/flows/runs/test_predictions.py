@@ -239,7 +239,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     ]  # fmt: skip
     assert reasons_in_words(moved) == (
         "Of the 3 no longer selected, in the second run 1 is below the limit (0.2; first run "
-        "0.3), 1 is beyond the most of a document (3; first run 4), 1 is a part or near copy of "
+        "0.3), 1 is over the document's most (3; first run 4), 1 is a part or near copy of "
         "another. Of the 1 newly selected, in the first run 1 is below the limit (0.3; second run "
         "0.2)."
     )
