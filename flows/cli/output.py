@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,8 +40,8 @@ def line(text: str) -> None:
 
 
 def prose(text: str) -> None:
-    """Print a sentence, wrapped where the width is known: on a terminal, or by COLUMNS."""
-    wraps = out().is_terminal or "COLUMNS" in os.environ
+    """Print a sentence, wrapped on a terminal."""
+    wraps = out().is_terminal
     out().print(escaped(text), soft_wrap=not wraps)
 
 

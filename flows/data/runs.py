@@ -137,11 +137,14 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
 
 
 def unsaid(dropped: Sequence[Dropped], warnings: Sequence[str]) -> list[Dropped]:
-    """Return what no warning says with its numbers, such as "12 of 40"."""
+    """Return what no warning says with its numbers, such as "12 of 40", and its first example."""
     return [
         one
         for one in dropped
-        if not any(f"{one.count:,} of {one.of:,} " in text for text in warnings)
+        if not any(
+            f"{one.count:,} of {one.of:,} " in text and "".join(one.examples[:1]) in text
+            for text in warnings
+        )
     ]
 
 

@@ -39,7 +39,7 @@ def test_a_config_that_is_no_mapping_or_not_there_is_refused(tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("- a\n- b\n")
     assert "expected names with values, found list" in faults_of(str(config), [])[0]
-    assert "No such file" in faults_of(str(tmp_path / "none.yaml"), [])[0]
+    assert "there is no such file" in faults_of(str(tmp_path / "none.yaml"), [])[0]
     config.write_text("a: [")
     assert "expected a YAML or JSON file" in faults_of(str(config), [])[0]
 
