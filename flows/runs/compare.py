@@ -36,7 +36,7 @@ from vbmodels.core.protocol import DRAWN
 _MOST = 200  # characters of a value that are shown
 _CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
-_NUMBER = r"([-+]?[\d.,]+)(?:\s?%)?"
+_NUMBER = r"([-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?)(?:\s?%)?"
 _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile's note
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown

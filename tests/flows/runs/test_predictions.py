@@ -432,3 +432,24 @@ def test_rows_of_features_are_shown_by_the_probability_of_the_first(tmp_path):
     )
     shown, count = rows_of(run, "rows", "", 2)
     assert (shown["id"].to_pylist(), count) == (["b", "c"], 3)
+
+
+@pytest.mark.parametrize(
+    ("note", "clear"),
+    [("0.985 to 0.999. Higher is better", False), ("1,200 to 1,300, of all", True), ("", None)],
+)
+def test_an_interval_ends_where_its_sentence_does(tmp_path, note, clear):
+    tiles = [{"label": "AUROC", "value": "0.9", "note": note}]
+    found = two_runs(tmp_path, tiles=tiles)
+    assert found.parts["answer"]["AUROC"]["clear"] is clear
+
+
+def test_a_row_that_was_not_read_has_not_left_the_selection(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.runs.predictions.MOST_ROWS", 3)
+    ids = {"a": ["k", "l", "m", "n"], "b": ["l", "m", "n", "k"]}
+    runs = [
+        run_with(tmp_path, name, id=own, probability=[0.9, 0.8, 0.7, 0.6], selected=[True] * 4)
+        for name, own in ids.items()
+    ]
+    (found,) = compare_predictions(*runs)
+    assert (found.cut, found.shared, found.lost, found.gained) == (True, 2, 0, 0)
