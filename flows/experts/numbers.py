@@ -25,11 +25,10 @@ from flows.experts.design import (
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.labels import LABEL
-from flows.experts.predictions import Predictions
+from flows.experts.predictions import OfScore
 from flows.experts.schema import EXPERTS, NUMBER_ROWS
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import FEW_ROWS, LARGEST
-from flows.experts.tiles import OfFit
 from flows.experts.weights import table_of
 from flows.family import Each
 from flows.report.baselines import resampled_means
@@ -78,7 +77,7 @@ class NumberBaseline:
 
 
 @dataclass(frozen=True)
-class NumberSummary:
+class NumberSummary(OfScore):
     """What one partition adds to the report; in standard deviations of the label.
 
     Attributes
@@ -92,12 +91,6 @@ class NumberSummary:
     deviance
         Of counts, over the same rows: sums of the deviance, of its square, and of that of the mean
         of the fit; [3].
-    applied
-        Whether an earlier fit was applied to these rows.
-    fit
-        How good that was on its own rows; with the first partition.
-    predictions
-        Those of the rows that it was applied to.
     """
 
     rows: int
@@ -108,9 +101,6 @@ class NumberSummary:
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
     chosen: GaussianChoice | CountChoice | None = None
-    applied: bool = False
-    fit: OfFit | None = None
-    predictions: Predictions | None = None
     baselines: tuple[NumberBaseline, ...] = ()
     baseline_seconds: float = 0.0
 

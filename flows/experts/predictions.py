@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.experts.settings import ExpertSettings
+from flows.experts.tiles import OfFit
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -38,6 +39,25 @@ class Predictions:
 
     counts: IntArray
     lists: Mapping[str, Picked]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfScore:
+    """What a summary of a partition has of a score.
+
+    Attributes
+    ----------
+    applied
+        Whether an earlier fit was applied to these rows.
+    fit
+        How good that was on its own rows; with the first partition.
+    predictions
+        Those of the rows that it was applied to.
+    """
+
+    applied: bool = False
+    fit: OfFit | None = None
+    predictions: Predictions | None = None
 
 
 def predictions_of(rows: pa.Table) -> Predictions:

@@ -23,11 +23,10 @@ from flows.experts.design import (
 )
 from flows.experts.encoding import Encoding
 from flows.experts.labels import LABEL
-from flows.experts.predictions import Predictions
+from flows.experts.predictions import OfScore
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
-from flows.experts.tiles import OfFit
 from flows.experts.weights import parameters_of, table_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
@@ -48,7 +47,7 @@ _LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class ClassSummary:
+class ClassSummary(OfScore):
     """What one partition adds to the report.
 
     Attributes
@@ -67,12 +66,6 @@ class ClassSummary:
         Of each class: the additive form, number of experts, tau.
     effects
         What columns add for each class; these and the next come with the first partition.
-    applied
-        Whether an earlier fit was applied to these rows.
-    fit
-        How good that was on its own rows; with the first partition.
-    predictions
-        Those of the rows that it was applied to.
     """
 
     rows: int
@@ -83,9 +76,6 @@ class ClassSummary:
     forms: tuple[tuple[str, int, float], ...] = ()
     effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
-    applied: bool = False
-    fit: OfFit | None = None
-    predictions: Predictions | None = None
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
 

@@ -18,10 +18,9 @@ from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, work_url, working_encoding
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import Predictions
+from flows.experts.predictions import OfScore
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
-from flows.experts.tiles import OfFit
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
@@ -37,7 +36,7 @@ _LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class ExpertSummary:
+class ExpertSummary(OfScore):
     """What one partition adds to the report.
 
     Attributes
@@ -66,12 +65,6 @@ class ExpertSummary:
         What columns and pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
-    applied
-        Whether an earlier fit was applied to these rows.
-    fit
-        How good that was on its own rows; with the first partition.
-    predictions
-        Those of the rows that it was applied to.
     above
         Rows whose probability is above 0.5.
     """
@@ -90,9 +83,6 @@ class ExpertSummary:
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
-    applied: bool = False
-    fit: OfFit | None = None
-    predictions: Predictions | None = None
     above: int = 0
 
 
