@@ -128,7 +128,9 @@ def doubtful_numbers(
 
 
 def _cell(text: str, where: str) -> str:
-    return f"{text!r} in {where}" if where else repr(text)
+    """Write a cell and where it is, blanks of any width as plain ones."""
+    plain = repr(re.sub(r"\s", " ", text))
+    return f"{plain} in {where}" if where else plain
 
 
 def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:

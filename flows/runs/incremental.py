@@ -135,7 +135,7 @@ def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[li
     packed = [g for g in groups if len(g) > 1 or run.files[g[0]].url not in small]
     known = {} if run.earlier is None else run.earlier.known
     for part in known.values():
-        if set(part.urls) <= set(small):
+        if part.urls and all(url in small for url in part.urls):
             own = [small[url] for url in part.urls]
             again = run.family.plan(
                 [run.files[i] for i in own], [run.checked[i] for i in own], settings

@@ -261,6 +261,8 @@ def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
         column = column.strip()
         found = rows_of(paths, name, "", _LOOKED, column, counted=False)[0][column].to_pylist()
         others = list(dict.fromkeys(map(cell, found)))
+        if not others:
+            break
         what = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
         more = ", ..." if not what.startswith("did you") and len(others) > 3 else ""
         return f"no rows: no {column} is {value}; {what}{more}"
