@@ -532,10 +532,10 @@ def demo(
 
     line(BEGINS)
     with followed(False):
-        found = run_demo(target)
-    out().print(found.table)
-    for text in found.lines:
-        line(text)
+        outcome, read = run_demo(target)
+    line(read)
+    print_outcome(outcome, False)
+    line("next: vbflows keywords --help, for documents of your own")
 
 
 @app.command(name="compile", cls=ExampleCommand)

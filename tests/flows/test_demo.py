@@ -9,22 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.demo import _distinct
-
 ROOT = Path(__file__).parents[2]
-
-
-def test_parts_of_known_and_of_better_phrases_are_not_shown():
-    def row(stem, probability, observed=False, selected=True):
-        return {"stem": stem, "probability": probability, "observed": observed,
-                "selected": selected or observed}  # fmt: skip
-
-    rows = [
-        row("licens express", 1.0, observed=True), row("express", 0.6), row("pars", 0.5),
-        row("express pars", 0.4), row("fast pars", 0.3), row("slow", 0.9, selected=False),
-        row("spdx", 0.8),
-    ]  # fmt: skip
-    assert [one["stem"] for one in _distinct(rows)] == ["spdx", "pars"]
 
 
 @pytest.mark.slow  # half a minute: all packages of this environment
@@ -50,6 +35,6 @@ def test_the_demo_prints_what_matters(tmp_path):
     text = "\n".join(lines)
     for odd in ("Matplotlib", "font", "refect", "Traceback", "elbo"):
         assert odd not in text
-    report = re.search(r"^Report: (\S+)$", text, re.MULTILINE)
+    report = re.search(r"^report (\S+)$", text, re.MULTILINE)
     assert report
     assert Path(report[1]).exists()
