@@ -302,16 +302,18 @@ def _read_rows(
 def first_table(paths: RunPaths) -> tuple[str, str]:
     """Return the table that has the answer, and the options that show it.
 
-    That is a table with a selection, else one with a probability, else the first; empty texts where
-    there is none.
+    That is a table with a selection (of several the one with most rows in its first part), else one
+    with a probability, else the first; empty texts where there is none.
     """
     found = []
     for name in tables_of(paths):
-        columns = [one.name for one in columns_of(paths, name)]
+        file = storage.parquet_file(storage.join(paths.table(name), parts_of(paths, name)[0]))
+        columns = file.schema_arrow.names
         chosen, ranked = selection_in(columns), probability_in(columns)
         options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
-        found.append((not chosen, not ranked, name, options))
-    return min(found, default=("", "", "", ""))[2:]
+        rows = file.metadata.num_rows if chosen else 0
+        found.append((not chosen, not ranked, -rows, name, options))
+    return min(found, default=("", "", 0, "", ""))[3:]
 
 
 def rows_command(paths: RunPaths, run: str) -> str:

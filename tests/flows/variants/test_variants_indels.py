@@ -12,6 +12,7 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.data.states import read_state
+from flows.runs.listing import first_table
 from flows.variants import indel_events
 from flows.variants.indel_report import clusters
 from flows.variants.reads import count_region
@@ -238,6 +239,7 @@ def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
     assert record.results["indels"] == 0
     assert record.results["indel_units"] > 0
     assert pq.read_table(place.table("indels")).num_rows == 0
+    assert first_table(place) == ("loci", "--selected "), "the command offers rows that there are"
     with open(place.file("report.html")) as file:
         assert "<dd>no read shows one</dd>" in file.read()
 
