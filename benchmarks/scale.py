@@ -13,15 +13,13 @@ weak     A model with next to no arithmetic that sleeps for a while a partition,
          driver, of the scheduler, and of the two processes that have all workers.
 
 Every run is a process of its own, its kernels compiled by a small run before. Seconds are of the
-run, without its imports; CPU and memory are those of its workers too. A thread looks a hundred
-times a second at what the run is doing: the engine's share of a fit is the time in which none of
-its threads is in `vbmodels`.
+run, without its imports; CPU and memory are those of its workers too. The engine's share of a fit
+is the time in which no thread of its process is in a method of the model or in its algorithm.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import resource
@@ -30,22 +28,27 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from inspect import isfunction
 from itertools import pairwise
 from math import log10
 from pathlib import Path
-from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import psutil
 
+import flows.fit.connect
+import flows.stages
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.events import Event, Stage, Sweep, listening
 from flows.settings import ComputeSettings
+from vbmodels.core.driver import Driver
 
 PIPELINES = ("keywords", "bags", "variants", "features", "experts")
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
@@ -57,62 +60,97 @@ SLEEP = 0.2  # seconds a sweep and worker
 MIB = 2**20
 
 
+class Stopwatch:
+    """Seconds in which at least one thread is in some functions."""
+
+    def __init__(self) -> None:
+        self.seconds, self._inside, self._began, self._lock = 0.0, 0, 0.0, threading.Lock()
+
+    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that is timed."""
+
+        @wraps(function)
+        def timed(*args: Any, **options: Any) -> Any:
+            with self._lock:
+                self._inside += 1
+                if self._inside == 1:
+                    self._began = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                with self._lock:
+                    self._inside -= 1
+                    if not self._inside:
+                        self.seconds += time.perf_counter() - self._began
+
+        return timed
+
+
 class Watch(threading.Thread):
-    """What a run is doing, looked at a hundred times a second, and what its processes use."""
+    """How long a run's stages, its model and the start of its workers take, and what these use.
+
+    The algorithm's steps and the model's public methods are timed; the reduce, the log of steps and
+    all else of a fit are the engine's.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.stage, self.sweeps, self.over = "", 0, False
-        self.wall: Counter[tuple[str, str]] = Counter()  # seconds by stage and place
+        self.sweeps, self.over, self.model, self.start_seconds = 0, False, Stopwatch(), 0.0
+        self.seen: list[tuple[str, float, float]] = []  # a stage, and both clocks as it begins
         self.of_workers: dict[int, tuple[float, int]] = {}  # CPU seconds, largest memory
-        self.main, self.began = threading.main_thread().ident, time.process_time()
 
     def on_event(self, event: Event) -> None:
         """Take note of stages and sweeps."""
         if isinstance(event, Sweep):
             self.sweeps = event.iteration + 1
         if isinstance(event, Stage):
-            self.stage = event.name
+            self.seen.append((event.name, time.perf_counter(), self.model.seconds))
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Time the methods of the model that a run makes, and the start of its workers."""
+
+        def model_for(*args: Any) -> Any:
+            model = made(*args)
+            for kind in type(model).__mro__:
+                for name, method in [*vars(kind).items()]:
+                    if "vbmodels" in kind.__module__ and isfunction(method) and name[0] != "_":
+                        patches.enter_context(patch.object(kind, name, self.model.of(method)))
+            return model
+
+        @contextmanager
+        def connect(*args: Any) -> Iterator[Any]:
+            began = time.perf_counter()
+            with connected(*args) as cluster:
+                self.start_seconds += time.perf_counter() - began
+                yield cluster
+
+        made, connected = flows.stages.model_for, flows.fit.connect.connect
+        with ExitStack() as patches:
+            patches.enter_context(patch.object(Driver, "_next", self.model.of(Driver._next)))
+            patches.enter_context(patch.object(flows.stages, "model_for", model_for))
+            patches.enter_context(patch.object(flows.fit.connect, "connect", connect))
+            yield
+
+    def fit(self) -> tuple[float, float]:
+        """Return the seconds of the fit, and the share of them in which no thread is in a model."""
+        for (name, began, before), (_, ended, after) in pairwise(self.seen):
+            if name == "fit":
+                return ended - began, 1.0 - (after - before) / max(ended - began, 1e-9)
+        return 0.0, 0.0
 
     def run(self) -> None:
-        """Look until the run is over."""
-        own, before, looked = psutil.Process(), time.perf_counter(), 0.0
+        """Look at the workers twice a second until the run is over."""
+        own = psutil.Process()
         while not self.over:
-            time.sleep(0.01)
-            now = time.perf_counter()
-            self.wall[self.stage, self._place()] += now - before
-            before = now
-            if now - looked > 0.5:
-                looked = now
-                self._look_at_workers(own)
-
-    def _place(self) -> str:
-        gc.disable()  # a collection in the next line can stop Python 3.11 for good
-        frames = sys._current_frames()
-        gc.enable()
-        files = [list(_files(frame)) for i, frame in frames.items() if i != self.ident]
-        of_main = list(_files(frames[self.main])) if self.main in frames else []
-        if any("/flows/fit/connect.py" in file for file in of_main):
-            return "start"
-        return "model" if any(f and "/vbmodels/" in f[0] for f in files) else "engine"
-
-    def _look_at_workers(self, own: psutil.Process) -> None:
-        for child in own.children(recursive=True):
-            try:
-                times, memory = child.cpu_times(), child.memory_info().rss
-            except psutil.Error:
-                continue
-            _, most = self.of_workers.get(child.pid, (0.0, 0))
-            self.of_workers[child.pid] = times.user + times.system, max(most, memory)
-
-
-def _files(frame: FrameType | None) -> Iterator[str]:
-    """Yield the files of ours that a thread is in, the innermost first."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if "/flows/" in name or "/vbmodels/" in name:
-            yield name
-        frame = frame.f_back
+            time.sleep(0.5)
+            for child in own.children(recursive=True):
+                try:
+                    times, memory = child.cpu_times(), child.memory_info().rss
+                except psutil.Error:
+                    continue
+                _, most = self.of_workers.get(child.pid, (0.0, 0))
+                self.of_workers[child.pid] = times.user + times.system, max(most, memory)
 
 
 def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]:
@@ -131,18 +169,18 @@ def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]
     watch, io = Watch(), psutil.Process().io_counters()
     before, began = time.process_time(), time.perf_counter()
     watch.start()
-    with listening(watch):
+    with listening(watch), watch.timing():
         run(name, source, str(folder / "out"), settings, compute)
     wall, cpu = time.perf_counter() - began, time.process_time() - before
     watch.over = True
     now, size = psutil.Process().io_counters(), Path(source).stat().st_size
-    fit = {place: seconds for (stage, place), seconds in watch.wall.items() if stage == "fit"}
+    fit, engine = watch.fit()
     return {
         "wall": wall,
         "cpu": cpu + sum(used for used, _ in watch.of_workers.values()),
-        "fit": sum(fit.values()),
-        "engine": fit.get("engine", 0.0) / max(sum(fit.values()), 1e-9),
-        "start": sum(s for (_, place), s in watch.wall.items() if place == "start"),
+        "fit": fit,
+        "engine": engine,
+        "start": watch.start_seconds,
         "sweeps": watch.sweeps,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "worker_memory": max((m for _, m in watch.of_workers.values()), default=0) / MIB,

@@ -80,6 +80,7 @@ def check(run: Run) -> None:
         resume.find_named(run)
         if run.complete:
             return
+    checking.refuse_target_of_another(run)
     if isinstance(run.family, ReadsSettings):
         run.settings = run.family.settings_from_input(run.source, run.settings)
     checking.look_at_files(run)

@@ -21,7 +21,6 @@ app = typer.Typer(
     help="Fit interpretable Bayesian models to documents, sequencing reads, tables and bags, and "
     "get probabilities and a report.",
     cls=Commands,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -33,13 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if logging.lastResort is not None:  # what prints warnings where no log is set up
         logging.lastResort.setFormatter(Escaping())
-    words = sys.argv[1:] if arguments is None else arguments
+    words = (sys.argv[1:] if arguments is None else list(arguments)) or ["--help"]
     for name, fault in BROKEN:
         if name in {*PIPELINES, *COMMANDS} or name not in words:  # else the command says it
             log.warning("%s; it is left out", fault)
     try:
         with _no_interrupt_lost():
-            code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
+            code = app(args=words, prog_name="vbflows", standalone_mode=False)
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
     except BaseException as error:

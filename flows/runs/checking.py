@@ -17,7 +17,7 @@ from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.names import listed
 from flows.data.partition import unreadable
-from flows.data.runs import Dropped, total_dropped
+from flows.data.runs import Dropped, PublishError, RunPaths, latest_of, read_record, total_dropped
 from flows.data.storage import InputFile, Sources, StorageError
 from flows.data.table import matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
@@ -28,6 +28,23 @@ from flows.settings import RunSettings
 
 _AT_ONCE = 8  # files that are looked at, whatever the number of cores
 _LOOKED = 20  # files whose columns are compared with names in settings
+
+
+def refuse_target_of_another(run: Run) -> None:
+    """Refuse a target whose latest run is another pipeline's: readers of it expect that one's."""
+    target = run.paths.target
+    try:
+        latest = latest_of(target)
+        holds = read_record(RunPaths(target, latest)).pipeline
+    except storage.TransientStorageError:
+        raise
+    except (StorageError, PublishError):  # there is none yet, or it cannot be read
+        return
+    if holds != run.family.name:
+        place = storage.shown(target)
+        expected = f"a target without runs, or with runs of {run.family.name}"
+        found = f"runs of {holds} (the latest is {latest})"
+        raise InputError.of(place, expected, found, remedy="give another target")
 
 
 def look_at_files(run: Run, whole: bool = False) -> None:

@@ -302,24 +302,25 @@ def _read_rows(
 def first_table(paths: RunPaths) -> tuple[str, str]:
     """Return the table that has the answer, and the options that show it.
 
-    That is a table with a selection (of several the one with most rows in its first part), else one
-    with a probability, else the first; empty texts where there is none.
+    That is one with rows, of these one with a selection (of several the one with most rows), else
+    one with a probability, else the first; empty texts where there is none.
     """
     found = []
     for name in tables_of(paths):
-        file = storage.parquet_file(storage.join(paths.table(name), parts_of(paths, name)[0]))
-        columns = file.schema_arrow.names
+        files = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+        columns = storage.parquet_file(files[0]).schema_arrow.names
+        rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
         chosen, ranked = selection_in(columns), probability_in(columns)
         options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
-        rows = file.metadata.num_rows if chosen else 0
-        found.append((not chosen, not ranked, -rows, name, options))
-    return min(found, default=("", "", 0, "", ""))[3:]
+        order = (not rows, not chosen, not ranked, -rows if chosen else 0)
+        found.append((*order, name, options.strip()))
+    return min(found)[-2:] if found else ("", "")
 
 
 def rows_command(paths: RunPaths, run: str) -> str:
     """Return the command that prints rows of the answer of ``run``; empty where it has no table."""
     name, options = first_table(paths)
-    return f"vbflows show {shlex.quote(run)} {name} {options}".rstrip() if name else ""
+    return f"vbflows show {shlex.quote(run)} {name} {options}".strip() if name else ""
 
 
 @dataclass(frozen=True)

@@ -370,7 +370,7 @@ def why_not_compared(first: RunPaths, second: RunPaths) -> str:
     for name in tables_of(first):
         tables = [_read(run, name) for run in (first, second) if name in tables_of(run)]
         found = [table for table in tables if table is not None]
-        if len(found) < 2:
+        if len(found) < 2 or not any(map(len, found)):
             continue
         if found[0].schema.names != found[1].schema.names:
             columns = [

@@ -101,6 +101,12 @@ def test_help_of_every_other_command_opens_with_an_example(capsys, monkeypatch):
         assert out.index("\nExample:\n  " + "\n  ".join(lines)) < min(after)
 
 
+def test_the_command_alone_prints_its_help(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: vbflows [OPTIONS] COMMAND [ARGS]...\n")
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_setting_is_in_one_group(name):
     settings = PIPELINES[name]

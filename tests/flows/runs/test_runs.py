@@ -72,6 +72,16 @@ def test_runs_are_listed_newest_first(three, capsys):
     assert "fdr=0.2" in out
 
 
+def test_a_target_of_another_pipeline_is_refused_and_left_as_it_is(target, capsys, tmp_path):
+    place, ids = target
+    assert run(capsys, "simulate", "features", tmp_path / "in", "--rows", 20)[0] == 0
+    names = sorted(os.listdir(place / "runs"))
+    code, _, err = run(capsys, "features", tmp_path / "in", place)
+    assert (code, f"found runs of keywords (the latest is {ids[-1]})" in err) == (2, True)
+    assert sorted(os.listdir(place / "runs")) == names
+    assert json.loads((place / "latest.json").read_text())["run_id"] == ids[-1]
+
+
 def test_what_is_no_target_is_refused(tmp_path, capsys):
     code, _, err = run(capsys, "runs", tmp_path)
     assert (code, "a target with runs" in err) == (2, True)

@@ -239,7 +239,7 @@ def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
     assert record.results["indels"] == 0
     assert record.results["indel_units"] > 0
     assert pq.read_table(place.table("indels")).num_rows == 0
-    assert first_table(place) == ("loci", "--selected "), "the command offers rows that there are"
+    assert first_table(place) == ("loci", "--selected"), "the command offers rows that there are"
     with open(place.file("report.html")) as file:
         assert "<dd>no read shows one</dd>" in file.read()
 
