@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,21 +15,10 @@ def print_rows(
     name: str, seed: int, forms: Iterable[tuple[str, Callable[[], Any]]],
     fitted: tuple[Any, Any], held_out: tuple[Any, Any],
 ) -> None:  # fmt: skip
-    """Print the held-out log loss and the CPU of every form.
-
-    Parameters
-    ----------
-    name, seed
-        The table and its split.
-    forms
-        What is compared, by name.
-    fitted, held_out
-        Cells and labels of the rows.
-    """
+    """Print the held-out log loss and the CPU of every form, by cells and labels of rows."""
     new, truth = held_out
     for form, make in forms:
         clock = time.process_time()
         p = make().fit(*fitted).predict_proba(new)
         seconds = time.process_time() - clock
-        sys.stdout.write(f"{name} | {seed} | {form} | {log_loss(truth, p):.4f} | {seconds:.1f}\n")
-        sys.stdout.flush()
+        print(f"{name} | {seed} | {form} | {log_loss(truth, p):.4f} | {seconds:.1f}", flush=True)

@@ -1,11 +1,10 @@
 """What a row costs as rows become more, and what two local workers bring.
 
     python -m benchmarks.scale [--only growth workers weak] [--pipelines keywords ...]
-                               [--budget 210] [--rows variants=10000000]
+                               [--rows variants=10000000]
 
 growth   Each pipeline draws data from its own model and runs with its default settings, at 10^3,
-         10^4, ... rows, until the next size would exceed its budget of seconds; the largest size
-         that was run again on two local workers.
+         10^4, ... rows up to its size; the largest size again on two local workers.
 workers  Bags of 3,000 and variants of 20,000 locations, in one process (which takes a thread for
          each core where kernels release Python's lock), in one on one core, on two local workers.
 weak     A model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
@@ -28,10 +27,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ContextDecorator, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from inspect import isfunction
 from itertools import pairwise
 from math import log10
@@ -52,7 +50,7 @@ from vbmodels.core.driver import Driver
 
 PIPELINES = ("keywords", "bags", "variants", "features", "experts")
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
-WARM, FIRST = 100, 1000  # rows of the runs that compile and that begin
+WARM, FIRST, LAST = 100, 1000, 100_000  # rows of the runs that compile, begin and end
 PAIRS = {"bags": 3_000, "variants": 20_000}
 WORKERS = (1, 2, 8, 32)
 ONE_CORE = -1
@@ -60,30 +58,23 @@ SLEEP = 0.2  # seconds a sweep and worker
 MIB = 2**20
 
 
-class Stopwatch:
-    """Seconds in which at least one thread is in some functions."""
+class Stopwatch(ContextDecorator):
+    """Seconds in which at least one thread is in what is timed."""
 
     def __init__(self) -> None:
         self.seconds, self._inside, self._began, self._lock = 0.0, 0, 0.0, threading.Lock()
 
-    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that is timed."""
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._began = time.perf_counter()
 
-        @wraps(function)
-        def timed(*args: Any, **options: Any) -> Any:
-            with self._lock:
-                self._inside += 1
-                if self._inside == 1:
-                    self._began = time.perf_counter()
-            try:
-                return function(*args, **options)
-            finally:
-                with self._lock:
-                    self._inside -= 1
-                    if not self._inside:
-                        self.seconds += time.perf_counter() - self._began
-
-        return timed
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self.seconds += time.perf_counter() - self._began
 
 
 class Watch(threading.Thread):
@@ -95,7 +86,7 @@ class Watch(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.sweeps, self.over, self.model, self.start_seconds = 0, False, Stopwatch(), 0.0
+        self.sweeps, self.over, self.model, self.starting = 0, False, Stopwatch(), Stopwatch()
         self.seen: list[tuple[str, float, float]] = []  # a stage, and both clocks as it begins
         self.of_workers: dict[int, tuple[float, int]] = {}  # CPU seconds, largest memory
 
@@ -115,19 +106,19 @@ class Watch(threading.Thread):
             for kind in type(model).__mro__:
                 for name, method in [*vars(kind).items()]:
                     if "vbmodels" in kind.__module__ and isfunction(method) and name[0] != "_":
-                        patches.enter_context(patch.object(kind, name, self.model.of(method)))
+                        patches.enter_context(patch.object(kind, name, self.model(method)))
             return model
 
         @contextmanager
         def connect(*args: Any) -> Iterator[Any]:
-            began = time.perf_counter()
-            with connected(*args) as cluster:
-                self.start_seconds += time.perf_counter() - began
+            with ExitStack() as ends:
+                with self.starting:
+                    cluster = ends.enter_context(connected(*args))
                 yield cluster
 
         made, connected = flows.stages.model_for, flows.fit.connect.connect
         with ExitStack() as patches:
-            patches.enter_context(patch.object(Driver, "_next", self.model.of(Driver._next)))
+            patches.enter_context(patch.object(Driver, "_next", self.model(Driver._next)))
             patches.enter_context(patch.object(flows.stages, "model_for", model_for))
             patches.enter_context(patch.object(flows.fit.connect, "connect", connect))
             yield
@@ -180,7 +171,7 @@ def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]
         "cpu": cpu + sum(used for used, _ in watch.of_workers.values()),
         "fit": fit,
         "engine": engine,
-        "start": watch.start_seconds,
+        "start": watch.starting.seconds,
         "sweeps": watch.sweeps,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "worker_memory": max((m for _, m in watch.of_workers.values()), default=0) / MIB,
@@ -206,24 +197,17 @@ def power(small: dict[str, Any], large: dict[str, Any]) -> float:
     return log10(large["cpu"] / small["cpu"]) / log10(large["rows"] / small["rows"])
 
 
-def growth(name: str, budget: float, most: int | None) -> str:
-    """Print runs of ten times as many rows each, in a budget of seconds or up to a size.
-
-    Returns a sentence on how the pipeline grows.
-    """
-    before = measured(name, WARM)
-    left, runs, rows, then = budget, list[dict[str, Any]](), FIRST, 0.0
-    while rows <= most if most else then <= left / 2.2:  # two workers come after it
+def growth(name: str, most: int) -> str:
+    """Print runs of ten times as many rows each, up to a size; return how CPU grows."""
+    measured(name, WARM)
+    runs, rows = list[dict[str, Any]](), FIRST
+    while rows <= most:
         runs.append(measured(name, rows))
         print(line(name, runs[-1]), flush=True)
-        took = runs[-1]["whole"]
-        a_row = max((took - before["whole"]) / (rows - before["rows"]), 0.5 * took / rows)
-        left, then, rows, before = left - took, took + 9 * rows * a_row, 10 * rows, runs[-1]
-    if left > 1.2 * runs[-1]["whole"]:
-        print(line(f"{name}, two workers", measured(name, rows // 10, 2)), flush=True)
-    said = f"- {name}: {rows:,} rows would take about {then:.0f} s: not run."
+        rows *= 10
+    print(line(f"{name}, two workers", measured(name, rows // 10, 2)), flush=True)
     exponents = ", ".join(f"{power(a, b):.2f}" for a, b in pairwise(runs))
-    return f"{said} CPU grows as rows to the power {exponents}." if exponents else said
+    return f"- {name}: CPU grows as rows to the power {exponents}."
 
 
 HEAD = """\
@@ -350,7 +334,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = ("growth", "workers", "weak")
     parser.add_argument("--only", nargs="*", default=tables, choices=tables)
     parser.add_argument("--pipelines", nargs="*", default=PIPELINES, choices=PIPELINES)
-    parser.add_argument("--budget", type=float, default=190.0, help="seconds of a pipeline")
     parser.add_argument("--rows", nargs="*", default=[], help="NAME=ROWS: (up to) so many")
     parser.add_argument("--sweeps", type=int, default=20, help="of the weak scaling")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
@@ -362,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     most = {name: int(float(rows)) for name, rows in (r.split("=") for r in given.rows)}
     if "growth" in given.only:
         print(HEAD, flush=True)
-        said = [growth(name, given.budget, most.get(name)) for name in given.pipelines]
+        said = [growth(name, most.get(name, LAST)) for name in given.pipelines]
         print("\n" + "\n".join(said), flush=True)
     if "workers" in given.only:
         workers(given.pipelines, PAIRS | most)

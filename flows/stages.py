@@ -88,13 +88,16 @@ def check(run: Run) -> None:
         resume.find(run)
         if run.complete:
             return
+    run.earlier = incremental.find(run)
+    with checking.every_fault(run):
+        run.parts = incremental.cut(run)
+    if latest := incremental.unchanged(run):
+        run.paths, run.complete = latest, True
+        return
     run.begun = True
     storage.check_writable(run.paths.target, *run.paths.below)
     storage.own(run.paths.root, RUN)
-    run.earlier = incremental.find(run)
     run.events.emit(Started(run.paths.run_id))
-    with checking.every_fault(run):
-        run.parts = incremental.cut(run)
 
 
 @Stage

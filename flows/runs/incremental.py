@@ -105,6 +105,25 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
     return found
 
 
+def unchanged(run: Run) -> RunPaths | None:
+    """Return the latest run if this one would only repeat it: the same files, settings, version."""
+    since = run.earlier
+    if run.since != LATEST or run.is_resume or since is None or since.earlier is None:
+        return None
+    record, everything = since.earlier, frozenset[str]()
+    if not (record.converged and since.start and since.known):
+        return None
+    before = cache_relevant(run.family.settings(**record.settings), everything)
+    read = {(one.url, one.fingerprint) for one in record.inputs}
+    if (
+        before == cache_relevant(run.settings, everything)
+        and {(one.url, one.fingerprint) for one in run.files} == read
+        and {part.fingerprint for part in run.parts} == {*since.known}
+    ):
+        return RunPaths(run.paths.target, record.run_id)
+    return None
+
+
 def cut(run: Run) -> list[Part]:
     """Cut the input into partitions; with since, every file on its own or with those of its units.
 

@@ -231,9 +231,16 @@ def outcome(
 
 
 def outcome_of_complete(run: Run) -> dict[str, Any]:
-    """Publish a run that was complete when it was stopped; return what to print."""
-    headline = publish_complete(run)
-    return outcome(run.paths, read_record(run.paths), headline)
+    """Publish a run that was complete when it was stopped; return what to print.
+
+    Where nothing is new since the latest run, that is said, and nothing is written.
+    """
+    if run.earlier is None:
+        return outcome(run.paths, read_record(run.paths), publish_complete(run))
+    record = read_record(run.paths)
+    found = outcome(run.paths, record, f"No new files since run {record.run_id}; nothing to do.")
+    found["lines"] = [one for one in found["lines"] if not one.startswith(f"run {record.run_id}")]
+    return found
 
 
 def dropped_in_words(record: RunRecord) -> list[str]:
