@@ -1,6 +1,7 @@
-"""The table of claims: its commands exist, and it has every figure that the README quotes."""
+"""The page of claims: its commands exist, its counts are right, the README quotes its figures."""
 
 import re
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from reproduce.registry import MODULES
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)(?![\w])")
-COLUMNS = ("system", "claim", "compared with", "command", "measured", "verdict")
+COLUMNS = ("claim", "verdict", "compared with", "measured", "command")
+VERDICTS = ("holds", "in part: ", "falls short")
+PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def rows(text, heading):
@@ -21,8 +25,15 @@ def rows(text, heading):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[2:]]
 
 
-CLAIMS = rows((ROOT / "docs" / "claims.md").read_text(encoding="utf-8"), "| system |")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+def sections():
+    """Return the claims of each system, by its name, in the page's order."""
+    heading = f"| {' | '.join(COLUMNS)} |"
+    parts = re.split(r"^##+ (\S+).*$", PAGE, flags=re.MULTILINE)[1:]
+    return {name: rows(text, heading) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+SECTIONS = sections()
+CLAIMS = [(system, *row) for system, found in SECTIONS.items() for row in found]
 
 
 def numbers(text):
@@ -30,17 +41,19 @@ def numbers(text):
 
 
 @pytest.mark.parametrize("row", CLAIMS, ids=lambda row: f"{row[0]}: {row[1][:40]}")
-def test_a_claim_has_a_figure_a_command_that_exists_a_day_and_a_verdict(row):
-    assert len(row) == len(COLUMNS)
-    _, claim, _, command, measured, verdict = (cell.strip() for cell in row)
+def test_a_claim_has_a_figure_a_verdict_a_day_and_a_command_that_exists(row):
+    assert len(row) == 1 + len(COLUMNS)
+    _, claim, verdict, _, measured, command = row
     assert numbers(claim)
+    assert verdict.startswith(VERDICTS)
+    assert verdict.startswith("holds") == ("falls short" not in verdict)
     assert re.fullmatch(r"\d\d", measured), "the day of November 2026"
-    assert verdict.startswith(("holds", "falls short"))
     words = command.strip("`").split()
     if words[0] == "pytest":
         assert (ROOT / words[1]).is_file()
     elif words[0] == "vbflows":
         assert words[1] in PIPELINES
+        assert len(words) > 3, "the whole command"
     elif words[:3] == ["python", "-m", "reproduce"]:
         assert words[3] in MODULES
     else:
@@ -49,22 +62,35 @@ def test_a_claim_has_a_figure_a_command_that_exists_a_day_and_a_verdict(row):
         assert 'if __name__ == "__main__":' in source, "it prints nothing"
 
 
+def test_the_page_counts_its_claims():
+    """The table of systems, and the sentence above it."""
+    total = Counter()
+    for first, *counts in rows(PAGE, "| system | claims |"):
+        system = first[1 : first.index("]")]
+        verdicts = [verdict for _, verdict, *_ in SECTIONS[system]]
+        found = Counter(next(v for v in VERDICTS if one.startswith(v)) for one in verdicts)
+        assert [int(n) for n in counts] == [found.total(), *(found[v] for v in VERDICTS)], system
+        total += found
+    hold, part, short = (total[v] for v in VERDICTS)
+    assert total.total() == len(CLAIMS)
+    head = f"{len(CLAIMS)} claims: {hold} hold, {part} hold in part, {short} fall short."
+    assert PAGE.splitlines()[2].startswith(f"**{head}**")
+
+
 def test_every_published_table_is_a_claim():
-    made = {row[3].strip("`").split()[-1] for row in CLAIMS if "reproduce" in row[3]}
+    made = {row[-1].strip("`").split()[-1] for row in CLAIMS if "reproduce" in row[-1]}
     left = {name for name in MODULES if name not in made}
     # The means of tables 3 and 5 are of tables 2 and 4; table 1 has the rows of tables 2 to 5.
     assert left <= {"milgp-table-4", "ibp-table-1"}
 
 
 def test_the_figures_of_the_readme_are_claims():
-    """What its table says was measured, and the example's headline."""
+    """What its table says was measured; `test_readme` has the lines of its example."""
     claimed = {}
-    for system, claim, rival, *_ in CLAIMS:
+    for system, claim, _, rival, *_ in CLAIMS:
         claimed.setdefault(system, set()).update(numbers(claim) | numbers(rival))
     for row in rows(README, "| command | measured |"):
         pipeline = row[0].strip("` ")
         quoted = numbers(row[1])
         assert quoted
         assert quoted <= claimed[pipeline], (pipeline, quoted - claimed[pipeline])
-    (headline,) = re.findall(r"^    (\d+ new keyphrases.*)$", README, re.MULTILINE)
-    assert numbers(headline) <= claimed["keywords"]
