@@ -13,6 +13,7 @@ sys.path[:0] = [
 
 project = "vbflows"
 author = "The vbflows team"
+copyright = "2026, The vbflows team. Licence: Apache 2.0"
 version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"][
     "version"
 ]
@@ -30,7 +31,7 @@ extensions = [
 exclude_patterns = ["_build"]
 
 html_theme = "furo"
-html_title = "vbflows"
+html_title = f"vbflows {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_copy_source = False
