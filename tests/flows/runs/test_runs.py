@@ -38,7 +38,8 @@ def three(tmp_path_factory):
     go("simulate", "keywords", str(folder / "in"), "--rows", "40")
     arguments = ("keywords", str(folder / "in"), str(folder / "out"), "--set", "keyphrases=12")
     ids = []
-    for more in (["--set", "fdr=0.2"], ["--since", "latest"], ["--since", "latest"]):
+    since = ["--since", "latest"]
+    for more in (["--set", "fdr=0.2"], since, [*since, "--max-iter", "999"]):
         go(*arguments, *more)
         ids.append(json.loads((folder / "out" / "latest.json").read_text())["run_id"])
     return folder / "out", ids

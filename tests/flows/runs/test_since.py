@@ -19,6 +19,7 @@ from flows.events import Sweep, listening
 from flows.faults import InputError
 from flows.run import run as launch
 from flows.settings import ComputeSettings
+from tests.flows.commands import answer, succeed
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.variants.two_groups.model import TwoGroups
@@ -224,6 +225,23 @@ def test_bags_in_two_files_are_cut_together():
     assert bags_check.sharing_bags([runs("a", "b"), runs("c"), runs("d", "b")]) == [[0, 2], [1]]
 
 
+def test_a_run_that_would_repeat_the_latest_does_nothing(capsys, tmp_path):
+    """The same files, settings and version; a new file or another setting make a run."""
+    command = ("keywords", tmp_path / "in", tmp_path / "out", "--since", "latest")
+    succeed("simulate", "keywords", tmp_path / "in", "--rows", 30)
+    first = answer(capsys, *command)["run_id"]
+    found = answer(capsys, *command)
+    said = f"No new files since run {first}; nothing to do."
+    assert (found["run_id"], found["lines"][0]) == (first, said)
+    assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [first]
+    other = answer(capsys, *command, "--set", "min_count=2")["run_id"]
+    succeed("simulate", "keywords", tmp_path / "more", "--rows", 5, "--seed", 2)
+    more = pq.read_table(tmp_path / "more")
+    named = more.set_column(0, "doc_id", pa.array([f"new {n}" for n in range(5)]))
+    pq.write_table(named, tmp_path / "in" / "more.parquet")
+    assert len({first, other, answer(capsys, *command)["run_id"]}) == 3
+
+
 @pytest.mark.thorough
 def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
     """And every run after that has them whole."""
@@ -233,9 +251,9 @@ def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
         path.write_bytes(path.read_bytes()[:-9])
     vocabulary = kept / "part-00005" / "vocabulary.parquet"
     shutil.copy(kept / "part-00006" / "vocabulary.parquet", vocabulary)  # sound, but another's
-    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=6)
     assert "6 were reused and 2 were read" in Path(again["report"]).read_text()
-    third, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    third, _ = counted("keywords", documents, tmp_path / "out", max_iter=7)
     assert "8 were reused and 0 were read" in Path(third["report"]).read_text()
     assert again["rows_kept"] == third["rows_kept"] == first["rows_kept"]
 
