@@ -252,10 +252,12 @@ class BagsFamily:
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
+        notes: list[str] = []
         gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
-            warnings = [*warnings_of(counts, form, built, settings.numeric), *said]
+            warnings, notes = warnings_of(counts, form, built, settings.numeric)
+            warnings += said
             if settings.held_out == HELD_OUT:
                 held = sum(int(own.held.sum()) for own in groups)
                 warnings.append(
@@ -269,13 +271,15 @@ class BagsFamily:
                 columns, said = input_columns.describe(first, settings, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
-        notes, doubts = numbers_of_text(about, settings)
+        read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts
         with reading_of(self, settings):
             warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags
         partitions = tuple(u for u, *_ in built)
-        return Prepared(partitions, batch, tuple(warnings), columns=columns, notes=tuple(notes))
+        return Prepared(
+            partitions, batch, tuple(warnings), columns=columns, notes=(*notes, *read_as)
+        )
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""

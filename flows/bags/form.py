@@ -485,8 +485,8 @@ def _spread(rows: np.ndarray) -> list[list[float]]:
 
 def warnings_of(
     counts: Sequence[int], form: dict[str, Any], built: Sequence[Any], numeric: bool
-) -> list[str]:
-    """Say what the data let expect: few bags, constant features, a class lost to testing.
+) -> tuple[list[str], list[str]]:
+    """Say what the data let expect: few bags, a class lost to testing; note constant features.
 
     ``counts`` are the fitted bags with the labels 0 and 1.
     """
@@ -499,7 +499,8 @@ def warnings_of(
             found=f"{counts[0]} {sides[0]} and {counts[1]} {sides[1]}",
             remedy="hold fewer bags out",
         )
-    warnings = []
+    warnings: list[str] = []
+    notes: list[str] = []
     if form["classes"]:
         warnings += bag_classes.one_sided(
             form["classes"], np.sum([one[3] for one in built], axis=0)
@@ -515,14 +516,14 @@ def warnings_of(
             which = ", ".join(same[:5])
             which += f" and {len(same) - 5:,} more" if len(same) > 5 else ""
             where = f" of modality {name}" if name else ""
-            warnings.append(
+            notes.append(
                 f"Feature {which}{where} is constant, so not used."
                 if len(same) == 1
                 else f"{len(same):,} of {low.size:,} features{where} are constant, so not used: "
                 f"{which}."
             )
         warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
-    return warnings
+    return warnings, notes
 
 
 def constant_columns(form: dict[str, Any], built: Sequence[Any]) -> set[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from flows.bags.numbers import NumberSummary
 from flows.report.baselines import log_loss_tile, mean_error
+from flows.report.labels import LEVEL
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -30,6 +31,7 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
     counts = np.bincount(predicted, minlength=len(order)).tolist()
     said = ", ".join(f"{number:,} {name}" for name, number in zip(order, counts, strict=True))
     lines = [f"Predicted levels of {len(label):,} bags: {said}."]
+    found = replace(found, predicted=lines[0][:-1])
     how = (
         f"The levels {', '.join(order)} are fitted as the numbers 1 to {len(order)}; the "
         "probability of a level is that of the numbers nearer to it than to another, and the "
@@ -70,7 +72,7 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
     more = found.sections[0].text.split("\n")[1:]
     short = Section("In short", "\n".join([*lines, *more]))
     tiles = [
-        Tile("right level", f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone"),
+        Tile(LEVEL, f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone"),
         Tile("within one level", f"{near:.0%}", f"{len(true):,} bags"),
         *log_loss_tile(results, "base_log_loss", ""),
         *(tile for tile in found.tiles if tile.label not in ("R2", "RMSE")),

@@ -14,10 +14,10 @@ from flows.bags.numbers import SHOWN, NumberBaseline, NumberExample, NumberSumma
 from flows.bags.report import MOST_REASONS, block_section, feature_section
 from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
-from flows.bags.tested import PREDICT, Which, in_words, interval_note, size_tile, which_bags
+from flows.bags.tested import PREDICT, Which, in_words, size_tile, which_bags
 from flows.report import plots
-from flows.report.baselines import DRAWS
-from flows.report.labels import AGAINST, label
+from flows.report.baselines import DRAWS, against, verdict
+from flows.report.labels import label
 from flows.report.page import Findings, Grid, NextStep, Section, Tile
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -134,7 +134,7 @@ def number_report(
         instances=sum(s.instances for s in summaries), noise_sd=noise_sd(q),
     )  # fmt: skip
     sections.insert(0, Section("In short", _in_short(test, results, examples, name)))
-    headline = f"{label.size:,} bags have a predicted {name}"
+    headline = found = f"{label.size:,} bags have a predicted {name}"
     if "rmse" in results:
         low, high = results["r2_interval"]
         headline = (
@@ -154,12 +154,15 @@ def number_report(
         }
         for e in ordered[:20]
     ]
-    found = Findings(
-        headline, sections, results, (*warnings, *worse), top, _tiles(results, test.which), _NEXT
-    )
+    findings = Findings(
+        headline, sections, results, (*warnings, *worse), top, _tiles(results, test), _NEXT,
+        predicted=found,
+    )  # fmt: skip
     if not settings.label_order:
-        return found
-    return with_levels(found, summaries, settings.label_order, test.where, test.tested, test.every)
+        return findings
+    return with_levels(
+        findings, summaries, settings.label_order, test.where, test.tested, test.every
+    )
 
 
 def noise_sd(q: NumberEmbedding) -> float:
@@ -173,26 +176,18 @@ _NEXT = (
 )
 
 
-def _tiles(results: dict[str, Any], which: Which) -> list[Tile]:
+def _tiles(results: dict[str, Any], test: TestedNumbers) -> list[Tile]:
     tiles = []
     if "rmse" in results:
         first, last = (f"{end:.3f}" for end in results["r2_interval"])
-        note = interval_note(first, last, which, results["tested"])
+        note = f"{first} to {last}; {in_words(test.which, test.label.size, test.grouped)}"
         tiles.append(Tile(label("r2"), f"{results['r2']:.3f}", note))
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
         tiles.append(Tile(label("rmse"), f"{results['rmse']:.4g}", note))
     if "baselines" in results:
         name, best = min(results["baselines"].items(), key=lambda one: one[1]["rmse"])
-        low, high = best["interval"]
-        value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
-        tiles.append(
-            Tile(
-                f"{AGAINST}{name}",
-                value,
-                f"RMSE {best['rmse']:.4g}, {results['rmse']:.4g} of the model",
-            )
-        )
+        tiles.append(against(name, "R2, model minus baseline", best["more"], *best["interval"]))
     return [*tiles, size_tile(results)]
 
 
@@ -200,7 +195,7 @@ def _in_short(
     test: TestedNumbers, results: dict[str, Any], examples: Sequence[NumberExample], name: str
 ) -> str:
     if "rmse" not in results:
-        return "How well new bags are predicted is not known: fewer than two bags have a label."
+        return "How well bags are predicted is not known: fewer than two bags have a label."
     gain = 1.0 - results["rmse"] / results["mean_rmse"] if results["mean_rmse"] else 0.0
     line = (
         f"A new bag's {name} is predicted to within {results['rmse']:.4g} (root mean square), "
@@ -280,7 +275,7 @@ def _baselines(
     }
     rows = [
         (one.name, f"{one.rmse:.4g}", f"{one.more:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}",
-         "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else "no clear difference")
+         verdict(one.low, one.high))
         for one in baselines
     ]  # fmt: skip
     how = (

@@ -13,11 +13,12 @@ from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.bags.tested import Which, in_words, which_bags
-from flows.bags.tiles import UNSURE, Uncertain, next_steps, tiles_of
+from flows.bags.tiles import UNSURE, next_steps, other_side, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
 from flows.report.page import Findings, Grid, Section
+from vbmodels.bags.multilabel import FOLDS
 from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
 from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray, IntArray
@@ -26,6 +27,7 @@ MOST_FEATURES = 16  # shown of a block of coefficients
 FEWEST_MARKED = 5  # instances below which what a feature adds to them is not shown
 MOST_REASONS = 8  # shown of what adds to a bag's score
 CALIBRATION_BINS = 10
+LABEL = "the label"  # what a column of labels without a name of its own is called
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ def report(
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
     sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
-    sections += _examples(examples, show, words, members)
+    worse = results.get("beats_base_rate") is False
+    fair = "auroc" in results and not worse and (new or unseen)
+    wrong = _surest_wrong(examples) if fair else []
+    sections += _examples(examples, wrong, show, words, members)
     sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     sections += _most_informative([e for s in summaries for e in s.informative], words)
     sections += _instance_truth(summaries, results)
@@ -88,25 +93,24 @@ def report(
         results["expected_primary"] = sum(expected)
     unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
-    uncertain = Uncertain.of(probability, known)
     results["instances"] = instances
     things = "labels" if several else "bags"
-    text = _in_short(test, results, probability, unsure, things, words, uncertain)
+    found = _found(label, probability, "labels of bags" if several else "bags", words)
+    clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
+    sides = words.positive, words.negative
+    line, steps = other_side(label, probability, known, clear, sides, things)
+    lines = [found, line] if wrong else [found]
+    text = _in_short(test, results, probability, unsure, things, words, lines)
     sections.insert(0, Section("In short", text))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
     )  # fmt: skip
-    of_bags = "labels of bags" if several else "bags"
-    likely, labelled = int(np.sum(probability > 0.5)), int(np.sum(label == 1))
-    headline = f"{likely:,} of {label.size:,} {of_bags} are probably {words.positive}"
+    headline = found
     if "auroc" in results:
-        headline = f"{_success(test, results, things)}; {headline}"
-        if words.unseen and test.label.size == label.size:
-            headline = (
-                f"{_success(test, results, things)}: {likely:,} are probably {words.positive}, "
-                f"{labelled:,} are labelled so"
-            )
-    elif (label >= 0).any() and not held_out.any():
+        subject = "" if several else LABEL if column == "label" else column
+        unsure_of = f"{_unsure(probability):,} of {label.size:,} {things} are uncertain"
+        headline = f"{_success(test, results, things, subject)}. {unsure_of} (0.2 to 0.8)"
+    elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
         {"bag_id": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
@@ -114,39 +118,49 @@ def report(
     ]
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, test.which, things),
-        next_steps(uncertain, "expected_primary" in results),
+        tiles_of(results, test.described(things)),
+        next_steps(
+            probability, known, "expected_primary" in results, [] if several or not wrong else steps
+        ),
+        predicted=found,
     )  # fmt: skip
+
+
+def _found(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:
+    """Count the bags that are probably positive, and those that are labelled so."""
+    text = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
+    if known := int(np.sum(label >= 0)):
+        of = "" if known == label.size else f" of the {known:,} with a label"
+        text += f", {np.sum(label == 1):,}{of} are labelled so"
+    return text
+
+
+def _unsure(probability: FloatArray) -> int:
+    return int(np.sum((probability > UNSURE[0]) & (probability < UNSURE[1])))
+
+
+def _surest_wrong(examples: Sequence[Example]) -> list[Example]:
+    """Return the bags on the other side of 0.5 than their label, the farthest from it first."""
+    apart = [e for e in examples if e.label is not None and (e.probability > 0.5) != (e.label == 1)]
+    return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
 
 
 def _in_short(
     test: TestedBags, results: dict[str, Any], probability: FloatArray,
-    unsure: Sequence[Example], things: str, words: Words, uncertain: Uncertain,
+    unsure: Sequence[Example], things: str, words: Words, found: Sequence[str],
 ) -> str:  # fmt: skip
-    """Say in a few lines what to do with the result."""
-    lines = []
-    if not test.label.size:
-        lines.append(
-            "How well new bags are predicted is not known, since no labelled bag was kept from the "
-            "fit: run again with --set held_out=0.3."
+    """Say in a few lines what was ``found``, and what to do with it."""
+    lines = [f"{one}." for one in found]
+    if not test.label.size and not words.new:
+        lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
+    if results.get("beats_base_rate") is False:
+        lines.insert(
+            0,
+            "Do not act on these probabilities: they are no better than the base rate. Label more "
+            "bags, or measure other features.",
         )
-    else:
-        right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
-        most = int(max(np.sum(test.label == 1), np.sum(test.label == 0)))
-        count = test.label.size
-        line = (
-            f"{right:,} of {count:,} {things} ({100 * right / count:.0f} %) are on the right side "
-            f"of a probability of 0.5; the more frequent label alone is right for {most:,} "
-            f"({100 * most / count:.0f} %)."
-        )
-        if results.get("beats_base_rate") is False:
-            line = (
-                "Do not act on these probabilities: they are no better than the base rate. Label "
-                f"more bags, or measure other features. {line}"
-            )
-        lines.append(line)
     low, high = UNSURE
-    number = int(np.sum((probability > low) & (probability < high)))
+    number = _unsure(probability)
     line = (
         f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"
     )
@@ -159,8 +173,6 @@ def _in_short(
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
         line += f"; check these by eye first: {', '.join(e.bag_id for e in ordered[:EXAMPLES])}"
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
-        if number > EXAMPLES and uncertain.every:
-            line += " (the first command at the end lists all)"
     lines.append(f"{line}.")
     if "expected_primary" in results:
         lines.append(
@@ -185,18 +197,10 @@ class Words:
     def of(
         cls, positive: str | None, unseen: bool = False, new: bool = False, held_out: bool = False
     ) -> Words:
-        """Return the words for a positive label; by default 1 and 0.
+        """Return the words for a ``positive`` label, by default 1 and 0.
 
-        Parameters
-        ----------
-        positive
-            The label.
-        unseen
-            Whether every bag of a fit is predicted without its own label.
-        new
-            Whether the posterior comes from other bags.
-        held_out
-            Whether labels of some bags are held out of the fit.
+        ``unseen``: every bag of a fit is predicted without its own label; ``new``: the posterior
+        comes from other bags; ``held_out``: labels of some bags are held out of the fit.
         """
         of_bags = unseen, new, held_out
         if positive is None or positive.lower() in YES:
@@ -209,21 +213,17 @@ class Words:
         return f"P({self.positive})" + " without its label" * self.unseen
 
     @property
-    def primary(self) -> str:
-        """What an instance's probability is called where its bag's stands next to it."""
-        if self.new:
-            return "P(primary)"
-        return "P(primary) by the fit" if self.held_out else "P(primary) with all labels"
-
-    @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
         text = "P(primary), in brackets after an instance: the probability that it makes a bag "
-        text += f"{self.positive}, by the fit "
-        if self.new:
-            return f"{text}of other bags."
+        text += f"{self.positive}, by the fit that "
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        return f"{text}that knows {labels}; in a bag labelled {self.negative} it may be above 0."
+        text += "is applied. " if self.new else f"knows {labels}. "
+        return (
+            f"{text}It is of the instance's features alone, not of its own bag's label: it may be "
+            f"above 0 in a bag labelled {self.negative}, and sum to less than 1 in one labelled "
+            f"{self.positive}."
+        )
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -278,17 +278,30 @@ class TestedBags:
         return loss
 
 
-def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
-    """Say how well labels are predicted that the fit had not seen, the result first."""
+def _success(test: TestedBags, results: dict[str, Any], things: str, subject: str) -> str:
+    """Say how well labels are predicted that the fit had not seen, the result first.
+
+    ``subject`` is what the label is called, empty where there are several.
+    """
     low, high = results["auroc_interval"]
-    text = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), "
-    text += f"log loss {results['log_loss']:.3f}"
-    if "base_log_loss" in results:
-        text += f" ({results['base_log_loss']:.3f} with the base rate alone)"
-    where = f"on {test.described(things)}"
+    area = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})"
+    count, where = test.label.size, test.described(things)
+    right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
+    most = int(max(np.sum(test.label == 1), np.sum(test.label == 0)))
+    own, other = f"{100 * right / count:.0f} %", f"{100 * most / count:.0f} %"
     if results.get("beats_base_rate") is False:
-        return f"No better than the base rate {where}: {text}"
-    return f"{text} {where}"
+        own, other = (f"{results[name]:.3f}" for name in ("log_loss", "base_log_loss"))
+        return f"No better than the base rate on {where}: {area}, log loss {own} ({other} with it)"
+    if right <= most:
+        return (
+            f"{area} on {where}: it ranks them, but at 0.5 it is right for {own}, the more "
+            f"frequent label for {other}"
+        )
+    whole, _, how = where.partition(", each predicted ")
+    right_of = f"{right:,} of {whole} ({own})"
+    text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
+    text += f", each {how}" * bool(how) + f", against {other} by the more frequent label; {area}"
+    return f"{text[0].upper() if subject == LABEL else text[0]}{text[1:]}"
 
 
 def _listed(example: Example) -> str:
@@ -307,8 +320,9 @@ def _figure(probability: float | None, adds: float | None) -> str:
 
 
 def _examples(
-    examples: Sequence[Example], show: tuple[str, ...], words: Words, members: AboutMembers
-) -> list[Section]:
+    examples: Sequence[Example], wrong: Sequence[Example], show: tuple[str, ...], words: Words,
+    members: AboutMembers,
+) -> list[Section]:  # fmt: skip
     """Show the surest and least sure bags over all partitions, and some instance by instance."""
     pooled_counts = members.pooled_counts
     explained = "its bag's score" if members.explained_by == POOLED else "the instance's score"
@@ -338,15 +352,13 @@ def _examples(
         )
     detail = []
     if requested:
-        grids = [_in_detail(e, words, pooled_counts) for e in requested]
-        if pooled_counts:
-            pairs = zip(requested, grids, strict=True)
-            grids = [grid for e, own in pairs for grid in (own, *_why(e, words))]
-        detail.append(Section("Requested bags", "", (), grids))
+        opened = [grid for e in requested for grid in _opened(e, words, pooled_counts).grids]
+        detail.append(Section("Requested bags", "", (), opened))
     sorts = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
+        ("On the other side of 0.5 than their label, the surest first", wrong),
     )
     columns = ("bag", f"P({words.positive})", "label", "instances")
     grids = [
@@ -394,7 +406,7 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
     with_contribution = pooled_counts and any(i[3] is not None for i in example.instances)
     with_chance = any(i[2] is not None for i in example.instances)
     with_markers = bool(example.markers)
-    columns = ["instance"] + ["modality"] * with_modality + [words.primary] * with_chance
+    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"] * with_chance
     rows = []
     for name, modality, p, contribution, _ in example.instances:
         chance = "" if p is None else _chance(p)
@@ -519,10 +531,11 @@ def _accuracy(
     sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
-    lines = [meant]
+    lines = [meant, plots.calibration_verdict(predicted, observed, number, "bags")]
     if test.which == "new":
-        lines.append("Of bags that the fit has seen these figures are too good.")
+        lines.append("Of bags whose labels the fit has seen these figures are too good.")
     if test.which == "without":
+        lines.append(WITHOUT)
         lines.append(
             "Not compared with boosted trees, which need bags held out of the fit: to compare, "
             "run again with --set held_out=0.2."
@@ -535,6 +548,14 @@ def _accuracy(
             grids,
         )
     ]
+
+
+WITHOUT = (
+    "Without its own label: models of instances, where there are any, are fitted again without "
+    f"each of {FOLDS} parts of the bags; pooled features leave out the bag's label alone, by an "
+    "approximation, or the part of its group. The weights of the models and the variances of the "
+    "prior have seen all labels."
+)
 
 
 def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) -> list[Section]:
@@ -693,7 +714,8 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
     text = (
         "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
         "feature is one of the three strongest; then, as means over these, what it adds to their "
-        f"probit score and its value. Features of fewer than {FEWEST_MARKED} are left out."
+        f"probit score and its value. Features of fewer than {FEWEST_MARKED} are left out. What it "
+        "adds is against the average instance: a feature may add by being low."
     )
     columns = ("feature", "instances", "adds (probit)", "mean value")
     return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]

@@ -55,7 +55,8 @@ class BagSummary:
     truth
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
-        Bags that the model is sure are positive, sure are negative, and unsure of.
+        Bags that the model is sure are positive, sure are negative, unsure of, and those farthest
+        from their labels.
     informative
         Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
@@ -142,7 +143,9 @@ def summarise(
     requested: Iterable[int] = (
         np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
     )
-    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested)})
+    away = np.where(label < 0, 0.0, np.abs(probability - label))
+    wrong = map(int, np.argsort(-away, kind="stable")[:EXAMPLES])
+    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested), *wrong})
     bag = rows_known["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
     ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)

@@ -35,14 +35,6 @@ def in_words(which: Which, count: int, grouped: bool, things: str = "bags") -> s
     return f"{count:,} {'scored' if which == 'new' else 'held-out'} {things}"
 
 
-def interval_note(low: str, high: str, which: Which, count: int, things: str = "bags") -> str:
-    """Return the note of a figure's tile; of fitted bags the headline says what they are."""
-    interval = f"{low} to {high}"
-    return (
-        interval if which == "without" else f"{interval}; {in_words(which, count, False, things)}"
-    )
-
-
 def size_tile(results: Mapping[str, Any]) -> Tile:
     """Return the tile that says how many bags and instances there are."""
     note = f"{results['labelled']:,} with a label; {results['instances']:,} instances"

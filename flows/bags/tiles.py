@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.bags.tested import PREDICT, Which, interval_note, size_tile
+import numpy as np
+
+from flows.bags.tested import PREDICT, size_tile
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 
-def tiles_of(results: Mapping[str, Any], which: Which, things: str) -> list[Tile]:
-    """Return how well labels are predicted, against what, and how much there was.
-
-    ``which`` bags are tested, and ``things`` what is counted of them.
-    """
+def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
+    """Return how well labels are predicted, of which bags, against what, and how many there are."""
     tiles = []
     if "auroc" in results:
         low, high = (f"{end:.3f}" for end in results["auroc_interval"])
-        note = interval_note(low, high, which, results["tested"], things)
+        note = f"{low} to {high}; {tested}"
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
     return [*tiles, *baseline_tile(results), size_tile(results)]
@@ -31,42 +29,59 @@ UNSURE = 0.2, 0.8
 """Probabilities between which a bag is worth a look."""
 
 
-@dataclass(frozen=True)
-class Uncertain:
-    """The uncertain bags that one command lists.
+def other_side(
+    label: IntArray, probability: FloatArray, known: BoolArray, names: Sequence[str],
+    called: Sequence[str], things: str,
+) -> tuple[str, list[NextStep]]:  # fmt: skip
+    """Count bags on the other side of 0.5 than their label; list those with the more frequent one.
 
-    ``column`` of the table bags has their probabilities on the page; ``every``: whether the page
-    has no other uncertain bags.
+    Those ``known`` are fitted, and predicted without their own label; ``names`` are clearly on the
+    other side; labels are ``called`` so.
     """
+    apart = (label >= 0) & ((probability > 0.5) != (label == 1))
+    clear = int(np.sum(apart & ((probability < UNSURE[0]) | (probability > UNSURE[1]))))
+    up, down = (int(np.sum(apart & (label == y))) for y in (1, 0))
+    line = f"{up + down:,} of {np.sum(label >= 0):,} {things} are on the other side of 0.5 than "
+    line += f"their label: {up:,} labelled {called[0]}, {down:,} labelled {called[1]}"
+    if clear:
+        more = f" and {clear - len(names):,} more" if clear > len(names) else ""
+        line += f". {clear:,} clearly so (below {UNSURE[0]} or above {UNSURE[1]}): check the label"
+        line += f"{'s' * (clear > 1)} of {', '.join(names)}{more}"
+    column, listed = _listed(apart, known)
+    counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
+    most = int(counts[1] > counts[0])
+    bounds = ("label=1", f"{column}<0.5"), ("label=0", f"{column}>0.5")
+    text = f"List the {counts[most]:,} bags labelled {called[most]} that are on the other side"
+    if rest := counts[1 - most]:
+        text += f" (the {rest:,} others: {' and '.join(bounds[1 - most])})"
+    where = " ".join(f"--where '{one}'" for one in bounds[most])
+    step = NextStep(f"{text}:", f"vbflows show {{run}} bags {where} --rows {counts[most]}")
+    return line, [step] * bool(counts[most])
 
-    column: str
-    number: int
-    every: bool
 
-    @classmethod
-    def of(cls, probability: FloatArray, known: BoolArray) -> Uncertain:
-        """Choose the column; bags in ``known`` are predicted without their own label, [B]."""
-        unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
-        if not known.any():
-            return cls("probability", int(unsure.sum()), True)
-        return cls("without_it", int((unsure & known).sum()), not (unsure & ~known).any())
-
-
-def next_steps(uncertain: Uncertain, by_instance: bool) -> list[NextStep]:
-    """Return what to do next; ``by_instance``: whether instances have probabilities."""
+def next_steps(
+    probability: FloatArray, known: BoolArray, by_instance: bool, first: Sequence[NextStep]
+) -> list[NextStep]:
+    """Return what to do ``first`` and next; ``by_instance``: instances have probabilities."""
     sort = "probability" if by_instance else "contribution"
     low, high = UNSURE
-    bounds = f"--where '{uncertain.column}>{low}' --where '{uncertain.column}<{high}'"
-    which = "all {} uncertain bags" if uncertain.every else "the {} uncertain bags of the fit"
+    unsure = (probability > low) & (probability < high)
+    column, listed = _listed(unsure, known)
+    number = int(listed.sum())
+    which, of_fit = ("all", "") if np.array_equal(unsure, listed) else ("the", " of the fit")
     listing = NextStep(
-        f"List {which.format(f'{uncertain.number:,}')}:",
-        f"vbflows show {{run}} bags {bounds} --rows {uncertain.number}",
+        f"List {which} {number:,} uncertain bags{of_fit}:",
+        f"vbflows show {{run}} bags --where '{column}>{low}' --where '{column}<{high}' "
+        f"--rows {number}",
     )
-    return [
-        *([listing] if uncertain.number else []),
-        NextStep(
-            "See which instances make their bags positive:",
-            f"vbflows show {{run}} instances --sort {sort}",
-        ),
-        PREDICT,
-    ]
+    instances = NextStep(
+        "See which instances make their bags positive:",
+        f"vbflows show {{run}} instances --sort {sort}",
+    )
+    last = [PREDICT, instances] if first else [instances, PREDICT]
+    return [*first, *[listing] * bool(number), *last]
+
+
+def _listed(some: BoolArray, known: BoolArray) -> tuple[str, BoolArray]:
+    """Return the column of the table bags that the page shows, and which bags it has."""
+    return ("without_it", some & known) if known.any() else ("probability", some)

@@ -37,7 +37,7 @@ from flows.runs.listing import (
     rows_of,
     tables_of,
 )
-from flows.runs.predictions import why_not_compared
+from flows.runs.predictions import in_digits, why_not_compared
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 4  # rows of a kind of change
@@ -221,6 +221,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if any("why" in row for row in rows):
             rows = [{**row, "why": row.get("why", "")} for row in rows]
+        for row in rows:
+            row["first"], row["second"] = in_digits(row["first"], row["second"])
         if rows:
             named = len(one.every.keys)
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)

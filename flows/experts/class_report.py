@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import effect_charts, folded
-from flows.experts.predictions import predictions_section
+from flows.experts.predictions import predictions_section, score_counts
 from flows.experts.report import (
     TOO_FEW,
     baseline_sections,
@@ -28,7 +28,6 @@ from flows.experts.tiles import (
     percent,
     tested_rows,
     tiles_of,
-    unknown_in_words,
 )
 from flows.report import plots
 from flows.report.baselines import share_interval
@@ -45,6 +44,7 @@ _SHARED = {
 
 
 _EACH = "a logistic regression for each class"
+MOST_NAMED = 6  # classes in the headline of a score
 
 
 def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) -> Findings:
@@ -70,10 +70,13 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
         {"label": label, "predicted_rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
+    many = sorted(top, key=lambda one: -int(one["predicted_rows"]))[:MOST_NAMED]
+    counts = ", ".join(f"{one['predicted_rows']:,} {one['label']}" for one in many)
+    more = f", {len(top) - MOST_NAMED} more classes" if len(top) > MOST_NAMED else ""
+    unsure, tiles = score_counts(summaries)
+    said = f"{rows:,} rows: {counts}{more}; {unsure}"
     headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
     headline += "fit, so how good these predictions are is not known here"
-    if first.applied:
-        headline = f"{rows:,} rows scored. {unknown_in_words(first.fit)}"
     if held_out[0]:
         low, high = results["accuracy_interval"]
         headline = (
@@ -82,8 +85,9 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
             f"{tested_rows(first.applied)}{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
-        headline, sections, results, better, top, tiles_of(results, first.applied, first.fit),
-        next_steps(),
+        headline, sections, results, better, top,
+        [*tiles_of(results, first.applied), *tiles],
+        next_steps(), predicted=said,
     )  # fmt: skip
 
 

@@ -73,7 +73,8 @@ def strength_charts(
 
 def folded(sections: Sequence[Section], applied: bool) -> list[Section]:
     """Return parts on effects; where a fit was ``applied``, that of a score, charts are closed."""
-    return [replace(one, folded="Charts of the effects") if applied else one for one in sections]
+    title = "Charts of the effects: of the fit and its rows, not of these rows"
+    return [replace(one, folded=title) if applied else one for one in sections]
 
 
 def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:

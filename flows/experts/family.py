@@ -13,7 +13,7 @@ from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths, read_record
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.experts import check, numbers, several
 from flows.experts import ingest as tables_of
@@ -38,7 +38,6 @@ from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
-from flows.experts.tiles import OfFit
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -201,13 +200,9 @@ class Experts:
         self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Compare a fit with simple forms on the rows that it has not seen.
-
-        To a score it adds how good the fit was there.
-        """
+        """Compare a fit with simple forms on the rows that it has not seen."""
         if fitted is not None:
-            of_fit = OfFit.of(read_record(fitted))
-            return [replace(summaries[0], fit=of_fit), *summaries[1:]], q
+            return summaries, q
         if isinstance(model, NumberModel):
             columns = len(read_design(paths, work=True).columns)
             return numbers.with_baselines(summaries, model, q, columns, settings, paths, each), q

@@ -31,12 +31,10 @@ from flows.experts.tiles import (
     next_steps,
     of_tested_rows,
     tested_rows,
-    tile_of_fit,
-    unknown_in_words,
 )
 from flows.report import plots
 from flows.report.baselines import against, verdict
-from flows.report.labels import label
+from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
@@ -77,14 +75,13 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     return Findings(
         headline, sections, results, warnings, top, _tiles(first, results, baselines),
         next_steps("predicted"),
+        predicted=f"{rows:,} rows have a predicted {label}",
     )  # fmt: skip
 
 
 def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, Any]) -> str:
     """State how good the predictions are, and against what."""
     if "r2" not in results:
-        if first.applied:
-            return f"{rows:,} rows scored. {unknown_in_words(first.fit)}."
         return (
             f"{label} in {rows:,} rows; no row with a label was kept from the fit, so how good "
             "these predictions are is not known here"
@@ -95,7 +92,7 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
     said += compared_in_words(results, "r2")
     if results["form"] == "intercept" and not first.pairs:
         said += "; no column predicts it: every row gets the mean"
-    return f"{said}. {'' if first.applied else moved_by(first.effects, first.pairs)}".rstrip()
+    return said if first.applied else f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
 
 
 def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
@@ -117,13 +114,13 @@ def _tiles(
     first: NumberSummary, results: dict[str, Any], baselines: Sequence[NumberBaseline]
 ) -> list[Tile]:
     if "r2" not in results:
-        if first.applied:
-            return [tile_of_fit(first.fit, label("r2"))]
-        return [Tile(label("r2"), "not known", "no row with a label was held out")]
+        return [Tile(label("r2"), UNKNOWN, "no row with a label was held out")]
     value, (low, high) = _main(results)
     share, (near, far) = _named(results), results["rmse_interval"]
+    tested = f"{results['test_rows']:,} {tested_rows(first.applied)}"
     tiles = [
-        Tile(share, f"{value:.3f}", f"{low:.3f} to {high:.3f} (95\u00a0%); higher is better"),
+        Tile(share, f"{value:.3f}",
+             f"{low:.3f} to {high:.3f} (95\u00a0%); {tested}; higher is better"),
         Tile(label("rmse"), f"{results['rmse']:.4g}",
              f"{near:.4g} to {far:.4g} (95\u00a0%); {results['mean_rmse']:.4g} by the mean"),
     ]  # fmt: skip

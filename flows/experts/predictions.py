@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import OfFit
 from flows.report import plots
-from flows.report.page import Grid, Section
+from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
-MOST, FEW = 12, 5
-"""Rows of the first list, and of every other."""
+MOST, FEW = 50, 5
+"""Rows of a list at most, and where fewer have what is listed."""
+UNSURE = 0.2, 0.8
+"""Probabilities between which a row is worth a look."""
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
@@ -35,10 +36,15 @@ class Predictions:
         Rows by probability; [BINS], all zero where a number is predicted.
     lists
         By caption, rows: name, label (empty without), and what is predicted.
+    likely, uncertain
+        Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
+        predicted one, is within `UNSURE`.
     """
 
     counts: IntArray
     lists: Mapping[str, Picked]
+    likely: int = 0
+    uncertain: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +55,11 @@ class OfScore:
     ----------
     applied
         Whether an earlier fit was applied to these rows.
-    fit
-        How good that was on its own rows; with the first partition.
     predictions
         Those of the rows that it was applied to.
     """
 
     applied: bool = False
-    fit: OfFit | None = None
     predictions: Predictions | None = None
 
 
@@ -68,14 +71,16 @@ def predictions_of(rows: pa.Table) -> Predictions:
     if "predicted" in columns:
         return _of_classes(rows)
     name, probability = next(iter(columns.items()))
-    label = name.removeprefix(PROBABILITY)
     orders = {
-        f"Most probably {label}": -probability,
+        f"Most probably {name.removeprefix(PROBABILITY)}": -probability,
         "Nearest to 0.5": np.abs(probability - 0.5),
-        f"Least probably {label}": probability,
     }
     text = [_chance(p) for p in probability.tolist()]
-    return Predictions(_counts(probability), _lists(orders, rows, (text,)))
+    unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+    return Predictions(
+        _counts(probability), _lists(orders, rows, (text,)),
+        int(np.sum(probability > 0.5)), int(np.sum(unsure)),
+    )  # fmt: skip
 
 
 def _of_classes(rows: pa.Table) -> Predictions:
@@ -83,7 +88,8 @@ def _of_classes(rows: pa.Table) -> Predictions:
     most = np.max([rows[name].to_numpy() for name in chances], axis=0)
     columns = rows["predicted"].to_pylist(), [_chance(p) for p in most.tolist()]
     orders = {"Most certain": -most, "Least certain": most}
-    return Predictions(_counts(most), _lists(orders, rows, columns))
+    lists = _lists(orders, rows, columns)
+    return Predictions(_counts(most), lists, 0, int(np.sum(most < UNSURE[1])))
 
 
 def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predictions:
@@ -92,48 +98,58 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
     return Predictions(np.zeros(BINS, np.int64), _lists(orders, rows, columns))
 
 
+def score_counts(summaries: Sequence[Any], predicted: str = "") -> tuple[str, list[Tile]]:
+    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones."""
+    parts = [one.predictions for one in summaries if one.predictions is not None]
+    if not parts:
+        return "", []
+    rows, (low, high) = sum(one.rows for one in summaries), UNSURE
+    likely, unsure = (sum(getattr(one, of) for one in parts) for of in ("likely", "uncertain"))
+    between = f"{low} to {high}" if predicted else f"the predicted class below {high}"
+    said = f"{unsure:,} are uncertain ({between})"
+    tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
+    if predicted:
+        said = f"{likely:,} of {rows:,} rows probably have {predicted}, {said}"
+        tiles.insert(0, Tile(f"P({predicted}) above 0.5", f"{likely:,} of {rows:,}"))
+    return said, tiles
+
+
 def predictions_section(
     summaries: Sequence[Any], columns: Sequence[str], settings: ExpertSettings
 ) -> list[Section]:
     """Show the predictions of a score; there are none of a fit.
 
-    Parameters
-    ----------
-    summaries
-        Those of every partition.
-    columns
-        What is predicted; the last has a chart where it is a probability.
-    settings
-        The settings.
+    ``columns`` are what is predicted; the last has a chart where it is a probability.
     """
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
         return []
     row_count = sum(one.rows for one in summaries)
     merged = {
-        caption: sorted(one for part in parts for one in part.lists[caption])
+        caption: [row for _, row in sorted(one for part in parts for one in part.lists[caption])]
         for caption in parts[0].lists
     }
-    lists = {
-        caption: [row for _, row in rows[: FEW if i else MOST]]
-        for i, (caption, rows) in enumerate(merged.items())
-    }
+    first, last = merged
+    most = {first: sum(one.likely for one in parts), last: sum(one.uncertain for one in parts)}
+    lists = {name: rows[: min(max(most[name], FEW), MOST)] for name, rows in merged.items()}
     known = any(row[1] for rows in lists.values() for row in rows)
     name, label = (settings.columns.get(own, own) for own in ("id", "label"))
     heads = (name, *([label] if known else []), *columns)
-    if row_count <= MOST:
-        lists = dict([next(iter(lists.items()))])
+    if row_count <= FEW:
+        lists = {first: lists[first]}
     grids = []
     for caption, rows in lists.items():
         shown = rows if known else [(row[0], *row[2:]) for row in rows]
-        grids.append(Grid(heads, shown, f"{caption} ({len(rows)})"))
+        total, caption = max(most[caption], len(rows)), f"{caption} ({len(rows):,})"
+        grids.append(Grid(heads, shown, caption, total=total, where="the table rows"))
     counts = np.sum([part.counts for part in parts], axis=0)
     charts = []
     if counts.any():
         centres, what = (np.arange(BINS) + 0.5) / BINS, columns[-1]
         title = f"Rows by {what}"
         charts.append(plots.histogram(centres, what, "rows", title, BINS, counts))
-    text = "" if row_count <= MOST else f"The table rows has all {row_count:,}."
+    text = f"The first command at the end lists all {row_count:,} rows. Not checked: whether "
+    text += "numbers are within the ranges of the fit (Columns in its report)."
     return [Section("Predictions", text, charts, grids)]
 
 

@@ -27,7 +27,7 @@ from flows.experts.effect_report import (
     strongest,
 )
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import predictions_section
+from flows.experts.predictions import predictions_section, score_counts
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
@@ -37,7 +37,6 @@ from flows.experts.tiles import (
     of_tested_rows,
     tested_rows,
     tiles_of,
-    unknown_in_words,
 )
 from flows.report import plots
 from flows.report.baselines import share_interval, shown, verdict
@@ -133,10 +132,12 @@ def report(
         }
         for e in order
     ]
+    counted, counts = score_counts(summaries, predicted)
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
-    headline = f"{headline}. {'' if applied else moved_by(curves, pairs)}".rstrip()
+    if not applied:
+        headline = f"{headline}. {moved_by(curves, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else _warnings(chosen, settings, chains, additive))
     if k > 1 and main == 1 and not alone and not applied:
@@ -147,8 +148,10 @@ def report(
                 f"{of_mixture}: --set n_experts=1 {simpler}.",
             )
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results, applied, summaries[0].fit),
+        headline, sections, results, warnings, top,
+        [*tiles_of(results, applied), *counts],
         next_steps(f"probability_{label}"),
+        predicted=counted,
     )  # fmt: skip
 
 
@@ -178,12 +181,7 @@ def _others(posterior: AnyPosterior) -> bool:
 def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSummary]) -> str:
     """State how good the predictions are, and against what."""
     if "log_loss" not in results:
-        rows, above = sum(s.rows for s in summaries), sum(s.above for s in summaries)
-        if any(s.applied for s in summaries):
-            return (
-                f"{rows:,} rows scored: {above:,} have a probability of {label} above 0.5. "
-                f"{unknown_in_words(summaries[0].fit)}"
-            )
+        rows = sum(s.rows for s in summaries)
         return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
     said = f"log loss {results['log_loss']:.3f}"
     if "auroc" in results:

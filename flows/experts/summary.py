@@ -65,8 +65,6 @@ class ExpertSummary(OfScore):
         What columns and pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
-    above
-        Rows whose probability is above 0.5.
     """
 
     rows: int
@@ -83,7 +81,6 @@ class ExpertSummary(OfScore):
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
-    above: int = 0
 
 
 def summarise(
@@ -110,7 +107,6 @@ def summarise(
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         has_baseline=baseline is not None,
-        above=int(np.count_nonzero(found.probability > 0.5)),
     )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from flows.data.runs import RunRecord
 from flows.report.baselines import baseline_tile
-from flows.report.labels import label
+from flows.report.labels import UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
 OTHER_MODELS = (
@@ -17,45 +15,6 @@ OTHER_MODELS = (
     "ridge regression", "Poisson regression",
 )  # fmt: skip
 """Baselines of the headline and of the tile; the others are this model less one of its parts."""
-
-
-@dataclass(frozen=True)
-class OfFit:
-    """How well the fit that a score applies predicts its own held-out rows: ``name`` ``value``."""
-
-    name: str
-    value: str
-    note: str
-    rows: int
-
-    @classmethod
-    def of(cls, record: RunRecord) -> OfFit | None:
-        """Read it from a fit's record; None where no row was held out."""
-        rows = record.results.get("test_rows", 0)
-        if record.fitted or not rows or not record.tiles:
-            return None
-        first = record.tiles[0]
-        return cls(first["label"], first["value"], first["note"].partition("; ")[0], rows)
-
-    @property
-    def in_words(self) -> str:
-        """Say it in a clause."""
-        return f"{self.name} {self.value} on {self.rows:,} held-out rows"
-
-
-def unknown_in_words(fit: OfFit | None) -> str:
-    """Say of scored rows without a label how well their predictions may be."""
-    if fit is None:
-        return "They have no label, so how good these predictions are is not known here"
-    return f"They have no label; the fit had {fit.in_words}"
-
-
-def tile_of_fit(fit: OfFit | None, name: str) -> Tile:
-    """Return the tile of rows of which no label is known; ``name`` is what it would measure."""
-    if fit is None:
-        return Tile(name, "not known", "no row has a label")
-    note = f"{fit.note}; {fit.rows:,} held-out rows. Of these rows: not known"
-    return Tile(f"{fit.name} of the fit", fit.value, note)
 
 
 def tested_rows(applied: bool) -> str:
@@ -76,14 +35,10 @@ def of_tested_rows(n: float, applied: bool) -> str:
     return f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
 
 
-def tiles_of(
-    results: Mapping[str, Any], applied: bool = False, fit: OfFit | None = None
-) -> list[Tile]:
+def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     """Return how well labels are predicted on rows that were not fitted, and against what."""
     if "accuracy" not in results:
-        if applied:
-            return [tile_of_fit(fit, label("accuracy"))]
-        return [Tile(label("accuracy"), "not known", "no labelled row was held out")]
+        return [Tile(label("accuracy"), UNKNOWN, "no labelled row was held out")]
     rows = f"{results['test_rows']:,} {tested_rows(applied)}"
     name, value, interval = label("accuracy"), percent(results["accuracy"]), "accuracy_interval"
     digits = ".1%"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
+LEVEL, UNKNOWN = "right level", "not known"  # a tile's label; the value of one without a number
 AGAINST = "against "
 """How the label of a comparison with a baseline begins."""
 

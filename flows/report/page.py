@@ -152,6 +152,8 @@ class Findings:
         Tables of what was read, where the input names other files.
     row
         What a row of the input is.
+    predicted
+        Of a score, how many rows have which prediction: what it says where it measures nothing new.
     """
 
     headline: str
@@ -163,6 +165,7 @@ class Findings:
     next_steps: Sequence[NextStep] = ()
     inputs: Sequence[Grid] = ()
     row: str = "row"
+    predicted: str = ""
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,7 @@ def _settings(record: RunRecord, trace: Section | None, sweeping: float) -> Sect
         rows = [(name, in_words(value)) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
 
-    count = len(record.changed)
+    count, of_fit = len(record.changed), ", those of the fit" if record.fitted else ""
     parts = f"{record.partitions:,} partition{'' if record.partitions == 1 else 's'}"
     memory = f"{record.peak_memory_bytes / 2**20:,.0f} MiB of memory at most"
     text = f"{fit_in_words(record)}; {parts}; {_time(record, sweeping)}; {memory}."
@@ -341,7 +344,7 @@ def _settings(record: RunRecord, trace: Section | None, sweeping: float) -> Sect
         folded=trace.title if trace else "",
         grids=[
             *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
-            grid(record.settings, f"All settings ({len(record.settings)})"),
+            grid(record.settings, f"All settings ({len(record.settings)}{of_fit})"),
         ],
         how="The fit, what it took, and the settings. The same settings, files and versions give "
         "the same result.",

@@ -176,10 +176,7 @@ def calibration(
 ) -> Spec:
     """Plot observed shares against predicted probabilities, with 95 % intervals of the shares."""
     share, n = np.asarray(observed, float), np.asarray(counts, float)
-    # Agresti and Coull's interval has some width also where all or none are positive.
-    centre = (share * n + 2.0) / (n + 4.0)
-    half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
-    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    low, high = _share_ends(share, n)
     points = [
         {"x": p, "y": s, "low": lo, "high": hi,
          "tip": f"predicted {p:.3g}: observed share {s:.3g} ({lo:.3g} to {hi:.3g}; n = {k:,.0f})"}
@@ -196,6 +193,24 @@ def calibration(
         how="On the diagonal probabilities are right: of what gets 0.8, 80 % are positive. Above "
         "it they are too low, below too high. Vertical lines are 95 % intervals.",
     )
+
+
+def calibration_verdict(
+    predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int], things: str
+) -> str:
+    """Say what the chart of `calibration` shows of ``things``."""
+    low, high = _share_ends(np.asarray(observed, float), np.asarray(counts, float))
+    out = int(np.sum((low > np.asarray(predicted)) | (high < np.asarray(predicted))))
+    if not out:
+        return f"Calibration: all intervals include the diagonal ({sum(counts):,} {things})."
+    return f"Calibration: {out} of {len(low)} intervals without the diagonal (by chance 1 in 20)."
+
+
+def _share_ends(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return Agresti and Coull's 95 % intervals: of some width where all or none are positive."""
+    centre = (share * n + 2.0) / (n + 4.0)
+    half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 
 def scatter(

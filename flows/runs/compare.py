@@ -16,7 +16,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.listing import plain
+from flows.runs.listing import plain, rows_of, tables_of
 from flows.runs.predictions import (
     ABOVE,
     ALIKE,
@@ -28,6 +28,7 @@ from flows.runs.predictions import (
     Limits,
     Moved,
     compare_predictions,
+    in_digits,
 )
 from flows.runs.resume import NON_SEMANTIC
 from flows.settings.load import describe
@@ -43,6 +44,8 @@ _FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
 _OWN, _VERSION = "its own", "version of "
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
+_ASK = "ask"  # the table of documents worth labelling
+_NEARLY = 0.95  # share of all probabilities
 _MOST_NAMED = 40  # characters of a value in the headline
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
@@ -209,14 +212,26 @@ def rows_in_words(one: Moved) -> str:
     if one.lost == one.gained == 0:
         return "the same rows are selected"
     parts = (
-        (LOST, one.lost, one.lost_alone, "first"),
-        (GAINED, one.gained or 0, one.gained_alone, "second"),
+        (GAINED, one.gained or 0, one.gained_alone, one.gained_right, "second"),
+        (LOST, one.lost, one.lost_alone, one.lost_right, "first"),
     )
-    return ", ".join(
+    return "; ".join(
         f"{f'{count:,}' if count else 'none'} {what}"
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        for what, count, alone, which in parts
+        + (f", {expected_right(count, right)}" if count else "")
+        for what, count, alone, right, which in parts
     )
+
+
+def expected_right(count: int, right: float) -> str:
+    """Say how many rows are expected to be right, by the run that selects them.
+
+    >>> expected_right(222, 54.6), expected_right(1, 0.98)
+    ('about 55 (25 %) expected to be right', 'with a probability of 0.98')
+    """
+    if count == 1:
+        return f"with a probability of {in_digits(right)[0]}"
+    return f"about {right:,.0f} ({100 * right / count:.0f} %) expected to be right"
 
 
 def changes(found: Comparison) -> list[Row]:
@@ -312,8 +327,26 @@ def estimates_in_words(found: Comparison) -> str:
     kind = PIPELINES.get(found.records[0].pipeline)
     for name, unit in {} if kind is None else kind.units.items():
         if name in found.parts["settings"]:
-            text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s."
+            text += _no_gain(found, name, answer[names[0]])
+            text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s"
+            if _ASK in tables_of(found.runs[1]):
+                some = rows_of(found.runs[1], _ASK, "-place", 3, "doc_id", counted=False)[0]
+                text += f", such as {', '.join(map(str, some['doc_id'].to_pylist()))}"
+            text += "."
     return text
+
+
+def _no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
+    """Say so where nearly all probabilities moved with a number that a setting assumes."""
+    up = (found.parts["settings"][name]["change"] or 0.0) > 0.0
+    for one in found.predictions[:1]:
+        count = one.rose if up else one.fell
+        if count > _NEARLY * one.free:
+            rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
+            values = " → ".join(shown(share[which]) for which in ("first", "second"))
+            moved = f"{count:,} of {one.free:,} probabilities {rose}"
+            return f" {moved} because {more} {name} are assumed: {values} is no {gain} in quality."
+    return ""
 
 
 def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
@@ -535,7 +568,8 @@ def moved_in_words(one: Moved) -> str:
 def _direction(one: Moved) -> str:
     """Say whether the probabilities rose or fell, and by how much."""
     of = "" if one.free == one.shared else " that are not known"
-    size = f"by {one.mean_size:.2g} on average, {one.largest:.2g} at most"
+    mean, most = (f"{v:.2f}" if v >= 0.005 else f"{v:.1g}" for v in (one.mean_size, one.largest))
+    size = f"by {mean} on average, {most} at most"
     if not (one.rose and one.fell):
         count = one.rose or one.fell
         which = f"All {count:,}{of}" if count == one.free else f"Of the {one.free:,}{of}, {count:,}"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from flows.data import storage
 from flows.report import page, plots
+from flows.report.labels import LABELS
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.compare import (
     Comparison,
@@ -15,6 +19,7 @@ from flows.runs.compare import (
     command,
     effects,
     estimates_in_words,
+    expected_right,
     headline,
     moved_in_words,
     new_warnings,
@@ -24,7 +29,7 @@ from flows.runs.compare import (
     same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved, why_not_compared
+from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved, in_digits, why_not_compared
 
 MOST_SHOWN = 10_000  # rows of a kind of change
 _IN_VIEW = 14  # rows of a table
@@ -88,33 +93,35 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
     for row in effects(found):
         yield Tile(row.name, f"{row.first} → {row.second}", row.note)
     for one in found.predictions[:1]:
-        of = f"of {one.shared:,} rows in both runs"
         if one.lost is None:
+            of = f"of {one.shared:,} rows in both runs"
             yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", of)
-        else:
-            yield Tile(LOST, f"{one.lost:,}", of)
-            yield Tile(GAINED, f"{one.gained:,}", of)
+            continue
+        for what, count, right, place in (
+            (GAINED, one.gained or 0, one.gained_right, 1), (LOST, one.lost, one.lost_right, 0),
+        ):  # fmt: skip
+            of = f"{'first' if place == 0 else 'second'} run: {one.selected[place]:,} selected"
+            note = f"{expected_right(count, right)}; {of}" if count else of
+            yield Tile(what, f"{count:,}", note)
 
 
 def _predictions(one: Moved, folded: bool = False) -> Section:
     """Show every row that changed, in a table for each thing that happened to them."""
     where = "vbflows compare FIRST SECOND --rows"
     grids = []
-    for what, places in one.places.items():
+    for what, why, places in _by_reason(one):
         changed = one.every.changes(places[:MOST_SHOWN], what)
+        probabilities = [in_digits(row.first, row.second) for row in changed]
         columns: dict[str, list[Any]] = {
-            ", ".join(changed[0].row): [row.label for row in changed],
-            "first": [_probability(row.first) for row in changed],
-            "second": [_probability(row.second) for row in changed],
-            "why": [row.why for row in changed],
+            **{_NAMES.get(key, key): [row.row[key] for row in changed] for key in one.every.keys},
+            "first": [first for first, _ in probabilities],
+            "second": [second for _, second in probabilities],
             TRUTHS.get(one.truth, ""): [row.truth for row in changed],
         }
-        if not any(columns["why"]):
-            del columns["why"]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
         rows = list(zip(*columns.values(), strict=True))
-        caption = f"{what[0].upper()}{what[1:]} ({len(places):,})"
+        caption = f"{what[0].upper()}{what[1:]}{why} ({len(places):,})"
         caption += ", the largest change first" * (len(places) > 1)
         caption += "; scroll for more" * (len(places) > _IN_VIEW)
         grids.append(
@@ -142,8 +149,16 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     return Section(heading, text, [chart], grids, folded=title, how=how)
 
 
-def _probability(value: float | None) -> float | str:
-    return "not in this run" if value is None else value
+_NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
+
+
+def _by_reason(one: Moved) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield each kind of change with each reason, the most frequent first, and its places."""
+    for what, places in one.places.items():
+        reasons = np.array(one.reasons(what))
+        which = "second" if what == LOST else "first"
+        for why, _ in Counter(reasons.tolist()).most_common():
+            yield what, f": in the {which} run {why}" * bool(why), places[reasons == why]
 
 
 def _runs(found: Comparison) -> Section:

@@ -67,6 +67,19 @@ class Change:
         return {**self.row, **own, **why, **truth}
 
 
+def in_digits(*values: float | None) -> list[str]:
+    """Write probabilities with two decimals, or as many as show a difference (four at most).
+
+    >>> in_digits(0.0977, 0.3), in_digits(0.9991, 0.9986), in_digits(None, 0.001)
+    (['0.10', '0.30'], ['0.999', '0.9986'], ['not in this run', '< 0.01'])
+    """
+    known = [value for value in values if value is not None]
+    digits = next((d for d in (2, 3) if len({f"{v:.{d}f}" for v in known}) == len(set(known))), 4)
+    ends = {"0.00": "< 0.01", "1.00": "> 0.99"}
+    texts = ["not in this run" if v is None else f"{v:.{digits}f}" for v in values]
+    return [ends.get(text, text) for text in texts]
+
+
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
 STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
@@ -141,6 +154,10 @@ class Moved:
         Rows that the second run selects no longer, and newly; None in a table without selection.
     gained_alone, lost_alone
         Those of them that only the second run has, and only the first.
+    gained_right, lost_right
+        How many of them are expected to be right: by the second run, and by the first.
+    selected
+        Rows that each run selects and whose keyphrase is not known to both.
     places
         Where these rows are in ``every``, by what happened to them, and those of `STAYED`; without
         a selection those that crossed 0.5, and the others that moved by more than 0.1. Those that
@@ -172,6 +189,9 @@ class Moved:
     gained: int | None
     lost_alone: int
     gained_alone: int
+    gained_right: float
+    lost_right: float
+    selected: tuple[int, int]
     places: Mapping[str, np.ndarray]
     every: Names
     drawn: Sequence[Change]
@@ -230,14 +250,15 @@ def _compare(
     if not len(shared):
         return None
     change = np.where(known, q - p, 0.0)
-    free = known
+    given = np.zeros(len(p), bool)
     if truth == _KNOWN:
-        given = pc.and_(every[truth], every[f"{truth} 2"])
-        free = known & ~pc.fill_null(given, False).to_numpy()
+        both = pc.and_(every[truth], every[f"{truth} 2"])
+        given = pc.fill_null(both, False).to_numpy()
+    free = known & ~given
     crossed = known & ((p > 0.5) != (q > 0.5))
     moved = np.abs(change) > _MOVED
     selects, cut = _SELECTED in one.schema.names, MOST_ROWS in (len(one), len(two))
-    lost = gained = np.zeros(len(p), bool)
+    was = now = lost = gained = np.zeros(len(p), bool)
     if selects:
         was, now = (pc.fill_null(every[c], False).to_numpy() for c in (_SELECTED, f"{_SELECTED} 2"))
         lost, gained = was & ~now, now & ~was
@@ -271,6 +292,9 @@ def _compare(
         gained=int(gained.sum()) if selects else None,
         lost_alone=int(np.sum(lost & ~there)),
         gained_alone=int(np.sum(gained & ~here)),
+        gained_right=float(np.nansum(q[gained])),
+        lost_right=float(np.nansum(p[lost])),
+        selected=(int(np.sum(was & ~given)), int(np.sum(now & ~given))),
         places={what: _by_size(held, size) for what, held in kinds.items() if held.any()},
         every=rows,
         drawn=rows.changes(shared[some]),

@@ -34,6 +34,7 @@ from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
+from flows.report.labels import LEVEL, UNKNOWN, label
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
@@ -53,7 +54,7 @@ def publish(run: Run) -> dict[str, Any]:
             each=partial(run.each, "publish"),
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
-    findings = _of_seen_rows(run, findings)
+    findings = _of_score(run, findings)
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
     more = [*_fit_section(run), *_columns_section(run)]
@@ -82,27 +83,84 @@ def publish(run: Run) -> dict[str, Any]:
     return outcome(run.paths, record, findings.headline, top)
 
 
-def _of_seen_rows(run: Run, findings: report.Findings) -> report.Findings:
-    """Say so where a score's figures are of files that the fit read: they are too good."""
-    if run.fitted is None or not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
+def _of_score(run: Run, findings: report.Findings) -> report.Findings:
+    """Say what the fit measured where a score measures nothing new.
+
+    Its rows have no labels, or their files are of the fit: then its figures are too good.
+    """
+    if run.fitted is None:
         return findings
-    read = {file.fingerprint for file in read_record(run.fitted).inputs}
+    fit = read_record(run.fitted)
+    own = {} if fit.fitted else _figures(fit.tiles)
+    name = next((one for one in own if one in _MEASURES), "")
+    if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
+        if not findings.predicted:
+            return findings
+        headline = f"{findings.predicted}; not measured: that needs labels"
+        tiles = [tile for tile in findings.tiles if tile.value != UNKNOWN]
+        if name:
+            figure, rows = own[name]
+            headline += f"; the fit had {name} {figure} on {rows}"
+            note = f"{rows}; of these rows: {UNKNOWN}"
+            tiles.insert(0, report.Tile(f"{name} of the fit", figure, note))
+        steps = [*findings.next_steps[:2], _MEASURE]
+        return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
+    read = {file.fingerprint for file in fit.inputs}
     seen = sum(file.fingerprint in read for file in run.inputs)
     if not seen:
         return findings
     which = "this input" if seen == len(run.inputs) else f"{seen:,} of {len(run.inputs):,} files"
-    headline = findings.headline
-    if headline[1:2].islower():
-        headline = headline[0].lower() + headline[1:]
+    headline = f"Too good, since the fit read {which} too: {findings.headline}"
+    here = next((tile.value for tile in findings.tiles if tile.label == name), "")
+    if here and seen == len(run.inputs):
+        headline = (
+            f"No new information: the fit read this input too. {name} {here} here is too good; "
+            f"use the fit's, {own[name][0]}. {findings.predicted}"
+        )
     warning = (
-        f"The fit read {which} too, so its figures here are too good. Those of held-out rows: "
-        f"vbflows show {shlex.quote(run.fitted.root)}"
+        f"The fit read {which} too, so figures here are too good, and too few rows look uncertain. "
+        f"Take both from the fit: vbflows show {shlex.quote(run.fitted.root)}"
     )
+    tiles = [
+        replace(one, note=f"too good; the fit: {own[one.label][0]}") if one.label in own else one
+        for one in findings.tiles
+    ]
+    sections = [replace(one, plots=[*map(_of_seen, one.plots)]) for one in findings.sections]
     return replace(
-        findings,
-        headline=f"Too good, since the fit read {which} too: {headline}",
+        findings, headline=headline, tiles=tiles, sections=sections,
         warnings=(*findings.warnings, warning),
-    )
+    )  # fmt: skip
+
+
+_MEASURE = report.NextStep(
+    "When the labels are known, add them and score again: the report then measures the predictions."
+)
+_MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
+_FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
+"""Tiles that say how good predictions are; one of the former is named first."""
+
+
+def _figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return by its label a number with its interval, and the rows that it is of.
+
+    >>> note = "0.985 to 1.000; 46 held-out rows; higher is better"
+    >>> _figures([{"label": "AUROC", "value": "0.996", "note": note}])
+    {'AUROC': ('0.996 (0.985 to 1.000)', '46 held-out rows')}
+    """
+    found = {}
+    for tile in tiles:
+        interval, *more = tile["note"].replace(" (95\u00a0%)", "").split("; ")
+        figure = f"{tile['value']} ({interval})" if " to " in interval else tile["value"]
+        rows = next((one for one in more if one[:1].isdigit()), "labels that it had not seen")
+        if tile["label"] in _FIGURES and tile["value"] != UNKNOWN:
+            found[tile["label"]] = figure, rows
+    return found
+
+
+def _of_seen(plot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a chart; one of calibration with a word on labels that the fit has seen."""
+    seen = " (labels that the fit has seen)" * plot["description"].startswith("Calibration")
+    return {**plot, "description": f"{plot['description']}{seen}"}
 
 
 def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:

@@ -57,8 +57,8 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
     again = printed(capsys, "score", target, source, tmp_path / "scored")
     assert said not in again
-    assert "60 scored rows with a label" in again  # of which the fit has seen most
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
+    assert "All figures are of the 60 scored rows with a label." in page  # the fit has seen most
     assert "Of rows that the fit has seen they are too good." in page
     assert "60 with a label" in page
     assert "held out" not in page
@@ -84,14 +84,19 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert "Calibration on held-out rows" not in page
     new = written(tmp_path, {k: v for k, v in plain(seed=1).items() if k != "label"}, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
-    above = int(np.sum(probabilities_of(latest(tmp_path / "scored")[0]) > 0.5))
-    assert f"60 rows scored: {above} have a probability of label = 1 above 0.5." in said
-    fit = f"{record['tiles'][0]['label']} {record['tiles'][0]['value']} on {held_out} held-out rows"
-    assert f"They have no label; the fit had {fit}." in said
+    p = probabilities_of(latest(tmp_path / "scored")[0])
+    above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
+    said = " ".join(said.split())
+    counted = f"{above} of 60 rows probably have label = 1, {unsure} are uncertain (0.2 to 0.8)"
+    assert f"{counted}; not measured: that needs labels; the fit had " in said
+    first = record["tiles"][0]
+    assert f"{first['label']} {first['value']} ({first['note'].partition(' (95')[0]}) on" in said
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
-        "Most probably 1 (12)", "Nearest to 0.5 (5)", "Least probably 1 (5)", "of the fit</dt>",
-        "The table rows has all 60.", record["headline"].split(":")[0], folder.as_uri(),
+        f"Most probably 1 ({above})", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
+        "The first command at the end lists all 60 rows.", f"<dd>{unsure} of 60</dd>",
+        "When the labels are known, add them and score again", "those of the fit)",
+        record["headline"].split(":")[0], folder.as_uri(),
     ):  # fmt: skip
         assert text in page
     assert "How the model was chosen" not in page

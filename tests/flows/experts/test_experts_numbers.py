@@ -68,10 +68,11 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert mine["label"].null_count == 50
     page = (latest(tmp_path / "new")[0] / "report.html").read_text()
     rows = latest(fitted)[1]["results"]["test_rows"]
-    assert "50 rows scored. They have no label; the fit had R2 0.9" in page
-    assert f"on {rows} held-out rows." in page
+    assert "50 rows have a predicted" in page
+    assert "; not measured: that needs labels; the fit had R2 0.9" in page
+    assert f" on {rows} held-out rows</h1>" in page
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
-    assert f"<td>{largest}</td>" in page.partition("Largest (12)")[2].partition("</tr>\n<tr>")[0]
+    assert f"<td>{largest}</td>" in page.partition("Largest (5)")[2].partition("</tr>\n<tr>")[0]
     assert "Smallest (5)" in page
     labelled = {**new, "label": columns["label"][:50]}
     succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")

@@ -39,17 +39,13 @@ def test_the_best_baseline_is_the_one_compared(interval, value):
 
 def test_bags():
     results = {"bags": 240, "labelled": 200, "instances": 1797}
-    assert shown(bags(results, "new", "bags")) == {
-        "bags": ("240", "200 with a label; 1,797 instances")
-    }
+    assert shown(bags(results, "")) == {"bags": ("240", "200 with a label; 1,797 instances")}
     results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
                 "base_log_loss": 0.693}  # fmt: skip
-    found = shown(bags(results, "new", "bags"))
+    found = shown(bags(results, "40 scored bags"))
     assert found["AUROC"] == ("0.980", "0.950 to 0.990; 40 scored bags")
-    fitted = shown(bags(results, "without", "bags"))
-    assert fitted["AUROC"] == ("0.980", "0.950 to 0.990")
     assert found["log loss"] == ("0.190", "0.693 for the base rate")
-    found = shown(bags(results | {"log_loss_se": 0.02}, "new", "bags"))
+    found = shown(bags(results | {"log_loss_se": 0.02}, "40 scored bags"))
     assert found["log loss"] == ("0.190", "0.151 to 0.229; 0.693 for the base rate")
 
 

@@ -201,11 +201,16 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     (found,) = compared.predictions
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
-    assert headline(compared).endswith("; 1 no longer selected, 1 newly selected.")
+    assert headline(compared).endswith(
+        "; 1 newly selected, with a probability of 0.50; 1 no longer selected, with a probability "
+        "of 0.20."
+    )
+    assert (found.gained_right, found.lost_right, found.selected) == (0.5, 0.2, (2, 2))
     assert [(one.label, one.what) for one in found.changed()] == [("a, y", LOST), ("b, y", GAINED)]
     lost, gained = _predictions(found).grids
-    assert (lost.caption, lost.rows) == ("No longer selected (1)", [("a, y", 0.3, 0.25, "no")])
-    assert gained.columns == ("doc_id, term", "first", "second", "known keyphrase")
+    row = ("a", "y", "0.20", "0.10", "no")
+    assert (lost.caption, lost.rows) == ("No longer selected (1)", [row])
+    assert gained.columns == ("document", "phrase", "first", "second", "known keyphrase")
     step, every = _page(compared).next_steps
     assert step.command.endswith("runs/b rows --new --selected")
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
@@ -243,9 +248,13 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         "another. Of the 1 newly selected, in the first run 1 is below the limit (0.3; second run "
         "0.2)."
     )
-    lost, _, stayed = _predictions(moved).grids
-    assert lost.columns == ("doc_id, term", "first", "second", "why")
-    assert (lost.rows[0][3], stayed.caption) == (BELOW, "Moved, still selected (1)")
+    grids = _predictions(moved).grids
+    assert grids[0].columns == ("document", "phrase", "first", "second")
+    assert {grid.caption for grid in grids} == {
+        *(f"No longer selected: in the second run {why} (1)" for why in (BELOW, BEYOND, ALIKE)),
+        f"Newly selected: in the first run {BELOW} (1)",
+        "Moved, still selected (1)",
+    }
     assert estimates_in_words(found) == (
         "Expected to be right: each run's own estimate, which does not say which run is right. To "
         "decide on keyphrases, count them in a few documents."
@@ -263,9 +272,9 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ([0.4, 0.5], [0.1, 0.3], "All 2 fell, by 0.25 on average, 0.3 at most."),
-        ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose, and the others stayed, by 0.1 on average"),
-        ([0.4, 0.5], [0.1, 0.7], "Of the 2, 1 rose and 1 fell, by 0.25 on average, 0.3 at most."),
+        ([0.4, 0.5], [0.1, 0.3], "All 2 fell, by 0.25 on average, 0.30 at most."),
+        ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose, and the others stayed, by 0.10 on average"),
+        ([0.4, 0.5], [0.1, 0.7], "Of the 2, 1 rose and 1 fell, by 0.25 on average, 0.30 at most."),
     ],
 )
 def test_the_direction_of_all_changes_is_said(tmp_path, first, second, said):
@@ -288,8 +297,8 @@ def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
     ]
     assert (found.shared, found.only_first, found.only_second) == (1, 1, 1)
     assert rows_in_words(found) == (
-        "1 no longer selected (1 of these only the first run has), 1 newly selected (1 of these "
-        "only the second run has)"
+        "1 newly selected (1 of these only the second run has), with a probability of 0.80; 1 no "
+        "longer selected (1 of these only the first run has), with a probability of 0.80"
     )
 
 
@@ -351,8 +360,8 @@ def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
     ]
     (found,) = compare_predictions(*runs)
     (grid,) = _predictions(found).grids
-    assert grid.columns == ("bag_id", "first", "second", "label as given")
-    assert grid.rows == [("a", 0.1, 0.9, "1"), ("c", 0.1, 0.9, "")]
+    assert grid.columns == ("bag", "first", "second", "label as given")
+    assert grid.rows == [("a", "0.10", "0.90", "1"), ("c", "0.10", "0.90", "")]
     for paths in runs:
         complete(paths, record(run_id=paths.run_id))
     code, out, _ = run(capsys, "compare", *(paths.root for paths in runs))

@@ -6,6 +6,7 @@ Where they may differ the row says by how much, and why; so does the family's pa
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,17 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     scored = json.loads(
         run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
     )
-    assert scored["lines"][0].startswith("Too good, since the fit read this input too: AUROC 0.")
+    first = open_run(str(tmp_path / "fit"))[1].tiles[0]
+    interval = first["note"].partition(" (95")[0]
+    said = "No new information: the fit read this input too. AUROC 0."
+    assert scored["lines"][0].startswith(said)
+    use = f" here is too good; use the fit's, {first['value']} ({interval}). "
+    assert use in scored["lines"][0]
+    assert re.search(
+        r"\d+ of \d+ rows probably have label = 1, \d+ are uncertain", scored["lines"][0]
+    )
+    here = open_run(str(tmp_path / "new"))[1].tiles[0]
+    assert here["note"] == f"too good; the fit: {first['value']} ({interval})"
     assert any(f"vbflows show {open_run(str(tmp_path / 'fit'))[0].root}" in w
                for w in scored["warnings"])  # fmt: skip
     assert scored["lines"][-1] == f"rows: vbflows show {tmp_path / 'new'} rows"
