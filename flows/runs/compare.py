@@ -212,8 +212,8 @@ def rows_in_words(one: Moved) -> str:
     if one.lost == one.gained == 0:
         return "the same rows are selected"
     parts = (
-        (GAINED, one.gained or 0, one.gained_alone, one.gained_right, "second"),
-        (LOST, one.lost, one.lost_alone, one.lost_right, "first"),
+        ("added", one.gained or 0, one.gained_alone, one.gained_right, "second"),
+        ("dropped", one.lost, one.lost_alone, one.lost_right, "first"),
     )
     return "; ".join(
         f"{f'{count:,}' if count else 'none'} {what}"

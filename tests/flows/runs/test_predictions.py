@@ -202,8 +202,7 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
     assert headline(compared).endswith(
-        "; 1 newly selected, with a probability of 0.50; 1 no longer selected, with a probability "
-        "of 0.20."
+        "; 1 added, with a probability of 0.50; 1 dropped, with a probability of 0.20."
     )
     assert (found.gained_right, found.lost_right, found.selected) == (0.5, 0.2, (2, 2))
     assert [(one.label, one.what) for one in found.changed()] == [("a, y", LOST), ("b, y", GAINED)]
@@ -297,8 +296,8 @@ def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
     ]
     assert (found.shared, found.only_first, found.only_second) == (1, 1, 1)
     assert rows_in_words(found) == (
-        "1 newly selected (1 of these only the second run has), with a probability of 0.80; 1 no "
-        "longer selected (1 of these only the first run has), with a probability of 0.80"
+        "1 added (1 of these only the second run has), with a probability of 0.80; 1 dropped (1 of "
+        "these only the first run has), with a probability of 0.80"
     )
 
 
