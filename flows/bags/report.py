@@ -535,7 +535,8 @@ def _accuracy(
     if test.which == "new":
         lines.append("Of bags whose labels the fit has seen these figures are too good.")
     if test.which == "without":
-        lines.append(WITHOUT)
+        how = "the part of its group" if test.grouped else "its label alone, by an approximation"
+        lines.append(WITHOUT.format(how))
         lines.append(
             "Not compared with boosted trees, which need bags held out of the fit: to compare, "
             "run again with --set held_out=0.2."
@@ -552,9 +553,8 @@ def _accuracy(
 
 WITHOUT = (
     "Without its own label: models of instances, where there are any, are fitted again without "
-    f"each of {FOLDS} parts of the bags; pooled features leave out the bag's label alone, by an "
-    "approximation, or the part of its group. The weights of the models and the variances of the "
-    "prior have seen all labels."
+    f"each of {FOLDS} parts of the bags; pooled features leave out {{}}. The weights of the models "
+    "and the variances of the prior have seen all labels."
 )
 
 

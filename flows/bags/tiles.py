@@ -45,8 +45,8 @@ def other_side(
     line += f"their label: {up:,} labelled {called[0]}, {down:,} labelled {called[1]}"
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        line += f". {clear:,} clearly so (below {UNSURE[0]} or above {UNSURE[1]}): check the label"
-        line += f"{'s' * (clear > 1)} of {', '.join(names)}{more}"
+        line += f". {clear:,} of them clearly so (below {UNSURE[0]} or above {UNSURE[1]}): check "
+        line += f"the label{'s' * (clear > 1)} of {', '.join(names)}{more}"
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])

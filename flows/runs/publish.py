@@ -101,7 +101,7 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
         if name:
             figure, rows = own[name]
             headline += f"; the fit had {name} {figure} on {rows}"
-            note = f"{rows}; of these rows: {UNKNOWN}"
+            note = f"{rows}; here: {UNKNOWN}"
             tiles.insert(0, report.Tile(f"{name} of the fit", figure, note))
         steps = [*findings.next_steps[:2], _MEASURE]
         return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
@@ -125,13 +125,21 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
         replace(one, note=f"too good; the fit: {own[one.label][0]}") if one.label in own else one
         for one in findings.tiles
     ]
-    sections = [replace(one, plots=[*map(_of_seen, one.plots)]) for one in findings.sections]
+    sections = [
+        replace(
+            one,
+            plots=[*map(_of_seen, one.plots)],
+            text=_SEEN * (one.title == "In short") + one.text,
+        )
+        for one in findings.sections
+    ]
     return replace(
         findings, headline=headline, tiles=tiles, sections=sections,
         warnings=(*findings.warnings, warning),
     )  # fmt: skip
 
 
+_SEEN = "Take these lines from the fit's report: here labels that it has seen count.\n"
 _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
