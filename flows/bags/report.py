@@ -27,7 +27,6 @@ MOST_FEATURES = 16  # shown of a block of coefficients
 FEWEST_MARKED = 5  # instances below which what a feature adds to them is not shown
 MOST_REASONS = 8  # shown of what adds to a bag's score
 CALIBRATION_BINS = 10
-LABEL = "the label"  # what a column of labels without a name of its own is called
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,8 @@ def report(
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
     sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
-    worse = results.get("beats_base_rate") is False
-    fair = "auroc" in results and not worse and (new or unseen)
-    wrong = _surest_wrong(examples) if fair else []
+    useful = "auroc" in results and results.get("beats_base_rate") is not False
+    wrong = _surest_wrong(examples) if useful and (new or unseen) else []
     sections += _examples(examples, wrong, show, words, members)
     sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     sections += _most_informative([e for s in summaries for e in s.informative], words)
@@ -99,7 +97,7 @@ def report(
     clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
     sides = words.positive, words.negative
     line, steps = other_side(label, probability, known, clear, sides, things)
-    lines = [found, line] if wrong else [found]
+    lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
     text = _in_short(test, results, probability, unsure, things, words, lines)
     sections.insert(0, Section("In short", text))
     results.update(
@@ -107,7 +105,7 @@ def report(
     )  # fmt: skip
     headline = found
     if "auroc" in results:
-        subject = "" if several else LABEL if column == "label" else column
+        subject = "" if several else "The label" if column == "label" else column
         unsure_of = f"{_unsure(probability):,} of {label.size:,} {things} are uncertain"
         headline = f"{_success(test, results, things, subject)}. {unsure_of} (0.2 to 0.8)"
     elif (label >= 0).any() and not held_out.any() and not new:
@@ -119,9 +117,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, test.described(things)),
-        next_steps(
-            probability, known, "expected_primary" in results, [] if several or not wrong else steps
-        ),
+        next_steps(probability, known, "expected_primary" in results, steps),
         predicted=found,
     )  # fmt: skip
 
@@ -279,10 +275,7 @@ class TestedBags:
 
 
 def _success(test: TestedBags, results: dict[str, Any], things: str, subject: str) -> str:
-    """Say how well labels are predicted that the fit had not seen, the result first.
-
-    ``subject`` is what the label is called, empty where there are several.
-    """
+    """Say how well labels are predicted; ``subject``: what they are called, "" for several."""
     low, high = results["auroc_interval"]
     area = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})"
     count, where = test.label.size, test.described(things)
@@ -300,8 +293,8 @@ def _success(test: TestedBags, results: dict[str, Any], things: str, subject: st
     whole, _, how = where.partition(", each predicted ")
     right_of = f"{right:,} of {whole} ({own})"
     text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
-    text += f", each {how}" * bool(how) + f", against {other} by the more frequent label; {area}"
-    return f"{text[0].upper() if subject == LABEL else text[0]}{text[1:]}"
+    text += f", each {how}" * bool(how)
+    return f"{text}, against {other} by the more frequent label; {area}"
 
 
 def _listed(example: Example) -> str:

@@ -51,7 +51,8 @@ def other_side(
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])
     bounds = ("label=1", f"{column}<0.5"), ("label=0", f"{column}>0.5")
-    text = f"List the {counts[most]:,} bags labelled {called[most]} that are on the other side"
+    of = " of the fit" * (sum(counts) < up + down)
+    text = f"List the {counts[most]:,} bags{of} labelled {called[most]} that are on the other side"
     if rest := counts[1 - most]:
         text += f" (the {rest:,} others: {' and '.join(bounds[1 - most])})"
     where = " ".join(f"--where '{one}'" for one in bounds[most])

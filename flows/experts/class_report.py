@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.data.names import listed
 from flows.experts.effect_report import effect_charts, folded
 from flows.experts.predictions import predictions_section, score_counts
 from flows.experts.report import (
@@ -70,11 +71,9 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
         {"label": label, "predicted_rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
-    many = sorted(top, key=lambda one: -int(one["predicted_rows"]))[:MOST_NAMED]
-    counts = ", ".join(f"{one['predicted_rows']:,} {one['label']}" for one in many)
-    more = f", {len(top) - MOST_NAMED} more classes" if len(top) > MOST_NAMED else ""
+    counts = [f"{predicted[k]:,.0f} {labels[k]}" for k in np.argsort(-predicted, kind="stable")]
     unsure, tiles = score_counts(summaries)
-    said = f"{rows:,} rows: {counts}{more}; {unsure}"
+    said = f"{rows:,} rows: {listed(counts, MOST_NAMED)}; {unsure}"
     headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
     headline += "fit, so how good these predictions are is not known here"
     if held_out[0]:

@@ -16,8 +16,7 @@ from vbmodels.core.state import FloatArray, IntArray
 
 MOST, FEW = 50, 5
 """Rows of a list at most, and where fewer have what is listed."""
-UNSURE = 0.2, 0.8
-"""Probabilities between which a row is worth a look."""
+UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40

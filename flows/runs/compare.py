@@ -45,7 +45,6 @@ DEFAULT = "default"
 _OWN, _VERSION = "its own", "version of "
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _ASK = "ask"  # the table of documents worth labelling
-_NEARLY = 0.95  # share of all probabilities
 _MOST_NAMED = 40  # characters of a value in the headline
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
@@ -341,7 +340,7 @@ def _no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
     up = (found.parts["settings"][name]["change"] or 0.0) > 0.0
     for one in found.predictions[:1]:
         count = one.rose if up else one.fell
-        if count > _NEARLY * one.free:
+        if count > 0.95 * one.free:
             rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
             values = " → ".join(shown(share[which]) for which in ("first", "second"))
             moved = f"{count:,} of {one.free:,} probabilities {rose}"

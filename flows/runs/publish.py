@@ -125,21 +125,13 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
         replace(one, note=f"too good; the fit: {own[one.label][0]}") if one.label in own else one
         for one in findings.tiles
     ]
-    sections = [
-        replace(
-            one,
-            plots=[*map(_of_seen, one.plots)],
-            text=_SEEN * (one.title == "In short") + one.text,
-        )
-        for one in findings.sections
-    ]
     return replace(
-        findings, headline=headline, tiles=tiles, sections=sections,
+        findings, headline=headline, tiles=tiles,
+        sections=[*map(_of_seen, findings.sections)],
         warnings=(*findings.warnings, warning),
     )  # fmt: skip
 
 
-_SEEN = "Take these lines from the fit's report: here labels that it has seen count.\n"
 _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
@@ -165,10 +157,17 @@ def _figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _of_seen(plot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chart; one of calibration with a word on labels that the fit has seen."""
-    seen = " (labels that the fit has seen)" * plot["description"].startswith("Calibration")
-    return {**plot, "description": f"{plot['description']}{seen}"}
+def _of_seen(one: report.Section) -> report.Section:
+    """Return a part with a word on labels that the fit has seen, where they count."""
+    plots = [
+        {**plot, "description": plot["description"].replace("Calibration", _SEEN, 1)}
+        for plot in one.plots
+    ]
+    said = "Take these lines from the fit's report: here labels that it has seen count.\n"
+    return replace(one, plots=plots, text=said * (one.title == "In short") + one.text)
+
+
+_SEEN = "Calibration (labels that the fit has seen)"
 
 
 def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
