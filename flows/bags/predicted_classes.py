@@ -36,10 +36,8 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
     found = replace(found, predicted=lines[0][:-1])
     results = dict(found.results)
     if not tested.any():
-        lines.append(
-            "How well the classes of new bags are predicted is not known, since no labelled bag "
-            "was kept from the fit: run again with --set held_out=0.3."
-        )
+        if not summaries[0][0].new:
+            lines.append("How well they are predicted is not known: --set held_out=0.3 tests it.")
         short = Section("In short", "\n".join(lines))
         return replace(found, headline=lines[0][:-1], sections=[short, *found.sections[1:]])
     true = label.argmax(axis=1)[tested]

@@ -292,7 +292,11 @@ def _success(test: TestedBags, results: dict[str, Any], things: str, subject: st
         )
     whole, _, how = where.partition(", each predicted ")
     right_of = f"{right:,} of {whole} ({own})"
-    text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
+    text = (
+        f"{subject} is predicted right for {right_of}"
+        if subject
+        else f"{right_of} are predicted right"
+    )
     text += f", each {how}" * bool(how)
     return f"{text}, against {other} by the more frequent label; {area}"
 
@@ -524,7 +528,8 @@ def _accuracy(
     sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
-    lines = [meant, plots.calibration_verdict(predicted, observed, number, "bags")]
+    things = "labels" if several else "bags"
+    lines = [meant, plots.calibration_verdict(predicted, observed, number, things)]
     if test.which == "new":
         lines.append("Of bags whose labels the fit has seen these figures are too good.")
     if test.which == "without":
