@@ -153,7 +153,7 @@ class Findings:
     row
         What a row of the input is.
     predicted
-        Of a score, how many rows have which prediction: what it says where it measures nothing new.
+        How many rows of a score have which prediction, for where it measures nothing new.
     """
 
     headline: str

@@ -101,8 +101,9 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
         if name:
             figure, rows = own[name]
             headline += f"; the fit had {name} {figure} on {rows}"
-            note = f"{rows}; here: {UNKNOWN}"
-            tiles.insert(0, report.Tile(f"{name} of the fit", figure, note))
+            value, _, interval = figure.partition(" ")
+            note = f"{interval.strip('()')}; {rows}; here: {UNKNOWN}".lstrip("; ")
+            tiles.insert(0, report.Tile(f"{name} of the fit", value, note))
         steps = [*findings.next_steps[:2], _MEASURE]
         return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
     read = {file.fingerprint for file in fit.inputs}
