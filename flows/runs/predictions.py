@@ -70,14 +70,13 @@ class Change:
 def in_digits(*values: float | None) -> list[str]:
     """Write probabilities with two decimals, or as many as show a difference (four at most).
 
-    >>> in_digits(0.0977, 0.3), in_digits(0.9991, 0.9986), in_digits(None, 0.001)
-    (['0.10', '0.30'], ['0.999', '0.9986'], ['not in this run', '< 0.01'])
+    >>> in_digits(0.0977, 0.3), in_digits(0.9991, 0.9976), in_digits(None, 0.001)
+    (['0.10', '0.30'], ['0.999', '0.998'], ['not in this run', '< 0.01'])
     """
     known = [value for value in values if value is not None]
     digits = next((d for d in (2, 3) if len({f"{v:.{d}f}" for v in known}) == len(set(known))), 4)
-    ends = {"0.00": "< 0.01", "1.00": "> 0.99"}
     texts = ["not in this run" if v is None else f"{v:.{digits}f}" for v in values]
-    return [ends.get(text, text) for text in texts]
+    return [{"0.00": "< 0.01", "1.00": "> 0.99"}.get(text, text) for text in texts]
 
 
 LOST, GAINED = "no longer selected", "newly selected"
