@@ -105,7 +105,7 @@ def score_counts(summaries: Sequence[Any], predicted: str = "") -> tuple[str, li
     rows, (low, high) = sum(one.rows for one in summaries), UNSURE
     likely, unsure = (sum(getattr(one, of) for one in parts) for of in ("likely", "uncertain"))
     between = f"{low} to {high}" if predicted else f"the predicted class below {high}"
-    said = f"{unsure:,} are uncertain ({between})"
+    said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
         said = f"{likely:,} of {rows:,} rows probably have {predicted}, {said}"
