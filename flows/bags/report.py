@@ -13,7 +13,7 @@ from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.bags.tested import Which, in_words, which_bags
-from flows.bags.tiles import UNSURE, next_steps, other_side, tiles_of
+from flows.bags.tiles import UNSURE, count_other_side, next_steps, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
@@ -77,7 +77,7 @@ def report(
     sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
     useful = "auroc" in results and results.get("beats_base_rate") is not False
-    wrong = _surest_wrong(examples) if useful and (new or unseen) else []
+    wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
     sections += _examples(examples, wrong, show, words, members)
     sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     sections += _most_informative([e for s in summaries for e in s.informative], words)
@@ -93,10 +93,10 @@ def report(
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
     results["instances"] = instances
     things = "labels" if several else "bags"
-    found = _found(label, probability, "labels of bags" if several else "bags", words)
+    found = _count_positive(label, probability, "labels of bags" if several else "bags", words)
     clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
     sides = words.positive, words.negative
-    line, steps = other_side(label, probability, known, clear, sides, things)
+    line, steps = count_other_side(label, probability, known, clear, sides, things)
     lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
     text = _in_short(test, results, probability, unsure, things, words, lines)
     sections.insert(0, Section("In short", text))
@@ -106,7 +106,7 @@ def report(
     headline = found
     if "auroc" in results:
         subject = "" if several else "The label" if column == "label" else column
-        unsure_of = f"{_unsure(probability):,} of {label.size:,} {things} are uncertain"
+        unsure_of = f"{_count_unsure(probability):,} of {label.size:,} {things} are uncertain"
         headline = f"{_success(test, results, things, subject)}. {unsure_of} (0.2 to 0.8)"
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
@@ -122,7 +122,7 @@ def report(
     )  # fmt: skip
 
 
-def _found(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:
+def _count_positive(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:
     """Count the bags that are probably positive, and those that are labelled so."""
     text = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
     if known := int(np.sum(label >= 0)):
@@ -131,11 +131,11 @@ def _found(label: IntArray, probability: FloatArray, things: str, words: Words) 
     return text
 
 
-def _unsure(probability: FloatArray) -> int:
+def _count_unsure(probability: FloatArray) -> int:
     return int(np.sum((probability > UNSURE[0]) & (probability < UNSURE[1])))
 
 
-def _surest_wrong(examples: Sequence[Example]) -> list[Example]:
+def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
     """Return the bags on the other side of 0.5 than their label, the farthest from it first."""
     apart = [e for e in examples if e.label is not None and (e.probability > 0.5) != (e.label == 1)]
     return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
@@ -156,7 +156,7 @@ def _in_short(
             "bags, or measure other features.",
         )
     low, high = UNSURE
-    number = _unsure(probability)
+    number = _count_unsure(probability)
     line = (
         f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"
     )

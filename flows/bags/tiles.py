@@ -29,7 +29,7 @@ UNSURE = 0.2, 0.8
 """Probabilities between which a bag is worth a look."""
 
 
-def other_side(
+def count_other_side(
     label: IntArray, probability: FloatArray, known: BoolArray, names: Sequence[str],
     called: Sequence[str], things: str,
 ) -> tuple[str, list[NextStep]]:  # fmt: skip

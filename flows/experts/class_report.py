@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.data.names import listed
 from flows.experts.effect_report import effect_charts, folded
-from flows.experts.predictions import predictions_section, score_counts
+from flows.experts.predictions import count_predictions, predictions_section
 from flows.experts.report import (
     TOO_FEW,
     baseline_sections,
@@ -72,7 +72,7 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
         for label, n in zip(labels, predicted, strict=True)
     ]
     counts = [f"{predicted[k]:,.0f} {labels[k]}" for k in np.argsort(-predicted, kind="stable")]
-    unsure, tiles = score_counts(summaries)
+    unsure, tiles = count_predictions(summaries)
     said = f"{rows:,} rows: {listed(counts, MOST_NAMED)}; {unsure}"
     headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
     headline += "fit, so how good these predictions are is not known here"

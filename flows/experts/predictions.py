@@ -97,7 +97,7 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
     return Predictions(np.zeros(BINS, np.int64), _lists(orders, rows, columns))
 
 
-def score_counts(summaries: Sequence[Any], predicted: str = "") -> tuple[str, list[Tile]]:
+def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[str, list[Tile]]:
     """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones."""
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:

@@ -27,7 +27,7 @@ from flows.experts.effect_report import (
     strongest,
 )
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import predictions_section, score_counts
+from flows.experts.predictions import count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
@@ -132,7 +132,7 @@ def report(
         }
         for e in order
     ]
-    counted, counts = score_counts(summaries, predicted)
+    counted, counts = count_predictions(summaries, predicted)
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"

@@ -217,15 +217,15 @@ def rows_in_words(one: Moved) -> str:
     return "; ".join(
         f"{f'{count:,}' if count else 'none'} {what}"
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        + (f", {expected_right(count, right)}" if count else "")
+        + (f", {expected_in_words(count, right)}" if count else "")
         for what, count, alone, right, which in parts
     )
 
 
-def expected_right(count: int, right: float) -> str:
+def expected_in_words(count: int, right: float) -> str:
     """Say how many rows are expected to be right, by the run that selects them.
 
-    >>> expected_right(222, 54.6), expected_right(1, 0.98)
+    >>> expected_in_words(222, 54.6), expected_in_words(1, 0.98)
     ('about 55 (25 %) expected to be right', 'with a probability of 0.98')
     """
     if count == 1:
@@ -326,7 +326,7 @@ def estimates_in_words(found: Comparison) -> str:
     kind = PIPELINES.get(found.records[0].pipeline)
     for name, unit in {} if kind is None else kind.units.items():
         if name in found.parts["settings"]:
-            text += _no_gain(found, name, answer[names[0]])
+            text += _explain_no_gain(found, name, answer[names[0]])
             text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s"
             if _ASK in tables_of(found.runs[1]):
                 some = rows_of(found.runs[1], _ASK, "-place", 3, "doc_id", counted=False)[0]
@@ -335,7 +335,7 @@ def estimates_in_words(found: Comparison) -> str:
     return text
 
 
-def _no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
+def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
     """Say so where nearly all probabilities moved with a number that a setting assumes."""
     up = (found.parts["settings"][name]["change"] or 0.0) > 0.0
     for one in found.predictions[:1]:

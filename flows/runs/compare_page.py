@@ -19,7 +19,7 @@ from flows.runs.compare import (
     command,
     effects,
     estimates_in_words,
-    expected_right,
+    expected_in_words,
     headline,
     moved_in_words,
     new_warnings,
@@ -101,7 +101,7 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
             (GAINED, one.gained or 0, one.gained_right, 1), (LOST, one.lost, one.lost_right, 0),
         ):  # fmt: skip
             of = f"{'first' if place == 0 else 'second'} run: {one.selected[place]:,} selected"
-            note = f"{expected_right(count, right)}; {of}" if count else of
+            note = f"{expected_in_words(count, right)}; {of}" if count else of
             yield Tile(what, f"{count:,}", note)
 
 
@@ -109,7 +109,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     """Show every row that changed, in a table for each thing that happened to them."""
     where = "vbflows compare FIRST SECOND --rows"
     grids = []
-    for what, why, places in _by_reason(one):
+    for what, why, places in _split_by_reason(one):
         changed = one.every.changes(places[:MOST_SHOWN], what)
         probabilities = [in_digits(row.first, row.second) for row in changed]
         columns: dict[str, list[Any]] = {
@@ -152,7 +152,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
 _NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 
 
-def _by_reason(one: Moved) -> Iterator[tuple[str, str, np.ndarray]]:
+def _split_by_reason(one: Moved) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield each kind of change with each reason, the most frequent first, and its places."""
     for what, places in one.places.items():
         reasons = np.array(one.reasons(what))

@@ -54,7 +54,7 @@ def publish(run: Run) -> dict[str, Any]:
             each=partial(run.each, "publish"),
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
-    findings = _of_score(run, findings)
+    findings = _add_figures_of_fit(run, findings)
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
     more = [*_fit_section(run), *_columns_section(run)]
@@ -83,7 +83,7 @@ def publish(run: Run) -> dict[str, Any]:
     return outcome(run.paths, record, findings.headline, top)
 
 
-def _of_score(run: Run, findings: report.Findings) -> report.Findings:
+def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     """Say what the fit measured where a score measures nothing new.
 
     Its rows have no labels, or their files are of the fit: then its figures are too good.
@@ -91,7 +91,7 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
     if run.fitted is None:
         return findings
     fit = read_record(run.fitted)
-    own = {} if fit.fitted else _figures(fit.tiles)
+    own = {} if fit.fitted else _read_figures(fit.tiles)
     name = next((one for one in own if one in _MEASURES), "")
     if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
         if not findings.predicted:
@@ -128,7 +128,7 @@ def _of_score(run: Run, findings: report.Findings) -> report.Findings:
     ]
     return replace(
         findings, headline=headline, tiles=tiles,
-        sections=[*map(_of_seen, findings.sections)],
+        sections=[*map(_mark_seen, findings.sections)],
         warnings=(*findings.warnings, warning),
     )  # fmt: skip
 
@@ -141,11 +141,11 @@ _FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
 """Tiles that say how good predictions are; one of the former is named first."""
 
 
-def _figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
+def _read_figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
     """Return by its label a number with its interval, and the rows that it is of.
 
     >>> note = "0.985 to 1.000; 46 held-out rows; higher is better"
-    >>> _figures([{"label": "AUROC", "value": "0.996", "note": note}])
+    >>> _read_figures([{"label": "AUROC", "value": "0.996", "note": note}])
     {'AUROC': ('0.996 (0.985 to 1.000)', '46 held-out rows')}
     """
     found = {}
@@ -158,7 +158,7 @@ def _figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _of_seen(one: report.Section) -> report.Section:
+def _mark_seen(one: report.Section) -> report.Section:
     """Return a part with a word on labels that the fit has seen, where they count."""
     plots = [
         {**plot, "description": plot["description"].replace("Calibration", _SEEN, 1)}
