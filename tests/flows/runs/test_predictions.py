@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.cli.output import out as console
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
@@ -262,7 +263,9 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, BEYOND in out, "near copy" in out) == (0, True, True)
     monkeypatch.setenv("COLUMNS", "64")
+    console.cache_clear()  # it keeps the width of an environment that has one
     _, out, _ = run(capsys, "compare", *runs)
+    console.cache_clear()
     assert "not shown: why (--json and --report have them)" in " ".join(out.split())
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
     assert [row.get("why") for row in table["rows"]] == [BELOW, ALIKE, BEYOND, BELOW, None]
