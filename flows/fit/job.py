@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import scipy.linalg  # noqa: F401  # has a BLAS of its own; only a library that is loaded is limited
 from threadpoolctl import ThreadpoolController
 
 from flows.data import storage
@@ -57,8 +58,7 @@ def digest_of(data: bytes) -> str:
 
 def one_thread() -> AbstractContextManager[object]:
     """Let linear algebra use one thread: more of them would change bits."""
-    limited: AbstractContextManager[object] = _controller().limit(limits=1)
-    return limited
+    return _controller().limit(limits=1)
 
 
 @cache

@@ -1,5 +1,8 @@
 """Calls in threads: results in order, and the first failure ends what has not begun."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -41,3 +44,19 @@ def test_what_fails_is_raised_and_no_other_begins(by_progress):
         in_threads([partial(one, i) for i in range(40)], 2, report)
     assert len(begun) < 10
     assert np.all(np.diff(sorted(begun)) == 1)
+
+
+def test_one_thread_holds_for_libraries_that_a_run_loads_later():
+    """SciPy has a BLAS of its own, which a process that has begun with NumPy alone loads later."""
+    code = (
+        "from flows.fit.job import one_thread\n"
+        "from threadpoolctl import threadpool_info\n"
+        "with one_thread():\n"
+        "    import scipy.linalg\n"
+        "    print(*{p['num_threads'] for p in threadpool_info() if p['user_api'] == 'blas'})\n"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
