@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import pytest
+from docutils import nodes
 
 from flows.cli import main
 
@@ -85,6 +86,22 @@ def test_settings_that_a_page_names_exist(page):
         field = family.settings.model_fields[name]
         if get_origin(field.annotation) is Literal:
             assert value in get_args(field.annotation), name
+
+
+def test_tables_of_a_page_have_a_folder_and_types_in_words(monkeypatch):
+    """A table that a run writes is known by its folder; no type is one that only Arrow knows."""
+    monkeypatch.syspath_prepend(DOCS / "_extensions")
+    columns_of = import_module("pipeline_pages").columns_of
+    for page in (DOCS / "pipelines").glob("*.md"):
+        schema = import_module(f"flows.{page.stem}.schema")
+        for name, option in re.findall(r"{table} (\w+)\n(:in:)?", page.read_text()):
+            table = getattr(schema, name)
+            meaning, body = columns_of(table, folder=not option)
+            assert meaning.astext().startswith(table.name + "/ ") == (not option)
+            assert "null" not in {cell.astext() for cell in body.findall(nodes.entry)}
+    weighted = columns_of(import_module("flows.experts.schema").ROWS_IN, folder=False)[1].astext()
+    assert "number, text, date, or true or false" in weighted
+    assert "only if named" in weighted
 
 
 def test_the_walk_through_is_short():

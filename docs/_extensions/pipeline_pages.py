@@ -2,7 +2,8 @@
 
 ``{settings} bags`` lists every setting, with the option ``:own:`` without what every pipeline has;
 ``{table} package.schema:ROWS`` the columns of a table, ``{table} ROWS`` those of one in ``schema``
-of the family that the page is named after.
+of the family that the page is named after, with the option ``:in:`` without the folder's name that
+one of a run has.
 """
 
 from __future__ import annotations
@@ -54,15 +55,17 @@ class Settings(Directive):
 
 
 class Columns(Directive):
-    """The columns of a table: name, Arrow type, what its cells must be, meaning."""
+    """The columns of a table: name, type, what its cells must be, meaning."""
 
     required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"in": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         """Return what the table is for, and the table."""
         page = self.state.document.settings.env.docname.rpartition("/")[2]
         module, _, name = self.arguments[0].rpartition(":")
-        return _columns(getattr(import_module(module or f"flows.{page}.schema"), name))
+        table = getattr(import_module(module or f"flows.{page}.schema"), name)
+        return columns_of(table, folder="in" not in self.options)
 
 
 def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
@@ -80,20 +83,30 @@ def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
     return _table(["setting", "default", "range", "meaning"], rows)
 
 
-def _columns(table: Table) -> list[nodes.Node]:
+def columns_of(table: Table, *, folder: bool) -> list[nodes.Node]:
+    """Return what a table is for, by its folder in a run if it has one, and its columns."""
     rows = []
-    for column in (*table.columns, *([table.others] if table.others else [])):
+    for column in (*table.columns, *table.named, *([table.others] if table.others else [])):
         unit = f" [{column.unit}]" if column.unit else ""
+        rules = ("only if named", *column.rules) if column in table.named else column.rules
         rows.append(
             [
                 nodes.Text(column.name) if column is table.others else _code(column.name),
-                _code(str(column.arrow)),
-                nodes.Text(", ".join(column.rules)),
+                nodes.Text(str(column.type)),
+                nodes.Text(", ".join(rules)),
                 nodes.Text(column.meaning + unit),
             ]
         )
     meaning = nodes.paragraph("", table.meaning)
-    return [meaning, _table(["column", "type", "", "meaning"], rows)]
+    if folder:
+        written = _code(f"{table.name}/")
+        meaning = nodes.paragraph(
+            "", "", nodes.strong("", "", written), nodes.Text(f" {table.meaning}")
+        )
+    headings = ["column", "type", "cells", "meaning"]
+    if not any(cells.astext() for _, _, cells, _ in rows):
+        headings, rows = ["column", "type", "meaning"], [[*row[:2], row[3]] for row in rows]
+    return [meaning, _table(headings, rows)]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -198,15 +198,14 @@ def _write_columns(formatter: Any, table: Table) -> None:
         formatter.write_text(table.meaning.replace("`", ""))
         must = " Columns with a * must be there." if any(c.required for c in table.columns) else ""
         formatter.write_text(
-            "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS; where your "
-            "columns have other names, "
-            f"--column OURS=YOURS.{must}"
+            f"{table.formats}; where your columns have other names, --column OURS=YOURS.{must}"
         )
         formatter.write_paragraph()
         rows = [
             (f"{column.name}{' *' if column.required else ''}", f"{column.type}: {column.meaning}")
             for column in table.columns
         ]
+        rows += [(column.name, f"{column.type}: {column.meaning}") for column in table.named]
         if other := table.others:
             rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
         formatter.write_dl(rows)

@@ -8,24 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from flows.data.table import INT64, NUMBER, Bound, Column, Table
+from flows.data.table import ROW_WEIGHT, Table
 from flows.faults import InputError
 from flows.settings.base import RunSettings
 from vbmodels.core.column_table import ColumnRead
 
-WEIGHT = "weight"
-_COLUMN = Column(
-    WEIGHT,
-    NUMBER,
-    "how much the row counts in the fit",
-    nullable=True,
-    accepts=(INT64,),
-    finite=True,
-    bounds=(
-        Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),
-        Bound("a weight of at most 1e15", most=10**15, remedy="divide all weights by one number"),
-    ),
-)
+WEIGHT = ROW_WEIGHT.name
 
 
 def with_weights(table: Table, settings: RunSettings) -> Table:
@@ -33,7 +21,7 @@ def with_weights(table: Table, settings: RunSettings) -> Table:
     table = table.of(settings)
     if WEIGHT not in settings.columns:
         return table
-    return replace(table, columns=(*table.columns, _COLUMN))
+    return replace(table, columns=(*table.columns, *table.named))
 
 
 def others_in(table: Table, names: Collection[str], settings: RunSettings) -> list[str]:

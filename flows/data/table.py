@@ -175,6 +175,19 @@ ROW_ID = Column(
     expected="names of rows (text, whole numbers or a dictionary of them)",
     remedy="write the names as text",
 )
+ROW_WEIGHT = Column(
+    "weight",
+    NUMBER,
+    "how much the row counts in the fit, such as a survey weight (--column weight=YOURS)",
+    nullable=True,
+    accepts=(INT64,),
+    finite=True,
+    bounds=(
+        Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),
+        Bound("a weight of at most 1e15", most=10**15, remedy="divide all weights by one number"),
+    ),
+)
+FORMATS = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
 
 
 @dataclass(frozen=True)
@@ -213,6 +226,10 @@ class Table:
         What a row is.
     either
         Two columns; one of them must be there.
+    named
+        Columns that are read only where settings name the files' column of them.
+    formats
+        Which files it is read from, in words.
     others
         What each column is that is not among ``columns``; where it is None, such columns are
         not looked at. One that is required means that there is at least one.
@@ -238,6 +255,8 @@ class Table:
     columns: tuple[Column, ...]
     row: str = "row"
     either: Either | None = None
+    named: tuple[Column, ...] = ()
+    formats: str = FORMATS
     others: Column | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     separator: str = ";"

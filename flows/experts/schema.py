@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.data.table import ANY, INT32, NUMBER, ROW_ID, TEXT, Column, Table
+from flows.data.table import ANY, INT32, NUMBER, ROW_ID, ROW_WEIGHT, TEXT, Column, Table
 
 ROWS_IN = Table(
     "table",
@@ -21,6 +21,7 @@ ROWS_IN = Table(
             remedy="write each row's class as one text or number",
         ),
     ),
+    named=(ROW_WEIGHT,),
     others=Column(
         "column that predicts",
         ANY,

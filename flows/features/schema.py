@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from flows.data.table import ANY, FLAG, INT32, NUMBER, ROW_ID, TEXT, Column, Table
+from flows.data.table import ANY, FLAG, INT32, NUMBER, ROW_ID, ROW_WEIGHT, TEXT, Column, Table
 
 CATEGORIES_IN = Table(
     "table",
     "Rows of categories; numbers that are measurements are cut into classes, or left out.",
     (ROW_ID,),
+    named=(ROW_WEIGHT,),
     others=Column(
         "column of categories",
         ANY,

@@ -64,6 +64,7 @@ COUNTS = Table(
             for name, meaning in (("forward", "reads on the forward strand"), *READ_SUMS.items())
         ),
     ),
+    formats="Counts are Parquet, JSON lines or Arrow (CSV, TSV and TXT are sample sheets)",
 )
 
 

@@ -91,6 +91,15 @@ def test_help_names_signs_and_the_order_of_runs(capsys):
     assert "The later run" in out
 
 
+def test_help_says_which_files_hold_a_table_and_how_rows_are_weighted(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in PIPELINES:
+        said = " ".join(run(capsys, name, "-h")[1].split())
+        assert ("Excel, ODS, SPSS" in said) == (name != "variants")
+        assert ("(CSV, TSV and TXT are sample sheets)" in said) == (name == "variants")
+        assert ("--column weight=YOURS" in said) == (name in ("features", "experts"))
+
+
 def test_help_of_every_other_command_opens_with_an_example(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert set(EXAMPLES) == {"vbflows", *COMMANDS}
