@@ -30,6 +30,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 
+smartquotes_action = "qe"  # no dashes: two hyphens are an option
 html_theme = "furo"
 html_title = f"vbflows {version}"
 html_static_path = ["_static"]

@@ -145,12 +145,13 @@ class Column:
     @property
     def rules(self) -> tuple[str, ...]:
         """What its cells must fulfil and may be, in words."""
+        values = () if self.accepts else self.values  # else labels in other words are among them
         conditions = {
             "may be absent": not self.required,
             "may be null": self.nullable,
             "unique over all files": self.unique,
             "finite": self.finite,
-            " or ".join(f"{value:g}" for value in self.values): bool(self.values),
+            " or ".join(f"{value:g}" for value in values): bool(values),
             f"as long as {self.as_long_as}": bool(self.as_long_as),
         }
         return (
