@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -158,6 +158,10 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return " or ".join(self.positive) or None
 
     _yes: str = PrivateAttr("1")
+
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {"inference": self.form} | ({} if self.numeric else {"threshold": "none"})
 
     @property
     def positive_word(self) -> str:

@@ -32,7 +32,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
 
     def decided(self) -> dict[str, Any]:
         """Return what the other settings decide for those that are empty."""
-        return {} if self.n_experts is not None else {"n_experts": experts_of(self)}
+        return {"n_experts": experts_of(self)}
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     target: Literal["auto", "classes", "ordered", "number", "count"] = Field(

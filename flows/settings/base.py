@@ -64,6 +64,9 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
+# In the meaning of a setting what holds where it is empty.
+_EMPTY = re.compile(r"[;.] (?:[Bb]y default|[Ee]mpty:|otherwise it is) (.+?)\.?(?:$|; |\. [A-Z])")
+
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
@@ -160,8 +163,18 @@ class RunSettings(_Form, BaseModel):
     )
 
     def decided(self) -> dict[str, Any]:
-        """Return what the other settings decide for those that are empty."""
+        """Return what the other settings decide for those that may be empty."""
         return {}
+
+    def defaults(self) -> dict[str, str]:
+        """Return what each setting means that is empty, as it is by default."""
+        decided, found = self.decided(), {}
+        for name, field in type(self).model_fields.items():
+            if getattr(self, name) == field.default and field.default in (None, (), "", {}):
+                words = _EMPTY.search(field.description or "")
+                found[name] = f"default ({words[1]})" if words else "none"
+                found[name] = f"{decided[name]} (default)" if name in decided else found[name]
+        return found
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that give these: no defaults, nothing that the others decide."""
