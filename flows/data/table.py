@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,6 +164,11 @@ class Column:
         return self.type.arrow if isinstance(self.type, Kind) else self.type
 
 
+def optional(name: str, type: Kind, meaning: str, **more: Any) -> Column:
+    """Return a column that may be absent, and whose cells may be empty."""
+    return Column(name, type, meaning, nullable=True, required=False, **more)
+
+
 ROW_ID = Column(
     "id",
     TEXT,
@@ -231,6 +236,10 @@ class Table:
         Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
     commas
         Columns of the files whose numbers have a decimal comma.
+    formats
+        Of the files, in words.
+    or_else
+        What may be given in its place, for help.
     """
 
     name: str
@@ -247,6 +256,8 @@ class Table:
     positive: PositiveLabel | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commas: tuple[str, ...] = ()
+    formats: str = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
+    or_else: Table | None = None
 
     def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
@@ -263,7 +274,7 @@ class Table:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema, with unit and meaning as field metadata."""
+        """The Arrow schema; its meaning, and each field's unit and meaning, are metadata."""
         import pyarrow as pa
 
         return pa.schema(
@@ -275,7 +286,8 @@ class Table:
                     metadata={"unit": c.unit, "meaning": c.meaning},
                 )
                 for c in self.columns
-            ]
+            ],
+            metadata={"meaning": self.meaning},
         )
 
     @property

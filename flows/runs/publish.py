@@ -269,7 +269,7 @@ def outcome(
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None or record.fitted:
-        lines.append(fit_in_words(record))
+        lines.append(fit_in_words(record, brief=True))
     lines += column_summary(record.columns)
     lines += dropped_in_words(record)
     lines += [f"note: {note}" for note in record.notes]

@@ -152,7 +152,8 @@ def test_a_loss_that_a_warning_says_is_said_once():
     assert said[0] == "40 rows in 1 file, no errors, 1 warning, 1 row or value not used"
     assert [line for line in said if "not used:" in line] == ["not used: blank: 1"]
     [memory] = [line for line in said if line.startswith("memory: ")]
-    assert memory.endswith("of which 1.0 MiB are data and local state")
+    assert memory.endswith(" MiB in one process")
+    assert preview._memory(2**27).endswith("of which 128.0 MiB are data and local state")
     assert "KiB" not in memory
 
 
