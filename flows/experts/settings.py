@@ -62,7 +62,8 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         0.1,
         ge=0.0,
         lt=0.9,
-        description="Share of the labelled rows held out of the fit, to measure how good it is.",
+        description="Share of the labelled rows held out of the fit, to measure how good it is; "
+        "met roughly, as each row is drawn alone.",
     )
 
     @property

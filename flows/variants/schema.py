@@ -54,8 +54,9 @@ SHEET = Table(
 
 COUNTS = Table(
     "counts",
-    "Or base counts: one row a location and replicate; what is known of their reads, without which "
-    "the filters of reads cannot run, are lists of four numbers, for A, C, G and T.",
+    "Base counts in place of a sheet: one row a location and replicate; what is known of their "
+    "reads, without which the filters of reads cannot run, are lists of four numbers, for A, C, G "
+    "and T.",
     (
         Column("chrom", TEXT, "contig"),
         Column(

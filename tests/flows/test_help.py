@@ -80,6 +80,20 @@ def test_help_of_a_pipeline_teaches_it(name, option, capsys, monkeypatch):
     assert all(line in out for line in settings.example)
 
 
+def test_help_has_a_line_for_each_value_of_a_choice(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run(capsys, "help", "bags")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    for value in ("auto", "embedding", "vmmic", "gp_probit", "gp_logistic"):
+        assert any(line.startswith(f"{value}: ") for line in lines)
+    assert "empty; default empty" not in out
+    assert "number: predicted as such (model auto or embedding)" in lines
+    _, out, _ = run(capsys, "help")
+    assert "Pipelines (vbflows PIPELINE --help" in out
+    assert max(map(len, out.splitlines())) > 80
+
+
 def test_help_names_signs_and_the_order_of_runs(capsys):
     text = dict((name, bounds) for name, bounds, _, _ in describe(PIPELINES["experts"]))
     assert text["thousands"] == "comma, point, space, apostrophe or empty"
