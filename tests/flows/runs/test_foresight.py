@@ -191,7 +191,7 @@ def test_a_fit_whose_sweeps_are_not_known_has_a_wider_range():
 
 def test_check_ends_with_the_command_of_the_fit(corpus, capsys):
     options = ("--set", "keyphrases=4", "--set", "stem=none", "--strict", "--column", "gold=g old")
-    table = pq.read_table(corpus)
+    table = pq.read_table(next(corpus.glob("*.parquet")))
     pq.write_table(table.rename_columns([n.replace("gold", "g old") for n in table.column_names]),
                    path := corpus.parent / "named.parquet")  # fmt: skip
     code, out, err = run(capsys, "check", "keywords", path, "--quick", *options)
