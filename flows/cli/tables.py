@@ -76,10 +76,10 @@ def _print(console: Console, table: Table, wide: bool = False) -> None:
     if console.is_terminal:
         console.print(table)
         return
-    with console.capture() as caught:
-        console.print(table, width=_WIDE if wide else None)
-    lines = "\n".join(line.rstrip() for line in caught.get().splitlines())
-    console.print(Text(lines), soft_wrap=True)
+    options = console.options.update(width=_WIDE if wide else console.width)
+    lines = console.render_lines(table, options, pad=False)
+    texts = ("".join(part.text for part in line).rstrip() for line in lines)
+    console.print(Text("\n".join(texts)), soft_wrap=True)
 
 
 def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> None:
@@ -96,7 +96,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> 
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", paths.file("report.html")),
         ("tables", f"vbflows show {shlex.quote(run)} TABLE prints rows of one:"),
-        *(("", f"{name} ({count}): {what}") for name, count, what in described_tables(paths)),
+        *(("", f"{name} ({n}){what and ': '}{what}") for name, n, what in described_tables(paths)),
     ):
         facts.add_row(name, Text(escaped(value), overflow="fold"))
     _print(console, facts, wide=True)
@@ -121,7 +121,7 @@ _TELLING = ("predicted", "label", "chrom", "pos", "ref", "alt", "prob", "q_value
 _OFTEN_ALIKE = ("rank", "observed", "selected", "called", "filter")
 _SHARE = re.compile(r"expert_\d+")
 """Columns that come next where they differ between rows, and those of shares, which come last and
-only where they do."""
+only where not all rows have most of one."""
 
 
 def show_rows(
@@ -147,14 +147,15 @@ def show_rows(
     always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
     same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
     rank = {name: place for place, name in enumerate(dict.fromkeys((*first, *_OFTEN_ALIKE)))}
-    last = {n for n in names if _SHARE.fullmatch(n) and n not in first}
+    last = [n for n in names if _SHARE.fullmatch(n) and n not in first]
+    leading = {max(last, key=lambda n: row[n] or 0.0) for row in rows if last}
 
     def place(name: str) -> tuple[bool, bool, bool, int]:
         """Return what columns are ordered by."""
         alike = name in same and name not in first
         return name not in always, name in last, alike, rank.get(name, len(rank))
 
-    wanted = [n for n in names if n not in last or not last <= same]
+    wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
     kept = _fitting(console.width, rows, sorted(wanted, key=place), always)
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)

@@ -16,7 +16,7 @@ from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
 _MOST_WIDTH, _LEAST_WIDTH = 44, 16  # characters of a cell on a terminal
-_FEW, _LIKE = 30, 4  # columns that have a line each; numbered ones that share one beyond that
+_FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
     r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
@@ -212,23 +212,18 @@ def _cut(text: str, most: int = _MOST_WIDTH) -> str:
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
-def _alike(one: ColumnRead) -> tuple[object, ...]:
-    """Return what columns next to each other that share a line have in common."""
-    return (one.read_as, one.missing, one.used, re.sub(r"\d+", "", one.name))
-
-
 def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
     """Put numbered columns that were read alike in one line, such as ``q1 to q9 (9)``."""
     found = []
-    for _, members in groupby(columns, _alike):
-        group = list(members)
-        first, last = group[0], group[-1]
-        if len(group) < _LIKE:
-            found += group
-            continue
-        holds = first.holds if len({one.holds for one in group}) == 1 else ""
-        name = f"{first.name} to {last.name} ({len(group)})"
-        found.append(replace(first, name=name, holds=holds))
+    for _, group in groupby(
+        columns, lambda one: (one.read_as, one.missing, one.used, re.sub(r"\d+", "", one.name))
+    ):
+        first, *rest = group
+        if len(rest) >= _LIKE:
+            name = f"{first.name} to {rest[-1].name} ({len(rest) + 1})"
+            holds = first.holds if {one.holds for one in rest} == {first.holds} else ""
+            first, rest = replace(first, name=name, holds=holds), []
+        found += [first, *rest]
     return found
 
 

@@ -351,7 +351,7 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
             remedy = f"list the runs: vbflows runs {shlex.quote(storage.shown(paths.target))}"
             if storage.exists(storage.join(paths.target, _LATEST)):
                 remedy = f"the latest is {latest_of(paths.target)}; {remedy}"
-            raise PublishError(paths.target, "", f"there is no run {paths.run_id}", remedy)
+            raise PublishError(paths.target, "", f"no run {paths.run_id}", remedy)
         return paths, read_record(paths)
     except storage.TransientStorageError:
         raise

@@ -72,7 +72,7 @@ def test_label_and_probability_come_before_the_shares_of_experts():
     assert heading.split() == ["id", "label", "probability_malignant"]
     assert said[1].split()[-1] == ">0.9999"
     assert said[-1].startswith("not shown: expert_1, ")
-    rows[0]["expert_1"] = 0.9
+    rows[0]["expert_1"], rows[1]["expert_2"] = 0.9, 0.9
     heading, *said = rows_printed(rows)
     assert heading.split()[:4] == ["id", "label", "probability_malignant", "expert_1"]
     assert "expert_5" in said[-1]

@@ -231,7 +231,7 @@ def test_a_run_lists_the_columns_of_all_its_tables(three, capsys):
     assert "keywords (" in out
     assert "): Every candidate (a phrase of one to four words, or a word)" in out
     code, _, err = run(capsys, "show", f"{place}/runs/20200101T000000-abcdef")
-    assert (code, "there is no run 20200101T000000-abcdef; the latest is " in err) == (2, True)
+    assert (code, ": no run 20200101T000000-abcdef; the latest is " in err) == (2, True)
 
 
 def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):
