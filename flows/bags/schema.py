@@ -209,7 +209,7 @@ def number_bags(order: Sequence[str]) -> Table:
     levels = (
         Column("level", TEXT, "its label as given", nullable=True),
         Column("predicted_level", TEXT, "the most probable level"),
-        *(Column(f"probability_{one}", NUMBER, f"probability of the level {one}") for one in order),
+        *(Column(f"probability_{one}", NUMBER, "probability of this level") for one in order),
     )
     return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))
 

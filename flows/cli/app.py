@@ -16,6 +16,7 @@ from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
 from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome, prose
+from flows.escape import without_secrets
 from flows.faults import Fault, InputError, refuse_missing
 from flows.settings import ComputeSettings, RunSettings
 from flows.settings.tables import TableSettings
@@ -293,7 +294,7 @@ def check(
     given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
     files = source if len(source) < 4 else ["SOURCE..."]
     words = ["vbflows", pipeline, *files, "TARGET", *given_options, *["--strict"] * strict]
-    line(f"next: {shlex.join(words)}")
+    line(f"next: {without_secrets(shlex.join(words))}")
 
 
 @app.command(cls=ExampleCommand)

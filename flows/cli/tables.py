@@ -176,10 +176,11 @@ def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: boo
     Columns next to each other that mean the same share a line.
     """
     table = Table(box=None, show_header=False, pad_edge=False)
-    for (kind, meaning), group in groupby(columns, lambda one: (one.type, one.meaning)):
-        names = [one.name for one in group]
-        name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        table.add_row(_text(f"{name}:"), _text(f"{kind}: {meaning}" if types else meaning))
+    for _, group in groupby(columns, lambda one: (one.type, one.meaning or one.name)):
+        first, *rest = group
+        name = f"{first.name} to {rest[-1].name}" if rest else first.name
+        what = f"{first.type}: {first.meaning}" if types else first.meaning
+        table.add_row(_text(f"{name}:"), _text(what))
     if columns:
         _print(console, table, wide=True)
 
