@@ -56,10 +56,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "auto",
         description="What predicts; auto is right unless you compare models. auto: the next three "
         "and the base rate, weighted by how well each predicts labels that it has not seen; "
-        "embedding: features pooled over a bag and kernels, in one probit regression; gp_probit: a "
-        "Gaussian process of instances, a bag positive when one of them is; vmmic: two probit "
-        "regressions, of which instances decide (primary ones) and of the bag; gp_logistic: "
-        "gp_probit with a logistic link.",
+        "embedding: pooled features and kernels in one probit regression; gp_probit: a Gaussian "
+        "process of instances, a bag positive when one of them is; vmmic: probit regressions of "
+        "primary instances and of the bag; gp_logistic: gp_probit with a logistic link.",
     )
     target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",

@@ -69,8 +69,8 @@ Columns = Annotated[
         "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
     ),
 ]
-Exclude = Annotated[str | None, _setting(TableSettings, "exclude", "NAME,NAME,...")]
-Include = Annotated[str | None, _setting(TableSettings, "include", "NAME,NAME,...")]
+Exclude = Annotated[str | None, _setting(TableSettings, "exclude", "NAMES")]
+Include = Annotated[str | None, _setting(TableSettings, "include", "NAMES")]
 Encoding = Annotated[str | None, _setting(RunSettings, "encoding", "NAME")]
 Strict = Annotated[bool, _setting(RunSettings, "strict", None)]
 Workers = Annotated[str | None, _setting(ComputeSettings, "workers", "N")]
@@ -84,17 +84,17 @@ Resume = Annotated[
     str | None,
     _option(
         "--resume",
-        "RUN_ID|latest|auto",
-        "Continue an unfinished run: its id, the latest one, or (auto) one with the same input and "
-        "settings, if there is one.",
+        "RUN",
+        "Continue an unfinished run: its id, latest, or auto: one with the same input and settings, "
+        "if there is one.",
     ),
 ]
 Since = Annotated[
     str | None,
     _option(
         "--since",
-        "latest|RUN_ID",
-        "Read only what is new since a run and start from what it learnt.",
+        "RUN",
+        "Read only what is new since a run (its id, or latest) and start from what it learnt.",
     ),
 ]
 Record = Annotated[

@@ -32,7 +32,7 @@ def test_every_fault_is_listed_at_once():
 
 
 def test_an_assignment_without_equals_is_refused():
-    assert "expected key=value, found 'fdr'" in faults_of(None, ["fdr"])[0]
+    assert "expected NAME=VALUE, found 'fdr'" in faults_of(None, ["fdr"])[0]
 
 
 def test_a_config_that_is_no_mapping_or_not_there_is_refused(tmp_path):

@@ -24,7 +24,7 @@ def test_all_columns_are_shown_where_they_fit():
 
 
 def test_the_column_of_the_order_is_shown_and_others_are_named(capsys):
-    said = printed(30, first="probability", elsewhere="--columns")
+    said = printed(30, first=["probability"], elsewhere="--columns")
     assert "probability" in said
     assert "0.1235" in said
     assert "not shown: text" in said

@@ -183,7 +183,7 @@ def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
 
 
 def test_a_fit_whose_sweeps_are_not_known_has_a_wider_range():
-    found = preview.Estimate(1, 40, (), (), (), 1, seconds_to_read=1.0, seconds_a_sweep=0.02,
+    found = preview.Estimate(1, 40, seconds_to_read=1.0, seconds_a_sweep=0.02,
                              most_sweeps=5000, seconds=6.5, memory_bytes=1)  # fmt: skip
     assert preview._time(found).startswith("time: about 6.5 s (3 to 30 s) in one process")
     assert preview._time(replace(found, sweeps=100)).startswith("time: about 6.5 s (3 to 10 s)")
