@@ -268,7 +268,7 @@ def _named(
     if named:
         return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
     ids = [one.name for one in columns if one.used.startswith("left out: id")]
-    return tuple(columns), [f"--column id={one} names the rows by {one}" for one in ids[:1]]
+    return tuple(columns), [f"--column id={one} takes {one} for names of rows" for one in ids[:1]]
 
 
 def _clock(source: storage.Sources) -> Callable[[], float]:

@@ -85,8 +85,8 @@ Resume = Annotated[
     _option(
         "--resume",
         "RUN",
-        "Continue an unfinished run: its id, latest, or auto: one with the same input and settings, "
-        "if there is one.",
+        "Continue an unfinished run: its id, latest, or auto (one with the same input and "
+        "settings, if there is one).",
     ),
 ]
 Since = Annotated[

@@ -105,7 +105,7 @@ def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[
     ours = [column.name for column in table.columns]
     return [
         Fault("--column", "", f"{pipeline} has no column called {name}",
-              remedy=did_you_mean(name, ours) or f"its columns are {', '.join(ours)}")
+              remedy=did_you_mean(name, ours) or f"write OURS=YOURS; ours are {listed(ours, 12)}")
         for name in named
         if name not in (*ours, WEIGHT) and not (table.others and not did_you_mean(name, ours))
     ]  # fmt: skip

@@ -219,7 +219,7 @@ def test_a_column_that_could_name_the_rows_is_said(tmp_path, capsys):
     (tmp_path / "in.csv").write_text(f"student,a,b\n{rows}")
     code, out, err = run(capsys, "check", "features", tmp_path / "in.csv")
     assert code == 0, err
-    assert "note: --column id=student names the rows by student" in out
+    assert "note: --column id=student takes student for names of rows" in out
     code, out, _ = run(capsys, "check", "features", tmp_path / "in.csv", "--column", "id=student")
     assert "student" in out
     assert "name of the row" in out
