@@ -417,7 +417,7 @@ def _require_table(paths: RunPaths, name: str) -> None:
 def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
     if column not in known:
         found = f"column {column} holds lists" if column in every else f"no column {column}"
-        remedy = did_you_mean(column, known) or f"it has {', '.join(known)}"
+        remedy = did_you_mean(column, known) or f"its columns are {', '.join(known)}"
         raise InputError.of(f"table {table}", "", found, remedy=remedy)
 
 
