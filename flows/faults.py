@@ -114,7 +114,7 @@ def missing_columns(
         f"{len(absent)} of the {len(fitted)} columns that the run of {pipeline} was fitted to "
         f"{'is' if len(absent) == 1 else 'are'} missing: {_some(absent)}"
     )
-    remedy = which or "give them the names that they have in the input of the fit"
+    remedy = which or "give these columns, called as in the input of the fit"
     return InputError.of("the new data", "", found, remedy=remedy)
 
 
