@@ -15,7 +15,7 @@ from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
-_MOST_WIDTH, _LEAST_WIDTH = 44, 16  # characters of a cell on a terminal
+_MOST_WIDTH, _LEAST_WIDTH = 44, 8  # characters of a cell on a terminal
 _FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
@@ -236,19 +236,15 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
         HEADINGS,
         *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
     ]
-    longest = [max(len(row[i]) for row in cells) for i in range(5)]
-    widths = [min(one, _MOST_WIDTH) for one in longest[:4]]
-    if width:
-        room = width - sum(widths[:3]) - longest[4] - 8
-        widths[3] = min(widths[3], max(room, _LEAST_WIDTH))
+    widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
+    room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
+    plain = max(len(row[4]) for row in cells if not row[4].startswith("left out"))
+    widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     lines = []
-    for full in cells:
-        row = [_cut(full[0]), full[1], full[2], _cut(full[3], widths[3]), full[4]]
-        parts = [
-            cell.rjust(width) if i == 2 else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        lines.append("  ".join([*parts, row[4]]).rstrip())
+    for name, kind, missing, holds, used in cells:
+        own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
+        parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1]), missing.rjust(widths[2])]
+        lines.append("  ".join([*parts, _cut(holds, own).ljust(own), used]).rstrip())
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
     return lines
