@@ -272,7 +272,7 @@ def check(
     encoding: Encoding = None,
     strict: Strict = False,
     quick: Annotated[
-        bool, _option("--quick", None, "Read the files only: no estimate of time and memory.")
+        bool, _option("--quick", None, "Read the files only: no columns, time and memory.")
     ] = False,
     json_output: Json = False,
 ) -> None:
