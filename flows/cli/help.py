@@ -243,7 +243,8 @@ _EMPTY = ("None", "()", "{}", "''")
 def _setting(name: str, bounds: str, default: str, meaning: str) -> list[tuple[str, str]]:
     """Return the lines of a setting: what it means, then one for each of its choices."""
     kind = bounds.replace(" or empty", "")
-    kind += "" if default in _EMPTY else f"; default {default.strip(chr(39))}"
+    shown = default.lower() if default in ("True", "False") else default.strip("'")
+    kind += "" if default in _EMPTY else f"; default {shown}"
     choices = "|".join(map(re.escape, bounds.removesuffix(" or empty").split(", ")))
     first, *values = re.split(rf"(?:^|[;.] )(?=(?:(?:{choices})(?:, )?)+: )", meaning)
     return [(name, f"{first} [{kind}]".strip()), *(("", value.rstrip(".")) for value in values)]

@@ -118,10 +118,11 @@ def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
 
 
 _TELLING = ("predicted", "label", "chrom", "pos", "ref", "alt", "prob", "q_value", "term")
-_OFTEN_ALIKE = ("rank", "observed", "selected", "called", "filter")
+_NEXT = ("rank", "observed", "selected", "called", "filter", "case_mean", "control_mean")
+_AGAIN = ("surface", "stem")
 _SHARE = re.compile(r"expert_\d+")
-"""Columns that come next where they differ between rows, and those of shares, which come last and
-only where not all rows have most of one."""
+"""Columns that come next where they differ between rows; those that mostly say the term again; and
+those of shares, which come last and only where not all rows have most of one."""
 
 
 def show_rows(
@@ -146,14 +147,15 @@ def show_rows(
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
     always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
     same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
-    rank = {name: place for place, name in enumerate(dict.fromkeys((*first, *_OFTEN_ALIKE)))}
+    rank = {name: place for place, name in enumerate(dict.fromkeys((*first, *_NEXT)))}
     last = [n for n in names if _SHARE.fullmatch(n) and n not in first]
     leading = {max(last, key=lambda n: row[n] or 0.0) for row in rows if last}
 
     def place(name: str) -> tuple[bool, bool, bool, int]:
         """Return what columns are ordered by."""
         alike = name in same and name not in first
-        return name not in always, name in last, alike, rank.get(name, len(rank))
+        late = name in last or name in {*_AGAIN} - {*first}
+        return name not in always, late, alike, rank.get(name, len(rank))
 
     wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
     kept = _fitting(console.width, rows, sorted(wanted, key=place), always)
