@@ -33,7 +33,12 @@ FEATURE_WEIGHTS = Table(
             "before; null for the most frequent category",
             nullable=True,
         ),
-        Column("sd", NUMBER, "posterior standard deviation of the weight", nullable=True),
+        Column(
+            "sd",
+            NUMBER,
+            "posterior standard deviation of the weight, were it known which rows have the features",
+            nullable=True,
+        ),
         Column(
             "probability",
             NUMBER,
