@@ -319,10 +319,10 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     return Section("What each feature changes", text, (), tuple(grids))
 
 
-_DOUBT = " The intervals allow for rows of which it is not sure what they have, approximately."
+_DOUBT = " The intervals allow, approximately, for not knowing which rows have a feature."
 _NO_DOUBT = (
-    " The intervals take it as known which rows have what, since there are many columns: where few "
-    "rows are sure they are too short."
+    " The intervals take as known which rows have a feature, since there are many columns: where "
+    "few rows are sure they are too short."
 )
 
 

@@ -36,7 +36,7 @@ FEATURE_WEIGHTS = Table(
         Column(
             "sd",
             NUMBER,
-            "posterior standard deviation of the weight, were it known which rows have the features",
+            "standard deviation of the weight with the rows' features as known: a lower limit",
             nullable=True,
         ),
         Column(
