@@ -99,7 +99,7 @@ def _score_change(z: FloatArray, k: int, mean: FloatArray, sign: NDArray[np.int8
         own = z.copy()
         own[:, k] = value
         residual = ((sign > 0) - expit(own @ mean.T)) * (sign != 0)
-        scores.append((residual[:, :, None] * own[:, None, :]).reshape(len(z), -1))
+        scores.append((residual[:, :, None] * own[:, None, :]).reshape(len(z), mean.size))
     return np.asarray(scores[0] - scores[1])
 
 
