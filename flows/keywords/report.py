@@ -461,19 +461,20 @@ def _which(
         unused = "; fdr is not used" if settings.select == "best_f" else ""
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
-        text += (
-            f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
-            f"second command under What to do next lists those above {LEVELS[0]}."
-        )
+        above = np.sum([s.above for s in summaries], axis=0)
+        if above[0, 0] < found:
+            text += (
+                f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
+                f"second command under What to do next lists those above {LEVELS[0]}."
+            )
         if not sum(int(s.confusion.sum()) for s in summaries):
             text += (
-                " What is right is the model's own estimate: it was not measured, and no other "
-                f"method was compared. With all {names.keys} of some documents in a column gold, "
-                "which the fit does not see, the report measures it."
+                " The share that is right is the model's own estimate: it was not measured, and no "
+                f"other method was compared. With all {names.keys} of some documents in a column "
+                "gold, which the fit does not see, the report measures it."
             )
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
-        above = np.sum([s.above for s in summaries], axis=0)
         rows += [
             (f"{level}", int(count), f"{100.0 * sure / count:.0f} %")
             for level, (count, sure) in zip(LEVELS, above, strict=True)
@@ -738,11 +739,12 @@ def _coefficients(
         how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
         "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
         "The larger the share of the other documents with a word that have it in their known "
-        f"{names.keys}, the better known it is; the least known word of a phrase has the smallest "
-        f"share. A known {names.unit} is one of the same document.",
+        f"{names.keys}, the better known it is{_LEAST if names is PHRASES else ''}. A known "
+        f"{names.unit} is one of the same document.",
     )
 
 
+_LEAST = "; a phrase's least known word has the smallest share"
 _FEATURES = {
     "log_tf": "times in the document",
     "idf": "rarity in the corpus",
