@@ -306,7 +306,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     if len(found) > 1:
         text += " The table weights/ has shares of rows with one feature and no other, computed "
         text += "otherwise: they can differ by a point or two."
-    text += _DOUBT if found[0].whole else _NO_DOUBT
+    text += (_DOUBT if len(found) == 1 else _SOME_DOUBT) if found[0].whole else _NO_DOUBT
     heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
     grids = [
         Grid(
@@ -319,7 +319,11 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     return Section("What each feature changes", text, (), tuple(grids))
 
 
-_DOUBT = " The intervals allow, approximately, for not knowing which rows have a feature."
+_DOUBT = " The intervals allow, approximately, for not knowing which rows have the feature."
+_SOME_DOUBT = (
+    " The intervals allow in part for not knowing which rows have a feature: on four simulated "
+    "tables with three features 82 % held the truth, so they are still rather short."
+)
 _NO_DOUBT = (
     " The intervals take as known which rows have a feature, since there are many columns: where "
     "few rows are sure they are too short."

@@ -13,7 +13,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.table import unit_offsets
 
-FEWEST_DRAWS, MOST_DRAWS, WORK = 32, 256, 40_000
+FEWEST_DRAWS, MOST_DRAWS, WORK = 16, 256, 20_000
 """Draws of the weights: `WORK` over units times features, within these."""
 _STREAM = 7
 

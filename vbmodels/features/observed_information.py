@@ -37,7 +37,7 @@ MOST = 800
 """Weights and features together; of more the matrix is not made."""
 LARGEST = 0.95
 """Share of the information in any direction that may be lost."""
-DRAWS = 4
+DRAWS = 2
 SURE = 1e-3
 """Rows whose nu (1 - nu) is below that are taken as sure."""
 _STREAM = 13

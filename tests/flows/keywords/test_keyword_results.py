@@ -60,14 +60,10 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     share = float(np.mean(1.0 - new.probability))
     assert results["found"] == len(new) > 100
     assert results["expected_false_share"] == pytest.approx(share)
-    sure = new.probability[new.probability > 0.5]
-    assert 0 < len(sure) < len(new)
-    assert headline == (
-        f"{len(sure):,} new keywords are more probable than not ({100 * sure.mean():.0f} % "
-        f"expected to be right); with less probable ones {len(new):,} are selected in "
-        f"{'' if new.doc_id.nunique() == 200 else f'{new.doc_id.nunique()} of '}200 documents so "
-        f"that at most 20 % are expected to be wrong ({100 * (1 - share):.0f} % right)"
-    )
+    assert headline.startswith(f"{len(new):,} new keywords in ")
+    assert new.probability.min() > 0.5
+    right = f"; {100 * (1 - share):.0f} % expected to be right, each more probable than not"
+    assert headline.endswith(right)
     assert share <= 0.2
     with open(outcome["report"]) as page:
         text = page.read()
