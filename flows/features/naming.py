@@ -33,6 +33,8 @@ ROWS = 1000
 MOST_CATEGORIES = 600
 """Covariances of more categories than that are not looked at."""
 NAMED, PAIRS = 3, 2
+ALIKE = 0.7
+"""Share of the largest fall from which on a category that rises is shown in its place."""
 SURE = 0.1
 """Rows with a probability nearer than that to 0 or 1 are sure."""
 _STREAM = 7
@@ -258,8 +260,8 @@ def meanings(
         contrasts = []
         for d in np.argsort(-low, kind="stable").tolist():
             own = np.flatnonzero(column == d)
-            # Of two categories that change alike, the one that the feature raises.
-            c = int(own[np.argmax(np.abs(centre[own]) + 1e-9 * (centre[own] > 0))])
+            # Of two categories that change about alike, the one that the feature raises.
+            c = int(own[np.argmax(np.abs(centre[own]) / np.where(centre[own] > 0, ALIKE, 1.0))])
             contrasts.append(
                 ColumnContrast(
                     column=d,
