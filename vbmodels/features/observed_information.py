@@ -37,7 +37,8 @@ MOST = 800
 """Weights and features together; of more the matrix is not made."""
 LARGEST = 0.95
 """Share of the information in any direction that may be lost."""
-DRAWS = 2
+DRAWS, CHANGES = 16, 2
+"""Draws of the rows' features for the curve, and for the changes of the score."""
 SURE = 1e-3
 """Rows whose nu (1 - nu) is below that are taken as sure."""
 _STREAM = 13
@@ -74,19 +75,19 @@ def lost_information(
     omega = best_omega(nu, sign, second) * count[:, None]
     excess = omega.T @ packed_moments(with_one(nu))
     lost = np.zeros((total, total))
-    doubt = nu * (1.0 - nu)
+    doubt, uniform = nu * (1.0 - nu), draw_uniform(row_keys(row_id, _STREAM), features)
     for s in range(DRAWS):
-        drawn = draw_uniform(row_keys(row_id, _STREAM, s), features) < nu
+        drawn = (uniform + s / DRAWS) % 1.0 < nu
         z = with_one(drawn.astype(np.float64))
         on = expit(z @ mean.T)
         own = on * (1.0 - on) * (sign != 0) * count[:, None]
         excess -= own.T @ packed_moments(z) / DRAWS
-        for k in range(features):
+        for k in range(features if s % (DRAWS // CHANGES) == 0 else 0):
             rows = np.flatnonzero(doubt[:, k] > SURE)
             change = np.zeros((len(rows), total))
             change[:, : units * size] = _score_change(z[rows], k + 1, mean, sign[rows])
             change[:, units * size + k] = 1.0
-            lost += (change * (doubt[rows, k] * count[rows] / DRAWS)[:, None]).T @ change
+            lost += (change * (doubt[rows, k] * count[rows] / CHANGES)[:, None]).T @ change
     place = np.arange(units * size).reshape(units, size)
     lost[place[:, :, None], place[:, None, :]] += linalg.unpack(excess)
     return lost

@@ -110,7 +110,7 @@ def test_of_one_feature_the_covariance_is_that_of_the_posterior_without_it():
     slope = np.array([contrasts(best.x + one) - contrasts(best.x - one) for one in moves]) / 2e-5
     exact = slope.T @ np.linalg.inv(curve(best.x, sign)) @ slope
     sd, known, right = (np.sqrt(np.diagonal(one)) for one in (whole, narrow, exact))
-    assert_allclose(sd, right, rtol=0.04)
+    assert_allclose(sd, right, rtol=0.05)
     assert (known < 0.8 * right).all()
 
 
