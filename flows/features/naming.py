@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from vbmodels.core.state import FloatArray, IntArray, Stats
-from vbmodels.features.contrasts import Spread, contrast_sums, places, widening
+from vbmodels.features.contrasts import Spread, contrast_sums, information, places, widening
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.observed_information import contrast_covariances, lost_information
 
@@ -54,8 +53,7 @@ class MeaningSums(Stats):
         [F] sums of the probabilities nu, and of the rows whose probability is near 0 or 1.
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
-        cells in two columns [D, D]; None for too
-        many categories.
+        cells in two columns [D, D]; None for too many categories.
     lost
         Information that q counts too much, of the rows that are compared.
     """
@@ -252,7 +250,7 @@ def meanings(
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
         difference = with_it[:, k] - without_it[:, k]
-        nats = _information(with_it[:, k], without_it[:, k], pi, column, len(levels))
+        nats = information(with_it[:, k], without_it[:, k], pi, column, len(levels))
         low = np.quantile(nats, 0.1, axis=0)
         spread = spreads[k] if spreads else None
         centre, sd = difference.mean(0), difference.std(0, ddof=1)
@@ -299,17 +297,6 @@ def _mean_answer(
     return MeanAnswer(
         float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
     )
-
-
-def _information(
-    with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
-) -> FloatArray:
-    """Return I_kd of every draw and column; [S, D]."""
-    mix = pi * with_it + (1.0 - pi) * without_it
-    safe = np.maximum(mix, 1e-300)
-    terms = pi * xlogy(with_it, with_it / safe) + (1.0 - pi) * xlogy(without_it, without_it / safe)
-    result: FloatArray = terms @ (column[:, None] == np.arange(columns))
-    return result
 
 
 def _covariance(sums: MeaningSums, levels: IntArray) -> FloatArray | None:

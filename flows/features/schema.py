@@ -33,12 +33,7 @@ FEATURE_WEIGHTS = Table(
             "before; null for the most frequent category",
             nullable=True,
         ),
-        Column(
-            "sd",
-            NUMBER,
-            "standard deviation of the weight with the rows' features as known: a lower limit",
-            nullable=True,
-        ),
+        Column("sd", NUMBER, "sd of the weight at known features: a lower limit", nullable=True),
         Column(
             "probability",
             NUMBER,

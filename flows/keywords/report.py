@@ -343,9 +343,8 @@ def report(
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
                 probable, _ = _found(int(above), 0, 0, observed, names)
-                aim = "for the best balance of right and missed"
-                if settings.select != "best_f":
-                    aim = _level(settings)
+                best = settings.select == "best_f"
+                aim = "for the best balance of right and missed" if best else _level(settings)
                 headline = (
                     f"{probable} {'is' if above == 1 else 'are'} more probable than not "
                     f"({100.0 * sure / above:.0f} % expected to be right); with less probable ones "

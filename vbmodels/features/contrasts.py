@@ -7,7 +7,7 @@ is taken at draws of q(weights) and of the rows' features.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_expit
+from scipy.special import log_expit, xlogy
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
@@ -96,4 +96,15 @@ def widening(spread: Spread, along: FloatArray) -> FloatArray:
         return np.ones(along.shape[1])
     narrow, whole = (np.sum(along * (one @ along), axis=0) for one in spread)
     result: FloatArray = np.sqrt(np.maximum(whole, 1e-300) / np.maximum(narrow, 1e-300))
+    return result
+
+
+def information(
+    with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
+) -> FloatArray:
+    """Return I_kd of every draw and column; [S, D]."""
+    mix = pi * with_it + (1.0 - pi) * without_it
+    safe = np.maximum(mix, 1e-300)
+    terms = pi * xlogy(with_it, with_it / safe) + (1.0 - pi) * xlogy(without_it, without_it / safe)
+    result: FloatArray = terms @ (column[:, None] == np.arange(columns))
     return result
