@@ -319,9 +319,12 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     return Section("What each feature changes", text, (), tuple(grids))
 
 
-_DOUBT = " The intervals allow, approximately, for not knowing which rows have the feature."
+_DOUBT = (
+    " The intervals allow, approximately, for not knowing which rows have the feature: on 11 "
+    "simulated tables 93 % held the truth."
+)
 _SOME_DOUBT = (
-    " The intervals allow in part for not knowing which rows have a feature: on four simulated "
+    " The intervals allow in part for not knowing which rows have a feature: on 12 simulated "
     "tables with three features 82 % held the truth, so they are still rather short."
 )
 _NO_DOUBT = (
