@@ -33,7 +33,7 @@ FEATURE_WEIGHTS = Table(
             "before; empty for the most frequent category",
             nullable=True,
         ),
-        Column("sd", NUMBER, "posterior standard deviation of the weight", nullable=True),
+        Column("sd", NUMBER, "sd of the weight at known features: a lower limit", nullable=True),
         Column(
             "probability",
             NUMBER,
