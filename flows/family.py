@@ -121,7 +121,7 @@ def with_effective_size(
         sum(one.notes[name] for one in ingested) for name in ("weight", "squared_weight")
     )
     size = total**2 / squares if squares else 0.0
-    headline = f"{found.headline}; effective sample size {size:,.0f}"
+    headline = f"{found.headline.rstrip('.')}; effective sample size {size:,.0f}"
     return replace(
         found, headline=headline, results=found.results | {"effective_sample_size": size}
     )

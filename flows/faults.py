@@ -49,8 +49,10 @@ def shown(value: object) -> str:
     return _brief.repr(value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
     """Return what is spelt most like a name that is not known; None where nothing is.
+
+    ``least``: how alike they must be, up to 1.
 
     >>> nearest("keyword_rat", ["fdr", "keyword_rate"]), nearest("fdr", ["window"])
     ('keyword_rate', None)
@@ -59,7 +61,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     names = list(known)
     alike = next((one for one in names if _letters(one) == _letters(name)), None)
-    near = [alike] if alike else difflib.get_close_matches(name, names, n=1)
+    near = [alike] if alike else difflib.get_close_matches(name, names, 1, least)
     if not near and len(name) > 2:
         near = [one for one in names if _letters(one).startswith(_letters(name))]
     return near[0] if near else None
@@ -93,6 +95,27 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return the question that is the remedy of a typo; None where nothing is spelt like it."""
     near = nearest(name, known)
     return f"did you mean {near}?" if near else None
+
+
+_ALIKE = 0.8  # of names of files, and of columns that may be the same measurement
+
+
+def missing_columns(
+    pipeline: str, fitted: Sequence[str], given: Sequence[str]
+) -> InputError | None:
+    """Return the error of new data that lack columns of a fit; None where they have them all."""
+    absent = [name for name in fitted if name not in given]
+    if not absent:
+        return None
+    others = [name for name in given if name not in fitted]
+    pairs = [(near, name) for name in absent if (near := nearest(name, others, _ALIKE))]
+    which = "; ".join(f"if {near} is {name}, rename it" for near, name in pairs[:_MANY])
+    found = (
+        f"{len(absent)} of the {len(fitted)} columns that the run of {pipeline} was fitted to "
+        f"{'is' if len(absent) == 1 else 'are'} missing: {_some(absent)}"
+    )
+    remedy = which or "give these columns, called as in the input of the fit"
+    return InputError.of("the new data", "", found, remedy=remedy)
 
 
 def _cut(part: str, text: str) -> str:
@@ -219,7 +242,7 @@ def refuse_missing(source: str | Sequence[str]) -> None:
         names = []
         with suppress(OSError):
             names = os.listdir(folder or ".")
-        near = nearest(os.path.basename(path), names)
+        near = nearest(os.path.basename(path), names, _ALIKE)
         remedy = f"did you mean {os.path.join(folder, near)}?" if near else None
         found = "there is no such file or folder"
         found += "" if os.path.isabs(path) else f" in {os.path.abspath(folder)}"

@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from flows import stages
-from flows.catalogue import pipeline_named
+from flows.catalogue import pipeline_named, table_read
 from flows.data import storage
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
+from flows.data.storage.expansion import bytes_in_words
+from flows.data.table import ROW_ID
 from flows.events import Events, Stage
 from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
 from flows.fit.job import one_thread
@@ -35,7 +37,7 @@ from vbmodels.core.state import TreeSum, nbytes
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
 _MOST_SECONDS = 3.0  # of a processor, for which the fit of the first partition is timed
-_USUAL = 100  # sweeps, of a fit that is not timed to its end
+_USUAL, _MANY = 100, 500  # sweeps, of a fit that is not timed to its end
 _REST = 3.5  # CPU seconds of a small run beyond reading and fit; 2.0 to 5.3 over five of 2026
 
 
@@ -99,18 +101,18 @@ class Estimate:
         return {"error": None, "exit": 0, "faults": [], **plain}
 
 
-def in_lines(found: Estimate) -> list[str]:
-    """Say it in lines."""
+def in_lines(found: Estimate, width: int = 0) -> list[str]:
+    """Say it in lines, of which the table of columns fits ``width`` (0: any)."""
     files = "1 file" if found.files == 1 else f"{found.files:,} files"
-    lines = [_headline(found, files), *in_columns(found.columns)]
+    lines = [_headline(found, files), *in_columns(found.columns, width=width)]
     for one in unsaid(found.dropped, found.warnings):
         more = ", ..." if one.examples and one.count > 3 else ""
         names = ", ".join(one.examples[:3]) + more
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
     lines += [f"note: {note}" for note in found.notes]
     lines += [f"warning: {warning}" for warning in found.warnings]
-    if found.partitions is not None:
-        lines.append("1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions")
+    if found.partitions is not None and found.partitions > 1:
+        lines.append(f"{found.partitions:,} partitions")
     if found.memory_bytes is not None:
         lines += [_time(found), _memory(found.memory_bytes)]
     return lines
@@ -122,10 +124,12 @@ def _time(found: Estimate) -> str:
     sweeps = found.sweeps or _USUAL
     fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
+    most = _MANY if found.most_sweeps is None else min(_MANY, found.most_sweeps)
+    longer = 0.0 if found.sweeps else max(most - sweeps, 0) * (found.seconds_a_sweep or 0.0)
     compiled = found.seconds_to_compile or 0.0
     more = f"; kernels were compiled in {_duration(compiled)}, once on this machine"
     return (
-        f"time: about {_duration(total)} ({_range(total)}) in one process: reading "
+        f"time: about {_duration(total)} ({_range(total, longer)}) in one process: reading "
         f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
         f"{found.most_sweeps:,}), start, tables and report {_duration(_REST)}"
         f"{more if compiled >= 1.0 else ''}"
@@ -134,19 +138,22 @@ def _time(found: Estimate) -> str:
 
 def _memory(held: int) -> str:
     """Say what a run takes: what this process took to read and to begin, and what a fit holds."""
-    return (
-        f"memory: about {_size(peak_memory() + held)} in one process, of which {_size(held)} are "
-        "data and local state"
-    )
+    more = f", of which {bytes_in_words(held)} are data and local state" if held >= _MUCH else ""
+    return f"memory: about {bytes_in_words(peak_memory() + held)} in one process{more}"
 
 
-def _range(seconds: float) -> str:
+_MUCH = 2**26  # bytes
+
+
+def _range(seconds: float, longer: float = 0.0) -> str:
     """Say from half to twice a time, in one digit of seconds: other work on the machine counts.
 
-    >>> _range(10.6), _range(30.0), _range(60.0), _range(7300.0)
-    ('5 to 20 s', '20 to 60 s', '30 s to 2 min', '61 min to 4.1 h')
+    ``longer``: how much more a fit of many sweeps may take, where their number is not known.
+
+    >>> _range(10.6), _range(30.0), _range(60.0), _range(7300.0), _range(5.0, 10.0)
+    ('5 to 20 s', '20 to 60 s', '30 s to 2 min', '61 min to 4.1 h', '2 to 30 s')
     """
-    low, high = seconds / 2.0, 2.0 * seconds
+    low, high = seconds / 2.0, 2.0 * (seconds + longer)
     if high < 95.0:
         return f"{float(f'{low:.1g}'):g} to {float(f'{high:.1g}'):g} s"
     return f"{_duration(low)} to {_duration(max(high, 120.0))}"
@@ -157,30 +164,13 @@ def _headline(found: Estimate, files: str) -> str:
     unused = sum(one.count for one in unsaid(found.dropped, found.warnings))
     not_used = sum(one.left_out for one in found.columns)
     parts = [f"{found.rows:,} {found.row}s in {files}", "no errors"]
-    for count, what in (
-        (len(found.warnings), "warning"),
-        (not_used, "column not used"),
-        (unused, "row or value not used"),
+    for count, one, several in (
+        (len(found.warnings), "warning", "warnings"),
+        (not_used, "column not used", "columns not used"),
+        (unused, "row or value not used", "rows or values not used"),
     ):
-        if count:
-            words = what if count == 1 else _plural(what)
-            parts.append(f"{count:,} {words}")
+        parts += [f"{count:,} {one if count == 1 else several}"] * bool(count)
     return ", ".join(parts)
-
-
-def _plural(what: str) -> str:
-    """Return the plural of what is counted.
-
-    >>> _plural("warning"), _plural("column not used"), _plural("row or value not used")
-    ('warnings', 'columns not used', 'rows or values not used')
-    """
-    first, _, rest = what.partition(" not")
-    return (
-        "s ".join(first.split(" or ", 1)[:1])
-        + "s"
-        + (f" or {first.split(' or ')[1]}s" if " or " in first else "")
-        + (f" not{rest}" if rest else "")
-    )
 
 
 def _duration(seconds: float) -> str:
@@ -192,13 +182,6 @@ def _duration(seconds: float) -> str:
     if seconds < 120.0:
         return f"{float(f'{seconds:.2g}'):g} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:.1f} h"
-
-
-def _size(count: int) -> str:
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if count >= 2**power:
-            return f"{count / 2**power:,.1f} {unit}"
-    return f"{count / 2**10:,.1f} KiB"
 
 
 def estimate(
@@ -260,18 +243,32 @@ def estimate(
             if isinstance(family, WarnsBeforeFit)
             else ()
         )
+    columns, notes = _named(pipeline, run.prepared.columns, settings)
     of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,
         dropped=tuple(checking.all_dropped(run)),
         warnings=tuple(dict.fromkeys((*of_input, *foreseen, *warned))),
-        columns=run.prepared.columns,
-        notes=run.prepared.notes,
+        columns=columns,
+        notes=(*run.prepared.notes, *notes),
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
         seconds_to_compile=compiled(),
         **costs,
     )
+
+
+def _named(
+    pipeline: str, columns: Sequence[ColumnRead], settings: RunSettings
+) -> tuple[tuple[ColumnRead, ...], list[str]]:
+    """Return the columns with that of the rows' names, or a note on one that could name them."""
+    table, named = table_read(pipeline), settings.columns.get(ROW_ID.name)
+    if table is None or table.id is not ROW_ID:
+        return tuple(columns), []
+    if named:
+        return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
+    ids = [one.name for one in columns if one.used.startswith("left out: id")]
+    return tuple(columns), [f"--column id={one} takes {one} for names of rows" for one in ids[:1]]
 
 
 def _clock(source: storage.Sources) -> Callable[[], float]:

@@ -518,7 +518,7 @@ def _own_column(
             held += f"; {' < '.join(settings.label_order)}"
             return ColumnRead(theirs, "ordered category", 0, held, "label: the level is predicted")
         return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
-    held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
+    held = f"{labels[1]:,} positive, {labels[0]:,} negative bags"
     role = f"label: positive is {settings.positive_word}"
     return ColumnRead(theirs, "yes/no", 0, held, role)
 

@@ -19,6 +19,7 @@ from flows.data.table import (
     PositiveLabel,
     Table,
     list_of,
+    optional,
 )
 from vbmodels.core.options import LARGEST
 
@@ -30,42 +31,34 @@ INSTANCES_IN = Table(
     "Instances, one a row, of bags with one label each; a row without features is a bag's own.",
     (
         Column("bag_id", TEXT, "name of the bag", accepts=(INT64,), names="bag"),
-        Column(
+        optional(
             "instance_id",
             TEXT,
             "name of the instance, unique in its bag and modality; its place when absent",
-            nullable=True,
-            required=False,
             accepts=(INT64,),
         ),
-        Column(
+        optional(
             "label",
             INT8,
             "label of the bag: yes/no, 0/1, a number or an ordered level; empty where it is not "
             "known; not needed with labels",
-            nullable=True,
-            required=False,
             accepts=(FLAG, NUMBER),
             values=(0, 1),
-            remedy="code the label as 0 or 1, null where it is not known, or say which one is "
+            remedy="code the label as 0 or 1, empty where it is not known, or say which one is "
             "positive: --set positive=LABEL, or --set threshold=NUMBER",
         ),
-        Column(
+        optional(
             "labels",
             WORDS,
             "classes that the bag has, or its only one, each a problem of its own (gp_probit, "
-            "gp_logistic); null where they are not known",
-            nullable=True,
-            required=False,
+            "gp_logistic); empty where they are not known",
             accepts=(list_of(INT64), TEXT, INT64),
         ),
-        Column(
+        optional(
             "bag_label_mask",
             INT64,
             "the same as labels, as one number: bit k (of 0 to 62) is set where the bag has class "
-            "k, which is then named by two digits; null where they are not known",
-            nullable=True,
-            required=False,
+            "k, which is then named by two digits; empty where they are not known",
             bounds=(
                 Bound(
                     "a mask of bits 0 to 62",
@@ -74,24 +67,20 @@ INSTANCES_IN = Table(
                 ),
             ),
         ),
-        Column(
+        optional(
             "instance_label",
             INT8,
-            "label of the instance: 1 or 0 where it is known, else null; the process of instances "
+            "label of the instance: 1 or 0 where it is known, else empty; the process of instances "
             "learns from it (auto, gp_probit)",
-            nullable=True,
-            required=False,
             accepts=(FLAG, NUMBER),
             values=(0, 1),
-            remedy="code it as 0 or 1, null where it is not known",
+            remedy="code it as 0 or 1, empty where it is not known",
         ),
-        Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
-        Column(
+        optional("modality", TEXT, "its kind, such as image"),
+        optional(
             "group",
             TEXT,
             "what several bags are of, such as a patient: such bags are held out together",
-            nullable=True,
-            required=False,
             accepts=(INT64,),
         ),
         Column(
@@ -99,38 +88,32 @@ INSTANCES_IN = Table(
             NUMBERS,
             "by default every other column of numbers; or one list of numbers, as many for every "
             "instance of a modality; a missing one is mean-imputed, with a column that says so; "
-            "null: the bag has no instance here",
+            "empty: the bag has no instance here",
             nullable=True,
             finite=True,
             gaps=True,
             largest=LARGEST,
         ),
-        Column(
+        optional(
             "bag_features",
             NUMBERS,
             "numbers that describe the bag itself, the same in all its rows",
-            nullable=True,
-            required=False,
             finite=True,
             largest=LARGEST,
         ),
-        Column(
+        optional(
             "primary",
             FLAG,
             "whether the instance is primary in truth, for evaluation only: no model sees it",
-            nullable=True,
-            required=False,
         ),
     ),
 )
 
 
-LABEL_NUMBER = Column(
+LABEL_NUMBER = optional(
     "label_number",
     NUMBER,
     "the label, where it is a number that is predicted",
-    nullable=True,
-    required=False,
     finite=True,
     largest=LARGEST,
 )
@@ -150,6 +133,21 @@ def instances_in(settings: BagSettings) -> Table:
     return replace(INSTANCES_IN.of(settings), positive=positive)
 
 
+_CLASS = Column(
+    "class",
+    TEXT,
+    "the class of this row, where bags have labels of several; else empty",
+    nullable=True,
+)
+_BALD = Column(
+    "bald",
+    NUMBER,
+    "BALD: what the model would learn from its own label, in nats; the larger, the more worth "
+    "labelling; empty where the model has none",
+    nullable=True,
+)
+_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
+
 BAGS = Table(
     "bags",
     "Every bag with the probability that its label is 1.",
@@ -162,31 +160,20 @@ BAGS = Table(
             "probability that the label is 1, or that the bag has the class; where each bag has "
             "one class these sum to 1",
         ),
-        Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
+        _HELD_OUT,
         Column(
             "without_it",
             NUMBER,
-            "the same probability, predicted without this bag's own label or its group's; null "
+            "the same probability, predicted without this bag's own label or its group's; empty "
             "where the fit had no label of it, or the model has none (auto and embedding have it)",
             nullable=True,
         ),
-        Column(
-            "bald",
-            NUMBER,
-            "what the model would learn from its label, in nats: the larger, the more it is worth "
-            "labelling; null where the model has none",
-            nullable=True,
-        ),
-        Column(
-            "class",
-            TEXT,
-            "the class of this row, where bags have labels of several; else null",
-            nullable=True,
-        ),
+        _BALD,
+        _CLASS,
         Column(
             "predicted",
             TEXT,
-            "the bag's most probable class, where each bag has one class; else null",
+            "the bag's most probable class, where each bag has one class; else empty",
             nullable=True,
         ),
     ),
@@ -203,11 +190,11 @@ NUMBER_BAGS = Table(
         Column("sd", NUMBER, "standard deviation of the bag's number around it"),
         Column("low", NUMBER, "lower end of the 95 % interval of the bag's number"),
         Column("high", NUMBER, "upper end of that interval"),
-        Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
+        _HELD_OUT,
         Column(
             "without_it",
             NUMBER,
-            "the same prediction without this bag's own label or its group's; null where the bag "
+            "the same prediction without this bag's own label or its group's; empty where the bag "
             "was not fitted",
             nullable=True,
         ),
@@ -222,7 +209,7 @@ def number_bags(order: Sequence[str]) -> Table:
     levels = (
         Column("level", TEXT, "its label as given", nullable=True),
         Column("predicted_level", TEXT, "the most probable level"),
-        *(Column(f"probability_{one}", NUMBER, f"probability of the level {one}") for one in order),
+        *(Column(f"probability_{one}", NUMBER, "probability of this level") for one in order),
     )
     return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))
 
@@ -238,7 +225,7 @@ INSTANCES = Table(
             "probability",
             NUMBER,
             "probability that the instance makes its bag positive (is primary), by the fit, which "
-            "knows the labels of fitted bags; null where the model gives contributions only "
+            "knows the labels of fitted bags; empty where the model gives contributions only "
             "(embedding)",
             nullable=True,
         ),
@@ -247,23 +234,12 @@ INSTANCES = Table(
             "contribution",
             NUMBER,
             "what it adds to its bag: to the mean of the probit score (above 0 for the positive "
-            "label, below 0 for the negative), or to the number in the label's unit; null where "
+            "label, below 0 for the negative), or to the number in the label's unit; empty where "
             "the model has none, or pooled features weigh less than 0.1",
             nullable=True,
         ),
-        Column(
-            "bald",
-            NUMBER,
-            "what the model would learn from its own label, in nats: the larger, the more it is "
-            "worth labelling; null where the model has none",
-            nullable=True,
-        ),
-        Column(
-            "class",
-            TEXT,
-            "the class of this row, where bags have labels of several; else null",
-            nullable=True,
-        ),
+        _BALD,
+        _CLASS,
     ),
 )
 
@@ -294,11 +270,12 @@ REASONS = Table(
     "What each block of features adds to a bag's score (models auto and embedding).",
     (
         Column("bag_id", TEXT, "name of the bag"),
-        Column("block", TEXT, "block of features, or the constant"),
+        Column("block", TEXT, "summary of features, such as their mean; or the constant"),
         Column(
             "adds",
             NUMBER,
-            "to the embedding's probit score, or to the predicted number; a bag's sum to it",
+            "to the pooled features' probit score (0 is 50 %, 1 is 84 %), or to the predicted "
+            "number; a bag's sum to it",
         ),
     ),
 )

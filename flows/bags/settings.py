@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -38,6 +38,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "vbflows simulate bags simulated/ --rows 200",
         "vbflows bags simulated/bags.parquet results/ --set held_out=0.3",
     )
+    own_file = "vbflows bags cells.csv out/ --column bag_id=patient --column label=response"
     page = "docs/pipelines/bags.md"
     first = ("model", "target", "held_out", "inference", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -53,20 +54,19 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="auto: pooled features, a Gaussian process of instances, vMMIC and the base "
-        "rate, weighted by how well each predicts labels that it has not seen; embedding: pooled "
-        "features and kernels alone, in one probit regression; vmmic: two probit regressions, "
-        "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
-        "positive when one of its instances is; gp_logistic: the same with a logistic link.",
+        description="What predicts; auto is right unless you compare models. auto: the next three "
+        "and the base rate, weighted by how well each predicts labels that it has not seen; "
+        "embedding: pooled features and kernels in one probit regression; gp_probit: a Gaussian "
+        "process of instances, a bag positive when one of them is; vmmic: probit regressions of "
+        "primary instances and of the bag; gp_logistic: gp_probit with a logistic link.",
     )
     target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",
-        description="What the label is: two classes, a number that is predicted as such, or levels "
-        "in an order, fitted as 1 to k; both from pooled features and kernels (model auto or "
-        "embedding). auto: levels where 3 to 7 labels are words of a known scale or whole "
-        "numbers from 0 or 1 on; a number if all labels are "
-        "numbers, of more than 10 values or of more than 3 with fractions, and neither positive "
-        "nor threshold is set.",
+        description="What the label is. auto: ordered where 3 to 7 labels are words of a known "
+        "scale or whole numbers from 0 or 1 on, number if all labels are numbers, of more than 10 "
+        "values or of more than 3 with fractions, and neither positive nor threshold is set, else "
+        "classes; classes: two; number: predicted as such (model auto or embedding); ordered: "
+        "levels in an order, fitted as 1 to k (model auto or embedding).",
     )
     label_order: tuple[str, ...] = Field(
         (),
@@ -158,6 +158,10 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return " or ".join(self.positive) or None
 
     _yes: str = PrivateAttr("1")
+
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {"inference": self.form} | ({} if self.numeric else {"threshold": "none"})
 
     @property
     def positive_word(self) -> str:

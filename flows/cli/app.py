@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -9,19 +10,25 @@ from importlib import metadata
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import followed, line, out, print_json, print_outcome, prose
+from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome, prose
+from flows.escape import without_secrets
 from flows.faults import Fault, InputError, refuse_missing
+from flows.settings import ComputeSettings, RunSettings
+from flows.settings.tables import TableSettings
 
 app = typer.Typer(
     name="vbflows",
-    help="Fit interpretable Bayesian models to documents, sequencing reads, tables and bags, and "
-    "get probabilities and a report.",
+    help="Fit interpretable Bayesian models to documents, sequencing reads, tables, surveys and "
+    "bags (groups of rows with one label); each run is a folder of tables with probabilities and a "
+    "report.\n\nSOURCE is a file, folder, glob or URL; TARGET a folder that gets "
+    "TARGET/runs/RUN_ID.",
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -33,6 +40,12 @@ def _argument(name: str, help: str) -> Any:
 
 def _option(name: str, value: str | None, help: str, **more: Any) -> Any:
     return typer.Option(name, metavar=value, help=help, **more)
+
+
+def _setting(settings: type[BaseModel], name: str, value: str | None) -> Any:
+    """Return the option of a setting, with its meaning."""
+    meaning = settings.model_fields[name].description or ""
+    return _option(f"--{name.replace('_', '-')}", value, meaning)
 
 
 Pipeline = Annotated[str, _argument("PIPELINE", f"One of {', '.join(PIPELINES)}.")]
@@ -56,59 +69,36 @@ Columns = Annotated[
         "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
     ),
 ]
-Exclude = Annotated[str | None, _option("--exclude", "NAME,NAME,...", "Columns that are not read.")]
-Include = Annotated[
-    str | None, _option("--include", "NAME,NAME,...", "The only columns that are used.")
-]
-Encoding = Annotated[
-    str | None, _option("--encoding", "NAME", "Encoding of text files, such as cp1252.")
-]
-Strict = Annotated[
-    bool, _option("--strict", None, "Stop if any row, column or value would not be used.")
-]
-Workers = Annotated[
-    str | None,
-    _option(
-        "--workers", "N", "Local worker processes; by default none: everything in this process."
-    ),
-]
-Scheduler = Annotated[
-    str | None, _option("--scheduler", "ADDRESS", "Address of a running Dask scheduler.")
-]
-MemoryLimit = Annotated[
-    str | None, _option("--memory-limit", "SIZE", "Memory of one local worker, such as 4GiB.")
-]
-Partitions = Annotated[int | None, _option("--partitions", "N", "Number of partitions.")]
-Seed = Annotated[int | None, _option("--seed", "N", "Seed of all random numbers.")]
-MaxIter = Annotated[int | None, _option("--max-iter", "N", "Maximum number of sweeps.")]
-CheckpointEvery = Annotated[
-    int | None,
-    _option("--checkpoint-every", "N", "Sweeps between two checkpoints; by default 30 seconds."),
-]
+Exclude = Annotated[str | None, _setting(TableSettings, "exclude", "NAMES")]
+Include = Annotated[str | None, _setting(TableSettings, "include", "NAMES")]
+Encoding = Annotated[str | None, _setting(RunSettings, "encoding", "NAME")]
+Strict = Annotated[bool, _setting(RunSettings, "strict", None)]
+Workers = Annotated[str | None, _setting(ComputeSettings, "workers", "N")]
+Scheduler = Annotated[str | None, _setting(ComputeSettings, "scheduler", "ADDRESS")]
+MemoryLimit = Annotated[str | None, _setting(ComputeSettings, "memory_limit", "SIZE")]
+Partitions = Annotated[int | None, _setting(RunSettings, "partitions", "N")]
+Seed = Annotated[int | None, _setting(RunSettings, "seed", "N")]
+MaxIter = Annotated[int | None, _setting(RunSettings, "max_iter", "N")]
+CheckpointEvery = Annotated[int | None, _setting(RunSettings, "checkpoint_every", "N")]
 Resume = Annotated[
     str | None,
     _option(
         "--resume",
-        "RUN_ID|latest|auto",
-        "Continue an unfinished run: its id, the latest one, or (auto) one with the same input and "
-        "settings, if there is one.",
+        "RUN",
+        "Continue an unfinished run: its id, latest, or auto (one with the same input and "
+        "settings, if there is one).",
     ),
 ]
 Since = Annotated[
     str | None,
     _option(
         "--since",
-        "latest|RUN_ID",
-        "Read only what is new since a run and start from its posterior.",
+        "RUN",
+        "Read only what is new since a run (its id, or latest) and start from what it learnt.",
     ),
 ]
 Record = Annotated[
-    bool,
-    _option(
-        "--record",
-        None,
-        "Record the run in Prefect, even if no Prefect server is configured.",
-    ),
+    bool, _option("--record", None, "Record the run in Prefect, also without a configured server.")
 ]
 S3 = Annotated[
     list[str] | None,
@@ -259,7 +249,10 @@ def score(
     record: Record = False,
     json_output: Json = False,
 ) -> None:
-    """Apply a finished run to new data, without a fit."""
+    """Apply a finished run to new data, without a fit.
+
+    The new data's columns are called as in the input of the fit.
+    """
     given = _existing(source)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
@@ -279,23 +272,29 @@ def check(
     encoding: Encoding = None,
     strict: Strict = False,
     quick: Annotated[
-        bool, _option("--quick", None, "Read the files only: no estimate of time and memory.")
+        bool, _option("--quick", None, "Read the files only: no columns, time and memory.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Validate the input, and estimate run time and memory."""
+    """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
     from flows.preview import estimate, in_lines
 
-    with followed(json_output):
+    with followed(json_output, CHECKING):
         found = estimate(pipeline, given, chosen, not quick)
     if json_output:
         print_json(found.as_json())
-    else:
-        for text in in_lines(found):
-            prose(text)
+        return
+    for text in in_lines(found, out().width if out().is_terminal else 0):
+        prose(text)
+    options = {"--config": [config], "--set": assign, "--column": column, "--exclude": [exclude]}
+    options |= {"--include": [include], "--encoding": [encoding]}
+    given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
+    files = source if len(source) < 4 else ["SOURCE..."]
+    words = ["vbflows", pipeline, *files, "TARGET", *given_options, *["--strict"] * strict]
+    line(f"next: {without_secrets(shlex.join(words))}")
 
 
 @app.command(cls=ExampleCommand)
@@ -309,8 +308,8 @@ def show(
             "--sort",
             "COLUMN",
             "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, or of the first feature, in a table that has one; rows that the "
-            "input listed come last.",
+            "of the probability, the ratio or the first feature, in a table that has one; "
+            "keyphrases that the input listed come last.",
         ),
     ] = "",
     where: Annotated[
@@ -318,8 +317,8 @@ def show(
         _option(
             "--where",
             "COLUMN=VALUE",
-            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes, no or a number where the "
-            "column has them. May be repeated: all must hold.",
+            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes or no of a column of yes and "
+            "no, or of labels 1 and 0. May be repeated: all must hold.",
         ),
     ] = None,
     new: Annotated[
@@ -327,19 +326,25 @@ def show(
         _option(
             "--new",
             None,
-            "Rows that the input did not list; with --selected the new keyphrases alone.",
+            "Of table keywords: phrases that the input did not list.",
         ),
     ] = False,
     selected: Annotated[
-        bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
+        bool,
+        _option(
+            "--selected",
+            None,
+            "Of table keywords: keyphrases (with --new the new ones); of loci and indels: variants "
+            "that are called and pass the filters.",
+        ),
     ] = False,
     columns: Annotated[
         str,
         _option(
             "--columns",
             "NAME,NAME,...",
-            "The columns to print, in this order; list: no rows, but every column of the table "
-            "with its meaning.",
+            "The columns to print, in this order; list: no rows, but every column of the table, "
+            "or without a table of every table, with its meaning.",
         ),
     ] = "",
     json_output: Json = False,
@@ -360,20 +365,26 @@ def show(
     place, record = open_run(run)
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
     given = [name for name, value in {**of_rows, "--columns": columns}.items() if value]
-    if given and not table:
+    if given and not table and columns != "list":
         tables = ", ".join(tables_of(place))
         raise InputError.of(given[0], f"the name of a table out of {tables}", "none")
     if columns == "list" and given != ["--columns"]:
         raise InputError.of(
             "--columns list", "no condition and no order, since it prints no rows", given[0]
         )
-    if table and columns == "list":
-        listed = columns_of(place, table)
+    if columns == "list":
+        listed = {
+            name: columns_of(place, name) for name in ([table] if table else tables_of(place))
+        }
         if json_output:
-            plain = [asdict(one) for one in listed]
-            print_json({"run_id": record.run_id, "table": table, "columns": plain})
-        else:
-            show_meanings(out(), listed, types=True)
+            plain = {name: [asdict(one) for one in of] for name, of in listed.items()}
+            of_table = {"table": table, "columns": plain[table]} if table else {"tables": plain}
+            print_json({"run_id": record.run_id, **of_table})
+            return
+        for name, of in listed.items():
+            if not table:
+                line(f"{name}:")
+            show_meanings(out(), of, types=True)
     elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
         read, count = rows_of(place, table, sort, rows, columns, holds)
@@ -384,7 +395,8 @@ def show(
             if not found:
                 line(no_rows(place, table, where or []))
                 return
-            first = first_columns(read.column_names, sort.lstrip("-"))
+            chosen = [one.strip() for one in columns.split(",")] if columns else []
+            first = chosen or first_columns(read.column_names, sort.lstrip("-"))
             how = "--columns list explains them; --columns NAME,NAME shows them"
             show_rows(out(), found, first, described(read.schema), elsewhere=how)
             if count is not None and count > len(found):

@@ -73,7 +73,7 @@ def _explain(error: BaseException, as_json: bool) -> int:
 
 def _print_error(text: str) -> None:
     try:
-        err().print(text, soft_wrap=True)
+        err().print(text, soft_wrap=not err().is_terminal)
     except MemoryError:  # there is none left to import the console with
         sys.stderr.write(f"{text}\n")
 

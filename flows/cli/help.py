@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -17,14 +18,26 @@ SECTIONS = {
     "Pipelines (vbflows PIPELINE --help: columns, an example, settings)": tuple(PIPELINES),
     "Look at runs": ("show", "runs", "compare"),
     "Apply a fitted run to new data": ("score",),
-    "Schedule runs, count bases, precompile": ("serve", "count", "compile"),
+    "Other": ("serve", "count", "compile"),
 }
+LARGE = (
+    "workers", "scheduler", "memory_limit", "partitions", "checkpoint_every", "resume", "since",
+    "record",
+)  # fmt: skip
+"""Options for large input and repeated runs."""
 
 
 EVERY = "vbflows.help-all"
 """Under which a command's context says that help has all settings."""
 EXAMPLES = {
-    "vbflows": ("vbflows demo", "vbflows keywords abstracts.csv results/"),
+    "vbflows": (
+        "vbflows simulate experts in/",
+        "vbflows check experts in/",
+        "vbflows experts in/ results/",
+        "vbflows show results/",
+        "vbflows simulate experts new/ --rows 50 --seed 1",
+        "vbflows score results/ new/ scored/",
+    ),
     "demo": ("vbflows demo",),
     "simulate": ("vbflows simulate bags in/ --rows 200", "vbflows bags in/ results/"),
     "init": (
@@ -93,14 +106,19 @@ class PlainCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options."""
-        options = [
-            record
-            for one in self.get_params(ctx)
-            if not isinstance(one, TyperArgument)
-            and self.takes(ctx, one.name)
-            and (record := one.get_help_record(ctx))
-        ]
-        for heading, rows in (("Arguments", self._arguments(ctx)), ("Options", options)):
+        options, large = (
+            [
+                record
+                for one in self.get_params(ctx)
+                if not isinstance(one, TyperArgument)
+                and self.takes(ctx, one.name)
+                and (one.name in LARGE) == wanted
+                and (record := one.get_help_record(ctx))
+            ]
+            for wanted in (False, True)
+        )
+        sections = {"Arguments": self._arguments(ctx), "Options": options}
+        for heading, rows in (sections | {"Large input, repeated runs": large}).items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
@@ -128,6 +146,10 @@ class ExampleCommand(PlainCommand):
 
 class Commands(TyperGroup):
     """The commands, listed in the order of use."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what was given; ``help COMMAND`` is ``COMMAND --help``."""
+        return super().parse_args(ctx, [*args[1:2], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands in the order of use."""
@@ -173,46 +195,60 @@ class PipelineCommand(PlainCommand):
             _write_columns(formatter, table)
         if settings.example:
             _write_lines(formatter, "Example", *settings.example)
-        rows = {
-            name: (name, f"{meaning} [{bounds}; default {_shown(default)}]")
-            for name, bounds, default, meaning in describe(settings)
-        }
+        if settings.own_file:
+            _write_lines(formatter, "With a file of yours", settings.own_file)
+        rows = {one[0]: _setting(*one) for one in describe(settings)}
         groups = grouped(settings)
         for group, members in groups.items() if every else [(FIRST, groups.get(FIRST, []))]:
             heading = GROUPS[group]
             if group == FIRST:
                 heading += " (--set NAME=VALUE, or a file: vbflows init " + name + ")"
             with formatter.section(heading):
-                formatter.write_dl([rows[member] for member in members])
+                formatter.write_dl([row for member in members for row in rows[member]])
         super().format_options(ctx, formatter)
         more = [] if every else [f"all {len(rows)} settings: vbflows {name} --help-all"]
         if settings.page:
-            page = settings.page.removeprefix("docs/").removesuffix(".md")
-            more.append(f"in the documentation: {page}")
+            more.append(f"documentation, in the sources: {settings.page}")
         if more:
             _write_lines(formatter, "More", *more)
 
 
 def _write_columns(formatter: Any, table: Table) -> None:
     with formatter.section("What goes in"):
-        formatter.write_text(table.meaning.replace("`", ""))
-        must = " Columns with a * must be there." if any(c.required for c in table.columns) else ""
-        formatter.write_text(
-            f"{table.formats}; where your columns have other names, --column OURS=YOURS.{must}"
-        )
-        formatter.write_paragraph()
-        rows = [
-            (f"{column.name}{' *' if column.required else ''}", f"{column.type}: {column.meaning}")
-            for column in table.columns
-        ]
-        rows += [(column.name, f"{column.type}: {column.meaning}") for column in table.named]
-        if other := table.others:
-            rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
-        formatter.write_dl(rows)
+        for one in filter(None, (table.or_else, table)):
+            either = one.either.columns if one.either else ()
+            must = (
+                " Columns with a * must be there." if any(c.required for c in one.columns) else ""
+            )
+            must += " One of those with (*) must be there." if either else ""
+            called = "; where your columns have other names, --column OURS=YOURS"
+            if table.or_else is not None and one is table:
+                formatter.write_paragraph()
+            formatter.write_text(one.meaning.replace("`", ""))
+            formatter.write_text(f"{one.formats}{called if one is table else ''}.{must}")
+            formatter.write_paragraph()
+            rows = []
+            for column in (*one.columns, *one.named):
+                must_be = column.required and column not in one.named
+                mark = " *" if must_be else " (*)" if column.name in either else ""
+                kind = "" if column.values else f"{column.type}: "
+                rows.append((f"{column.name}{mark}", f"{kind}{column.meaning}".replace("`", "")))
+            if other := one.others:
+                rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
+            formatter.write_dl(rows)
 
 
-def _shown(default: str) -> str:
-    return "empty" if default in ("None", "()", "{}") else default.strip("'")
+_EMPTY = ("None", "()", "{}", "''")
+
+
+def _setting(name: str, bounds: str, default: str, meaning: str) -> list[tuple[str, str]]:
+    """Return the lines of a setting: what it means, then one for each of its choices."""
+    kind = bounds.replace(" or empty", "")
+    shown = default.lower() if default in ("True", "False") else default.strip("'")
+    kind += "" if default in _EMPTY else f"; default {shown}"
+    choices = "|".join(map(re.escape, bounds.removesuffix(" or empty").split(", ")))
+    first, *values = re.split(rf"(?:^|[;.] )(?=(?:(?:{choices})(?:, )?)+: )", meaning)
+    return [(name, f"{first} [{kind}]".strip()), *(("", value.rstrip(".")) for value in values)]
 
 
 def _write_lines(formatter: Any, heading: str, *lines: str) -> None:

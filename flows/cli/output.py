@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -69,18 +69,23 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     headline, *more = outcome["lines"]
     prose(headline)
     if outcome.get("top"):
-        from flows.cli.tables import show_rows
+        from flows.cli.tables import first_columns, show_rows
         from flows.report.labels import labelled
 
-        show_rows(out(), [labelled(row) for row in outcome["top"][:MOST_SHOWN]])
+        rows = [labelled(row) for row in outcome["top"][:MOST_SHOWN]]
+        show_rows(out(), rows, first_columns(list(rows[0])))
     for text in more:
         (line if text.startswith(("report ", "rows: ")) else prose)(text)
 
 
+STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
+CHECKING = ("check", "ingest", "prepare", "time a sweep")
+
+
 @contextmanager
-def followed(quiet: bool) -> Iterator[None]:
+def followed(quiet: bool, stages: Sequence[str] = STAGES) -> Iterator[None]:
     """Show how the runs within a block go: as a bar on a terminal, else as lines."""
-    show = None if quiet else Bar(err()) if err().is_terminal else Lines(err())
+    show = None if quiet else Bar(err(), stages) if err().is_terminal else Lines(err())
     try:
         with listening(*([] if show is None else [show])):
             yield
@@ -114,7 +119,7 @@ class Lines:
 class Bar:
     """A bar for each stage: its name, how much is done, what a fit climbs, time left and taken."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, stages: Sequence[str] = STAGES) -> None:
         from rich.progress import (
             BarColumn,
             ProgressColumn,
@@ -131,7 +136,9 @@ class Bar:
                 left = None if task.finished else task.time_remaining
                 return Text("" if left is None else f"{left // 60:.0f}:{left % 60:02.0f} left")
 
-        self._console = console
+        self._console, self._of = console, len(stages)
+        # ``vbflows score`` loads a posterior in place of a fit.
+        self._places = {"load": 4} | {name: place for place, name in enumerate(stages, start=1)}
         self._progress = Display(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -150,7 +157,7 @@ class Bar:
         match event:
             case Stage(name):
                 self._progress.remove_task(self._task)
-                place = f" ({PLACES[name]} of {len(STAGES)})" if name in PLACES else ""
+                place = f" ({self._places[name]} of {self._of})" if name in self._places else ""
                 self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
@@ -170,11 +177,6 @@ class Bar:
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
-
-
-STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
-PLACES = {name: place for place, name in enumerate(STAGES, start=1)} | {"load": 4}
-"""The place of each stage; ``vbflows score`` loads a posterior in place of a fit."""
 
 
 def _in_words(sweep: Sweep) -> str:

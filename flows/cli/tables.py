@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
@@ -31,11 +33,11 @@ from flows.runs.listing import (
     Listed,
     cell,
     conditions,
+    described_tables,
     first_table,
     order_of,
     rows_command,
     rows_of,
-    tables_of,
 )
 from flows.runs.predictions import in_digits, why_not_compared
 
@@ -43,6 +45,7 @@ _ROWS = 8  # of the table that has the answer
 _CHANGED = 4  # rows of a kind of change
 _FOLDED = 24  # signs of a text that are shown in a line
 _NARROW = 12  # of one that names the row, where there is little room
+_WIDE = 4000  # columns of what is not to be wrapped
 
 
 def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
@@ -63,25 +66,42 @@ def _text(value: str, style: str = "") -> Text:
     return Text(escaped(value), style=style)
 
 
+def _say(console: Console, text: str) -> None:
+    """Print a sentence, wrapped on a terminal."""
+    console.print(_text(text), soft_wrap=not console.is_terminal)
+
+
+def _print(console: Console, table: Table, wide: bool = False) -> None:
+    """Print a table; off a terminal without blanks at ends of lines, a ``wide`` one unwrapped."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    options = console.options.update(width=_WIDE if wide else console.width)
+    lines = console.render_lines(table, options, pad=False)
+    texts = ("".join(part.text for part in line).rstrip() for line in lines)
+    console.print(Text("\n".join(texts)), soft_wrap=True)
+
+
 def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> None:
     """Print a run's record and the first rows of its answer; ``run``: as the user named it."""
     if record.headline:
-        console.print(_text(record.headline))
+        _say(console, record.headline)
     facts = Table(box=None, show_header=False)
     for name, value in (
         ("run", record.run_id),
         ("pipeline", record.pipeline),
         ("source", storage.source_in_words(record.source)),
         ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
-        ("fit", fit_in_words(record)),
+        ("fit", fit_in_words(record, brief=True)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", paths.file("report.html")),
-        ("tables", f"{', '.join(tables_of(paths))} (vbflows show {shlex.quote(run)} TABLE)"),
+        ("tables", f"vbflows show {shlex.quote(run)} TABLE prints rows of one:"),
+        *(("", f"{name} ({n}){what and ': '}{what}") for name, n, what in described_tables(paths)),
     ):
         facts.add_row(name, Text(escaped(value), overflow="fold"))
-    console.print(facts)
+    _print(console, facts, wide=True)
     for warning in record.warnings:
-        console.print(_text(f"warning: {warning}"))
+        _say(console, f"warning: {warning}")
     name, options = first_table(paths)
     if name:
         holds = conditions(paths, name, "--new" in options, "--selected" in options)
@@ -97,7 +117,12 @@ def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
     return [name for name in (sort, order_of(names), *_TELLING) if name in names]
 
 
-_TELLING = ("term", "rank", "selected", "called", "filter")
+_TELLING = ("predicted", "label", "chrom", "pos", "ref", "alt", "prob", "q_value", "term")
+_NEXT = ("rank", "observed", "selected", "called", "filter", "case_mean", "control_mean")
+_AGAIN = ("surface", "stem")
+_SHARE = re.compile(r"expert_\d+")
+"""Columns that come next where they differ between rows; those that mostly say the term again; and
+those of shares, which come last and only where not all rows have most of one."""
 
 
 def show_rows(
@@ -122,30 +147,44 @@ def show_rows(
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
     always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
     same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
-    rank = {name: place for place, name in enumerate(first)}
-    by_rank = sorted(names, key=lambda n: (n not in always, n in same, rank.get(n, len(rank))))
-    kept = _fitting(console.width, rows, by_rank, always)
+    rank = {name: place for place, name in enumerate(dict.fromkeys((*first, *_NEXT)))}
+    last = [n for n in names if _SHARE.fullmatch(n) and n not in first]
+    leading = {max(last, key=lambda n: row[n] or 0.0) for row in rows if last}
+
+    def place(name: str) -> tuple[bool, bool, bool, int]:
+        """Return what columns are ordered by."""
+        alike = name in same and name not in first
+        late = name in last or name in {*_AGAIN} - {*first}
+        return name not in always, late, alike, rank.get(name, len(rank))
+
+    wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
+    kept = _fitting(console.width, rows, sorted(wanted, key=place), always)
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)
     for row in rows:
         table.add_row(*(_text(cell(row[name])) for name in shown_names))
-    console.print(table)
+    _print(console, table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
         how = f" ({elsewhere})" if elsewhere else ""
-        console.print(_text(f"not shown: {', '.join(left)}{how}"))
+        _say(console, f"not shown: {', '.join(left)}{how}")
     if empty and len(empty) < len(rows[0]):
-        console.print(_text(f"empty in these rows: {', '.join(empty)}"))
+        _say(console, f"empty in these rows: {', '.join(empty)}")
 
 
 def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: bool = False) -> None:
-    """Print a line for each column: its name, on request its type, and its meaning."""
+    """Print a line for each column: its name, on request its type, and its meaning.
+
+    Columns next to each other that mean the same share a line.
+    """
     table = Table(box=None, show_header=False, pad_edge=False)
-    for column in columns:
-        what = f"{column.type}: {column.meaning}" if types else column.meaning
-        table.add_row(_text(f"{column.name}:"), _text(what))
+    for _, group in groupby(columns, lambda one: (one.type, one.meaning or one.name)):
+        first, *rest = group
+        name = f"{first.name} to {rest[-1].name}" if rest else first.name
+        what = f"{first.type}: {first.meaning}" if types else first.meaning
+        table.add_row(_text(f"{name}:"), _text(what))
     if columns:
-        console.print(table)
+        _print(console, table, wide=True)
 
 
 def _fitting(
@@ -166,9 +205,8 @@ def _fitting(
 
 
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:
-    """Print the runs of a target; the settings are those that were given."""
-    short = ("run", "state", "pipeline", "rows", "time", "sweeps")
-    table = _table(*short, "settings", numbers=short[3:], fixed=short)
+    """Print the runs of a target, each with the settings that were given below it."""
+    lines = [("run", "state", "pipeline", "rows", "time", "sweeps")]
     for run in runs:
         values = (
             run.run_id,
@@ -178,30 +216,40 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
             "" if run.seconds is None else f"{run.seconds:.1f} s",
             f"{cell(run.iterations)}{'!' if run.converged is False else ''}",
         )
-        settings = (escaped(f"{name}={cell(value)}") for name, value in run.changed.items())
-        table.add_row(*map(_text, values), Text("\n".join(settings)))
-    console.print(table)
+        lines.append(values)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line, one in zip(lines, (None, *runs), strict=True):
+        cells = [
+            text.rjust(width) if i > 2 else text.ljust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        console.print(_text("  ".join(cells).rstrip()), soft_wrap=True)
+        for name, value in one.changed.items() if one else ():
+            given = value.items() if name == "columns" else ()
+            words = [f"--column {ours}={theirs}" for ours, theirs in given]
+            for word in words or [f"{name}={cell(value)}"]:
+                console.print(_text(f"    {word}"), soft_wrap=True)
     if any(run.converged is False for run in runs):
         console.print("! had not converged")
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
     """Print what was changed between two runs, what that did, and some of the rows that changed."""
-    console.print(_text(headline(found)))
+    _say(console, headline(found))
     for heading, rows in (("changed", changes(found)), ("answer", effects(found))):
         if rows:
             table = _table(heading, "first", "second", "")
             for row in rows:
                 table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, row.note)))
-            console.print(table)
+            _print(console, table)
     for line in filter(None, (estimates_in_words(found), *new_warnings(found))):
-        console.print(_text(line))
+        _say(console, line)
     show_changed_rows(console, found, _CHANGED)
-    console.print(_text(same_in_words(found)))
+    _say(console, same_in_words(found))
     if more := len(others(found)):
-        console.print(_text(f"{more} other numbers differ: --json or --report has them"))
+        _say(console, f"{more} other numbers differ: --json or --report has them")
     for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
-        console.print(_text(f"{which}: {record.headline}"))
+        _say(console, f"{which}: {record.headline}")
         console.print(_text(f"  {paths.root}"), soft_wrap=True)
 
 
@@ -211,11 +259,11 @@ _ALL = "--json and --report have them"
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
-        console.print(_text(why_not_compared(*found.runs)))
+        _say(console, why_not_compared(*found.runs))
     for one in found.predictions:
-        console.print(_text(f"{one.table}: {rows_in_words(one)}"))
+        _say(console, f"{one.table}: {rows_in_words(one)}")
         if why := reasons_in_words(one):
-            console.print(_text(why))
+            _say(console, why)
         rows = [row.as_row() for row in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]

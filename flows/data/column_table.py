@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from flows.data.names import listed
@@ -13,7 +15,8 @@ from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
-_MOST_WIDTH = 44  # characters of a cell on a terminal
+_MOST_WIDTH, _LEAST_WIDTH = 44, 8  # characters of a cell on a terminal
+_FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
     r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
@@ -205,27 +208,43 @@ def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, st
     ]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_WIDTH else f"{text[: _MOST_WIDTH - 4]} ..."
+def _cut(text: str, most: int = _MOST_WIDTH) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
-def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
-    """Return the table as lines of a terminal."""
+def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
+    """Put numbered columns that were read alike in one line, such as ``q1 to q9 (9)``."""
+    found = []
+    for _, group in groupby(
+        columns, lambda one: (one.read_as, one.missing, one.used, re.sub(r"\d+", "", one.name))
+    ):
+        first, *rest = group
+        if len(rest) >= _LIKE:
+            name = f"{first.name} to {rest[-1].name} ({len(rest) + 1})"
+            holds = first.holds if {one.holds for one in rest} == {first.holds} else ""
+            first, rest = replace(first, name=name, holds=holds), []
+        found += [first, *rest]
+    return found
+
+
+def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> list[str]:
+    """Return the table as lines of a terminal that is ``width`` wide (0: any width)."""
     if not columns:
         return []
+    columns = _grouped(columns) if len(columns) > _FEW else columns
     cells = [
         HEADINGS,
         *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
     ]
     widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
+    room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
+    plain = max(len(row[4]) for row in cells if not row[4].startswith("left out"))
+    widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     lines = []
-    for full in cells:
-        row = [_cut(full[0]), full[1], full[2], _cut(full[3]), full[4]]
-        parts = [
-            cell.rjust(width) if i == 2 else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        lines.append("  ".join([*parts, row[4]]).rstrip())
+    for name, kind, missing, holds, used in cells:
+        own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
+        parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1]), missing.rjust(widths[2])]
+        lines.append("  ".join([*parts, _cut(holds, own).ljust(own), used]).rstrip())
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
     return lines

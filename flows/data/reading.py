@@ -29,7 +29,7 @@ from flows.data.table import (
     is_pattern,
     matches,
 )
-from flows.faults import Fault, did_you_mean, nearest
+from flows.faults import Fault, nearest
 from vbmodels.core.columns import Rule, Seen, number_of
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
@@ -308,17 +308,11 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
     ``theirs`` are its columns as the file has them, where ``found`` is of those that were read.
     """
     names = found.names
-    columns = listed(theirs or names) or "none"
+    columns = listed(theirs or names, 8) or "none"
     own, times = table.declared(names), Counter(names)
     wrong = [
-        Fault("settings", f"columns out of {', '.join(c.name for c in table.columns)}", name,
-              "columns", remedy=_ours(name, table))
-        for name in table.called
-        if table.others is None and name not in {c.name for c in table.columns}
-    ]  # fmt: skip
-    wrong += [
-        Fault(file, f"a column of type {c.type}", f"none; the columns are {columns}", c.name,
-              remedy=_for_absent(c, found, table))
+        Fault(file, "", f"not in the file ({c.type})", c.name,
+              remedy=f"{_for_absent(c, found, table)} (the columns are {columns})")
         for c in table.columns
         if c.required and c.name not in names
     ]  # fmt: skip
@@ -355,14 +349,13 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
     return wrong
 
 
-def _for_absent(column: Column, found: pa.Schema, table: Table) -> str | None:
+def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     """Say what may be meant for a column that a file does not have."""
     others = table.others_in(found.names)
     if column.type != NUMBERS:
-        return (
-            _spelt_alike(column.name, others)
-            or f"name the one that holds it: --column {column.name}=YOURS"
-        )
+        if near := nearest(column.name, others):
+            return f"did you mean {near}? then add --column {column.name}={near}"
+        return f"name the one that holds it: --column {column.name}=YOURS"
     lists = [name for name in others if can_read(column, found.field(name).type)]
     if lists:
         return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"
@@ -370,16 +363,6 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str | None:
     stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
     such = f"{stem}*" if stem and times > 1 else "PATTERN"
     return f"where every number has a column of its own, add --column '{column.name}={such}'"
-
-
-def _spelt_alike(name: str, others: Sequence[str]) -> str | None:
-    near = nearest(name, others)
-    return f"did you mean {near}? then add --column {name}={near}" if near else None
-
-
-def _ours(name: str, table: Table) -> str:
-    known = [c.name for c in table.columns]
-    return did_you_mean(name, known) or "write --column OURS=YOURS"
 
 
 class UnreadableCells(ValueError):

@@ -192,14 +192,17 @@ class RunRecord(json_files.Form):
 NO_FIT = "no fit: scores only"
 
 
-def fit_in_words(record: RunRecord) -> str:
-    """Say how the fit ended, in a line."""
+def fit_in_words(record: RunRecord, brief: bool = False) -> str:
+    """Say how the fit ended, in a line; ``brief``: without the value of its objective."""
     if record.elbo is None:
-        return f"no fit: that of run {record.fitted} is applied" if record.fitted else NO_FIT
+        return f"fitted by run {record.fitted}" if record.fitted else NO_FIT
     if record.objective in DRAWN:
         state = "" if record.converged else ", stopped before the last"
-        return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
+        value = "" if brief else f", {record.objective} {record.elbo:,.4f} at the end"
+        return f"{record.iterations} draws{state}{value}"
     state = "converged" if record.converged else "NOT converged"
+    if brief:
+        return f"{state} after {record.iterations} sweeps"
     return f"{record.objective} {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
 
 
@@ -341,11 +344,14 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
     try:
         paths = _paths_of(run)
         if not storage.exists(paths.file("run.json")):
-            found, remedy = "none", f"list the runs: vbflows runs {shlex.quote(paths.target)}"
             if storage.exists(paths.root):
-                found = "one that has not finished"
                 remedy = f"run the same command again with --resume {paths.run_id}"
-            raise PublishError(paths.root, "a finished run", found, remedy)
+                found = "one that has not finished"
+                raise PublishError(paths.root, "a finished run", found, remedy)
+            remedy = f"list the runs: vbflows runs {shlex.quote(storage.shown(paths.target))}"
+            if storage.exists(storage.join(paths.target, _LATEST)):
+                remedy = f"the latest is {latest_of(paths.target)}; {remedy}"
+            raise PublishError(paths.target, "", f"no run {paths.run_id}", remedy)
         return paths, read_record(paths)
     except storage.TransientStorageError:
         raise

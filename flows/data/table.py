@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,6 +165,11 @@ class Column:
         return self.type.arrow if isinstance(self.type, Kind) else self.type
 
 
+def optional(name: str, type: Kind, meaning: str, **more: Any) -> Column:
+    """Return a column that may be absent, and whose cells may be empty."""
+    return Column(name, type, meaning, nullable=True, required=False, **more)
+
+
 ROW_ID = Column(
     "id",
     TEXT,
@@ -188,7 +193,6 @@ ROW_WEIGHT = Column(
         Bound("a weight of at most 1e15", most=10**15, remedy="divide all weights by one number"),
     ),
 )
-FORMATS = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
 
 
 @dataclass(frozen=True)
@@ -229,8 +233,6 @@ class Table:
         Two columns; one of them must be there.
     named
         Columns that are read only where settings name the files' column of them.
-    formats
-        Which files it is read from, in words.
     others
         What each column is that is not among ``columns``; where it is None, such columns are
         not looked at. One that is required means that there is at least one.
@@ -249,6 +251,10 @@ class Table:
         Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
     commas
         Columns of the files whose numbers have a decimal comma.
+    formats
+        Of the files, in words.
+    or_else
+        What may be given in its place, for help.
     """
 
     name: str
@@ -257,7 +263,6 @@ class Table:
     row: str = "row"
     either: Either | None = None
     named: tuple[Column, ...] = ()
-    formats: str = FORMATS
     others: Column | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     separator: str = ";"
@@ -267,6 +272,8 @@ class Table:
     positive: PositiveLabel | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commas: tuple[str, ...] = ()
+    formats: str = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
+    or_else: Table | None = None
 
     def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
@@ -283,7 +290,7 @@ class Table:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema, with unit and meaning as field metadata."""
+        """The Arrow schema; its meaning, and each field's unit and meaning, are metadata."""
         import pyarrow as pa
 
         return pa.schema(
@@ -295,7 +302,8 @@ class Table:
                     metadata={"unit": c.unit, "meaning": c.meaning},
                 )
                 for c in self.columns
-            ]
+            ],
+            metadata={"meaning": self.meaning},
         )
 
     @property

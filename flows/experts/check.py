@@ -203,7 +203,8 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     if len(rows) == 2 and all(rows):
         return []
     if not any(rows):
-        others = listed(list(checked[0].seen), 8)
+        seen = checked[0].seen  # words, which labels often are, come first
+        others = listed(sorted(seen, key=lambda name: not seen[name].odd), 8)
         found = f"none; the other columns are {others}" if others else "none"
         return [_fault(where, "a label in some of the rows", found, _NAME)]
     if len(rows) <= 2:

@@ -41,9 +41,10 @@ def members_in_words(posterior: AdditivePosterior, additive: Additive) -> str:
 
 
 def choice_sections(
-    posterior: Any, additive: Additive | None, chosen: Choice | None, results: dict[str, Any]
-) -> list[Section]:
-    """Say what predicts and by which comparison each part was taken or left out."""
+    posterior: Any, additive: Additive | None, chosen: Choice | None, results: dict[str, Any],
+    useless: bool,
+) -> list[Section]:  # fmt: skip
+    """Say what predicts and why; ``useless``: a mixture is used that held-out rows do not need."""
     lines, grids = [], []
     if additive is not None:
         results["additive"] = {
@@ -53,10 +54,10 @@ def choice_sections(
         lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
         lines.append(_curves(additive))
         grids.append(_forms(additive))
-    if chosen is not None:
+    if chosen is not None and additive is not None:
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
-        lines.append(_mixtures(chosen))
+        lines.append(_mixtures(chosen, additive.form.replace("intercept", "base rate"), useless))
         grids.append(_candidates(chosen))
     if additive is not None and additive.process:
         said, grid = _process(additive, results)
@@ -67,7 +68,7 @@ def choice_sections(
     how = (
         "Parts were chosen on the fitted rows alone, by the log loss of rows that were left out of "
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
-        "another log loss here."
+        "another log loss here. Differences are of numbers that are not rounded."
     )
     return [
         Section(
@@ -111,19 +112,21 @@ def _forms(additive: Additive) -> Grid:
 
 
 _TAKEN = (
-    "it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
+    "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
+_ALIKE = ", though it is not clearly better on the rows held out of the whole fit (see the warning)"
 
 
-def _mixtures(chosen: Choice) -> str:
+def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
     most = max(one.n_experts for one in chosen.candidates)
     taken = chosen.candidates[chosen.best].n_experts > 1
     return (
         f"Mixtures of up to {most} experts were tried: the log loss of the best is "
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
-        "A mixture is taken if its log loss is smaller by more than one standard error: "
-        + (_TAKEN if taken else "none is.")
+        f"Without one means the {form} above, fitted again on fewer rows, so with another log "
+        "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
+        + (_TAKEN.format(_ALIKE * useless) if taken else "none is.")
     )
 
 
@@ -132,7 +135,7 @@ def _candidates(chosen: Choice) -> Grid:
     rows = [
         (
             "without experts" if c.n_experts == 1 else f"up to {c.n_experts} experts",
-            f"{c.tau:g}",
+            f"{c.tau:g}" if c.n_experts > 1 else "",
             f"{-chosen.held_out[i]:.4f}",
             "yes" if i == chosen.best or i in chosen.kept else "no",
         )
@@ -142,6 +145,14 @@ def _candidates(chosen: Choice) -> Grid:
         f"Mixtures of experts: {len(rows)} candidates, parts of the rows left out of a first fit"
     )
     return Grid(("candidate", _PRIOR, "log loss", "used"), rows, caption, folded=True)
+
+
+def tau_in_words(additive: Additive, chosen: Choice | None) -> str:
+    """Return the strengths of the priors that were used."""
+    lines = f"{additive.taus[int(np.argmax(additive.left_out))]:g}"
+    said = "estimated for each column" if additive.form == "curves" else lines
+    best = None if chosen is None else chosen.candidates[chosen.best]
+    return f"{said}; {best.tau:g} for experts" if best and best.n_experts > 1 else said
 
 
 def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:

@@ -11,7 +11,6 @@ from flows.data.names import listed
 from flows.experts.effect_report import effect_charts, folded
 from flows.experts.predictions import count_predictions, predictions_section
 from flows.experts.report import (
-    TOO_FEW,
     baseline_sections,
     few_rows,
     log_loss_of,
@@ -23,6 +22,7 @@ from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.experts.tiles import (
+    TOO_FEW,
     compared_in_words,
     next_steps,
     of_tested_rows,
@@ -78,15 +78,17 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     headline += "fit, so how good these predictions are is not known here"
     if held_out[0]:
         low, high = results["accuracy_interval"]
+        most = max(sum(row) for row in results["confusion"]) / held_out[0]
         headline = (
-            f"Accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}), log "
-            f"loss {results['log_loss']:.3f} for {len(labels)} classes on {results['test_rows']:,} "
-            f"{tested_rows(first.applied)}{compared_in_words(results, 'log_loss')}"
+            f"{label}, {len(labels)} classes: accuracy {percent(results['accuracy'])} "
+            f"({percent(low)} to {percent(high)}) on {results['test_rows']:,} "
+            f"{tested_rows(first.applied)}, of which the most frequent class has {percent(most)}"
+            f"{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
         headline, sections, results, better, top,
         [*tiles_of(results, first.applied), *tiles],
-        next_steps(), predicted=said,
+        next_steps("", results.get("test_rows", 0)), predicted=said,
     )  # fmt: skip
 
 
@@ -129,22 +131,14 @@ def _quality(
     )  # fmt: skip
     enough = n >= TOO_FEW
     own = ("this model", "", f"{results['log_loss']:.3f}", "", "")
-    return [
-        Section(
-            "How good it is",
-            f"{of_tested_rows(n, applied)}{few_rows(n)}",
-            (picture,) if enough else (),
-            (
-                *(with_model(one, own) for one in compared),
-                *(() if compared else logistic_alone(own, results, _EACH)),
-                Grid(
-                    ("label", *(f"predicted {label}" for label in labels)), crossed,
-                    "Rows by their label and by their most probable one.",
-                ),
-                *([of_class] if enough else []),
-            ),
-        )
-    ]  # fmt: skip
+    columns = ("label", *(f"predicted {label}" for label in labels))
+    grids = (
+        *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),
+        Grid(columns, crossed, "Rows by their label and by their most probable one."),
+        *([of_class] if enough else []),
+    )
+    text = f"{of_tested_rows(n, applied)}{few_rows(n)}"
+    return [Section("How good it is", text, (picture,) if enough else (), grids)]
 
 
 def _gap(counts: FloatArray, sums: FloatArray, found: FloatArray) -> float:

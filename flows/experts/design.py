@@ -22,7 +22,7 @@ from flows.experts.encoding import Encoding, Target, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
-from flows.faults import Fault, InputError, nearest, shown
+from flows.faults import Fault, InputError, missing_columns, shown
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.sampling import hashed
@@ -298,15 +298,9 @@ def build(
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(work_url(paths, "rows", index))
     kinds = encoding.kinds
-    there = set(table.column_names)
-    missing = [n for n in kinds if f"c.{n}" not in there]
-    if missing:
-        raise InputError.of(
-            file="the new data",
-            expected="the columns of the fitted run",
-            found=f"none named {listed(missing)}",
-            remedy=_meant(missing, table) or "give the columns that the run was fitted to",
-        )
+    there = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
+    if lacks := missing_columns("experts", list(kinds), there):
+        raise lacks
     names = table[tables_of.ID].to_pylist()
     raw, wrong = tables_of.raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
@@ -376,13 +370,6 @@ def _labels_in(
     codes = np.where(np.isnan(y), -1, 0)
     y = np.where(codes < 0, 0.0, (y - target.centre) / target.unit)
     return codes, (codes + 1).astype(np.float64), y
-
-
-def _meant(missing: Sequence[str], table: pa.Table) -> str | None:
-    """Say which columns may be meant by those that are missing."""
-    names = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
-    pairs = [f"--column {name}={near}" for name in missing if (near := nearest(name, names))]
-    return f"did you mean {' '.join(pairs)}?" if pairs else None
 
 
 def working_encoding(paths: RunPaths) -> Encoding:

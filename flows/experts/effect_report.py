@@ -12,15 +12,16 @@ from flows.report import plots
 from flows.report.page import Section
 from vbmodels.experts.effects import Effect, PairEffect
 
-MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
-"""Effects and pairs that the report shows, and bars of the strongest of both."""
-_ODDS = "0.7 doubles the odds. "
-_SHARED = "Columns that measure the same thing share one effect."
+MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
+"""Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
+_ODDS = " 0.7 doubles the odds."
+_SHARED = " Columns that measure the same thing share one effect"
+_TRADED = ": the model can trade one for another, and together they can predict well all the same"
 LOG_ODDS = "log odds"
 EFFECT = "effect (sd of added {})"
 """Name of the standard deviation of what a column or pair adds, in tables and on axes."""
 NAMED, WEAK = 3, 0.1
-"""Effects that the headline names, and the share of the largest below which one is not."""
+"""Effects that are named, and the share of the largest below which one is not."""
 
 
 def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple[str, float]]:
@@ -52,7 +53,7 @@ def _uncertain(names: Sequence[str], named: int) -> str:
     if not names:
         return ""
     if len(names) == named:
-        return "; its direction is uncertain" if named == 1 else "; none has a certain direction"
+        return "; its direction is uncertain" if named == 1 else "; none alone has a sure direction"
     return f"; the direction of {' and '.join(names)} is uncertain"
 
 
@@ -66,8 +67,8 @@ def strength_charts(
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
     what = "column or pair" if pairs else "column"
-    how = f"What a {what} adds to predictions: its standard deviation (sd) over the fit's rows. "
-    how += f"{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
+    how = f"What a {what} adds to predictions: its standard deviation (sd) over the fit's rows."
+    how += _ODDS if of == LOG_ODDS else ""
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 
@@ -77,6 +78,24 @@ def folded(sections: Sequence[Section], applied: bool) -> list[Section]:
     return [replace(one, folded=title) if applied else one for one in sections]
 
 
+def effect_sections(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], moved: str, unit: str, text: str
+) -> list[Section]:
+    """Return what columns add to what is ``moved``: the strongest, then, folded, weaker ones."""
+    if not (named := moved_by(effects, pairs)):
+        return []
+    charts = effect_charts(effects[:MOST_EFFECTS], unit)
+    open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
+    if len(effects) > 1:
+        named += f"{_SHARED}{_TRADED * ('direction' in named)}."
+    shown = [*strength_charts(effects, pairs, moved), *charts[:open_]]
+    sections = [Section("What each column adds", f"{named}\n{text}", shown)]
+    if weaker := charts[open_:]:
+        title = f"{len(weaker)} charts, on the same scale"
+        sections.append(Section("What weaker columns add", plots=weaker, folded=title))
+    return sections
+
+
 def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:
     """Say what the charts of effects on ``of`` show; ``mixture``: experts add to it too."""
     which = f"The {MOST_EFFECTS} strongest of {len(effects)} columns"
@@ -84,7 +103,7 @@ def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> s
         which = "All columns, the strongest first"
     return (
         f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
-        "scale; ticks below a curve are quantiles of the column."
+        "scale, at whose ends wider bands are cut; ticks below a curve are quantiles of the column."
         f"{' Bars and curves leave out what the mixture of experts adds.' if mixture else ''}"
     )
 

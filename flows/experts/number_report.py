@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import (
-    MOST_EFFECTS,
     MOST_PAIRS,
-    effect_charts,
+    effect_sections,
     effects_text,
     folded,
-    moved_by,
     pair_charts,
     pairs_of,
-    strength_charts,
     strongest,
 )
 from flows.experts.encoding import Encoding, Target
@@ -74,7 +71,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     headline = _headline(first, label, rows, results)
     return Findings(
         headline, sections, results, warnings, top, _tiles(first, results, baselines),
-        next_steps("predicted"),
+        next_steps("predicted", results.get("test_rows", 0)),
         predicted=f"{rows:,} rows have a predicted {label}",
     )  # fmt: skip
 
@@ -87,12 +84,12 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
             "these predictions are is not known here"
         )
     value, (low, high) = _main(results)
-    said = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f}) for {label}"
+    said = f"{label}: {_named(results)} {value:.3f} ({low:.3f} to {high:.3f})"
     said += f" on {results['test_rows']:,} {tested_rows(first.applied)}"
     said += compared_in_words(results, "r2")
     if results["form"] == "intercept" and not first.pairs:
         said += "; no column predicts it: every row gets the mean"
-    return said if first.applied else f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
+    return said
 
 
 def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
@@ -170,22 +167,11 @@ def _quality(
         rmse_interval=[sd * sqrt(one) for one in ends[::-1]], mean_rmse=sd * sqrt(square / n),
         within_interval=inside / n,
     )  # fmt: skip
-    low, high = results["rmse_interval"]
-    base = 1.0 - square / n / variance
-    rows = [
-        ("this model", f"{results['rmse']:.5g}", f"{low:.5g} to {high:.5g}", f"{r2[0]:.3f}",
-         f"{r2[1]:.3f} to {r2[2]:.3f}"),
-        ("the mean", f"{results['mean_rmse']:.5g}", "", f"{base:.3f}",
-         ""),
-    ]  # fmt: skip
     text = (
         f"{of_tested_rows(n, summaries[0].applied)} "
         f"{100.0 * inside / n:.0f} % of them are within their predicted 95 % interval."
     )
-    columns = ("model", "RMSE", "95 % interval", "R2", "95 % interval")
-    return [
-        Section("How good it is", text, (_agreement(summaries, encoding),), (Grid(columns, rows),))
-    ]
+    return [Section("How good it is", text, (_agreement(summaries, encoding),))]
 
 
 def _agreement(summaries: Sequence[NumberSummary], encoding: Encoding) -> plots.Spec:
@@ -241,9 +227,7 @@ def _effects(
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     moved = f"log {label}" if target.count else label
-    charts = strength_charts(first.effects, first.pairs, moved)
-    charts += effect_charts(first.effects[:MOST_EFFECTS], unit)
-    sections = [Section("What each column adds", text, tuple(charts))]
+    sections = effect_sections(first.effects, first.pairs, moved, unit, text)
     pairs = first.pairs[:MOST_PAIRS]
     if pairs:
         more = (

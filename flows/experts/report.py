@@ -11,19 +11,16 @@ import numpy as np
 
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
-from flows.experts.choice_report import NOTHING, choice_sections
+from flows.experts.choice_report import NOTHING, choice_sections, tau_in_words
 from flows.experts.effect_report import (
     LOG_ODDS,
-    MOST_EFFECTS,
     MOST_PAIRS,
-    effect_charts,
+    effect_sections,
     effects_text,
     folded,
-    moved_by,
     pair_charts,
     pairs_of,
     ranked,
-    strength_charts,
     strongest,
 )
 from flows.experts.encoding import Encoding
@@ -32,6 +29,8 @@ from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
 from flows.experts.tiles import (
+    FEW,
+    TOO_FEW,
     compared_in_words,
     next_steps,
     of_tested_rows,
@@ -57,8 +56,6 @@ WITHOUT_PROCESS = "this model without the Gaussian process"
 """Baselines that are the model less one of its parts."""
 UNSURE = 0.1
 """Standard deviation of an expert's mean share from which on shares are hardly determined."""
-FEW, TOO_FEW = 200, 100
-"""Held-out rows below which calibration is rough, and below which it is not shown."""
 MAIN = 0.01
 """Share of the rows from which on an expert is counted in the headline."""
 MOST_R_HAT = 1.05
@@ -101,7 +98,9 @@ def report(
     effects += _pairs(additive, summaries, results, label)
     sections += folded(effects, applied)
     sections += [] if applied else quality
-    sections += choice_sections(posterior, additive, chosen, results)
+    difference = _difference_of_mixture(results)
+    useless = k > 1 and main == 1 and not alone and not applied and difference is not None
+    sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
     if not alone and (main > 1 or additive is None):
         share = sum((s.share for s in summaries), np.zeros(k))
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
@@ -136,22 +135,20 @@ def report(
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
-    if not applied:
-        headline = f"{headline}. {moved_by(curves, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
-    warnings = better + (() if applied else _warnings(chosen, settings, chains, additive))
-    if k > 1 and main == 1 and not alone and not applied:
+    warnings = better + (() if applied else _warnings(chains))
+    if useless:
         simpler = "fits logistic regression" if additive is None else "gives the simpler model"
-        if (of_mixture := _difference_of_mixture(results)) is not None:
-            warnings += (
-                f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
-                f"{of_mixture}: --set n_experts=1 {simpler}.",
-            )
+        warnings += (
+            f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
+            f"{difference}: --set n_experts=1 {simpler}.",
+        )
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts],
-        next_steps(f"probability_{label}"),
-        predicted=counted,
+        next_steps(f"probability_{label}", results.get("test_rows", 0)),
+        notes=() if applied else _notes(chosen, settings), predicted=counted,
+        used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 
 
@@ -186,10 +183,10 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
     said = f"log loss {results['log_loss']:.3f}"
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
-    compared = compared_in_words(results, "log_loss")
+        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})"
     on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
-    return f"{said[0].upper()}{said[1:]} for {label} on {on}{compared}"
+    of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
+    return f"{label}: {said} on {on} ({of}){compared_in_words(results, 'log_loss')}"
 
 
 def baseline_sections(
@@ -212,30 +209,21 @@ _DIFFERENCE = "log loss, baseline minus model (95 %)"
 _BEATS = "beats the model?"
 
 
-def _warnings(
-    chosen: Choice | None,
-    settings: ExpertSettings,
-    chains: Diagnosis | None,
-    additive: Additive | None,
-) -> tuple[str, ...]:
-    if chains is not None:
-        worst = chains.largest_r_hat
-        if worst <= MOST_R_HAT:
-            return ()
-        return (
-            f"The chains do not agree (largest R-hat {worst:.2f}, expected at most {MOST_R_HAT}): "
-            "raise warmup and draws, or take fewer columns.",
-        )
+def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:
+    if chains is None or chains.largest_r_hat <= MOST_R_HAT:
+        return ()
+    return (
+        f"The chains do not agree (largest R-hat {chains.largest_r_hat:.2f}, expected at most "
+        f"{MOST_R_HAT}): raise warmup and draws, or take fewer columns.",
+    )
+
+
+def _notes(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
     if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
         return ()
-    if additive is not None:
-        return (
-            "No mixture of experts was better on held-out rows, by more than one standard error, "
-            "than the model without one, so none is used.",
-        )
     return (
         "No mixture of experts was better on held-out rows, by more than one standard error, than "
-        "logistic regression, so logistic regression is used.",
+        "the model without one, so none is used.",
     )
 
 
@@ -250,12 +238,13 @@ def _quality(
         test_rows=int(n), accuracy=float(held_out[1] / n),
         accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 7]]),
     )  # fmt: skip
+    scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
+    results["test_positives"] = int(scores[1].sum())
     if any(s.has_baseline for s in summaries):
         gap = held_out[5] / n
         error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
         results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
-    scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     curve: tuple[plots.Spec, ...] = ()
     tables: tuple[Grid, ...] = ()
     area_said = ""
@@ -270,13 +259,16 @@ def _quality(
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
     models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
     text = of_tested_rows(n, summaries[0].applied)
+    fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
+    if fitted:
+        text += (
+            f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the fitted "
+        )
+        text += f"rows {100.0 * positives / fitted:.0f} %."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
-    return [
-        Section(
-            "How good it is", f"{text}{few_rows(n)}", (*calibration, *curve), (*models, *tables)
-        )
-    ]  # fmt: skip
+    charts, grids = (*calibration, *curve), (*models, *tables)
+    return [Section("How good it is", f"{text}{few_rows(n)}", charts, grids)]
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -346,35 +338,27 @@ def _effects(
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
-    charts = strength_charts(effects, pairs, LOG_ODDS)
-    charts += effect_charts(effects[:MOST_EFFECTS], "added log odds")
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return [Section("What each column adds", text, charts)]
+    return effect_sections(effects, pairs, LOG_ODDS, "added log odds", text)
 
 
 def _pairs(
-    additive: Additive | None,
-    summaries: Sequence[ExpertSummary],
-    results: dict[str, Any],
+    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
     label: str,
-) -> list[Section]:
+) -> list[Section]:  # fmt: skip
     if additive is None or additive.pairs_weight == 0.0:
         return []
     weight, gain = additive.pairs_weight, additive.pairs_gain
     results["pairs"] = {"weight": weight, "gain": gain}
     every = [one for s in summaries for one in s.pairs]
     pairs = every[:MOST_PAIRS]
-    return [
-        Section(
-            "What pairs of columns add",
-            f"What two columns add together to the log odds of {label}, beyond their own curves, "
-            f"for the strongest {len(pairs)} of {pairs_of(len(every))}. The strongest colour is "
-            f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of "
-            f"{100.0 * weight:.0f} % in the predictions and make the log loss of rows left out "
-            f"{gain:.4f} smaller.",
-            tuple(pair_charts(pairs)),
-        )
-    ]
+    text = (
+        f"What two columns add together to the log odds of {label}, beyond their own curves, for "
+        f"the strongest {len(pairs)} of {pairs_of(len(every))}. The strongest colour is "
+        f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of {100.0 * weight:.0f} "
+        f"% in the predictions and make the log loss of rows left out {gain:.4f} smaller."
+    )
+    return [Section("What pairs of columns add", text, tuple(pair_charts(pairs)))]
 
 
 def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Grid:

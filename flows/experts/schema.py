@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.data.table import ANY, INT32, NUMBER, ROW_ID, ROW_WEIGHT, TEXT, Column, Table
+from flows.data.table import ANY, INT32, NUMBER, ROW_ID, ROW_WEIGHT, TEXT, Column, Table, optional
 
 ROWS_IN = Table(
     "table",
     "Rows of numbers, categories and dates, some of them with a label.",
     (
         ROW_ID,
-        Column(
+        optional(
             "label",
             ANY,
-            "label of the row; null where it is to be predicted",
-            nullable=True,
-            required=False,
+            "label of the row; empty where it is to be predicted",
             expected="labels (text, numbers, or true and false)",
             remedy="write each row's class as one text or number",
         ),
@@ -25,7 +23,7 @@ ROWS_IN = Table(
     others=Column(
         "column that predicts",
         ANY,
-        "a number, category or date that predicts; null is missing",
+        "a number, category or date that predicts; empty is missing",
         nullable=True,
         expected="numbers, text, dates, or true and false",
         remedy="write each cell as one of these, or leave the column out (--exclude)",
@@ -52,8 +50,8 @@ def expert_rows(n_experts: int, label: str) -> Table:
                 Column(
                     f"expert_{k + 1}",
                     NUMBER,
-                    f"probability, 0 to 1, that expert {k + 1} predicts the row (given its label, "
-                    "if known)",
+                    "probability, 0 to 1, that this expert predicts the row (given its label, if "
+                    "known)",
                 )
                 for k in range(n_experts)
             ),
@@ -83,7 +81,7 @@ def class_rows(labels: Sequence[str]) -> Table:
             _LABEL,
             Column("predicted", TEXT, "most probable label"),
             *(
-                Column(f"probability_{one}", NUMBER, f"probability of {one}, 0 to 1")
+                Column(f"probability_{one}", NUMBER, "probability of this label, 0 to 1")
                 for one in labels
             ),
         ),

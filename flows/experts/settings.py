@@ -21,6 +21,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         "vbflows simulate experts simulated/ --rows 400",
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
+    own_file = "vbflows experts tumours.csv out/ --column label=diagnosis --column id=patient"
     page = "docs/pipelines/experts.md"
     first = ("target", "positive", "test_share", "n_experts", "class_weight")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -32,15 +33,16 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
 
     def decided(self) -> dict[str, Any]:
         """Return what the other settings decide for those that are empty."""
-        return {} if self.n_experts is not None else {"n_experts": experts_of(self)}
+        return {"n_experts": experts_of(self)}
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     target: Literal["auto", "classes", "ordered", "number", "count"] = Field(
         "auto",
-        description="What the label is: classes, classes in an order (numbers, or words of a known "
-        "scale), or a number or a count that is predicted as such (additive). auto: a count if all "
-        "labels are whole numbers from 0, with 0, 1 and 2 among more than 10 values; a number if "
-        "they are numbers of more than 20 values, or of more than 10 with fractions; else classes.",
+        description="What the label is. auto: count if all labels are whole numbers from 0, with "
+        "0, 1 and 2 among more than 10 values, number if they are numbers of more than 20 values, "
+        "or of more than 10 with fractions, else classes; classes: two or more, in no order; "
+        "ordered: classes in an order (numbers, or words of a known scale); number: predicted as "
+        "such (inference additive); count: a whole number from 0 (inference additive).",
     )
     positive: str | None = Field(
         None,
@@ -49,7 +51,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
-        description="balanced: both labels weigh the same in the fit (additive, cavi).",
+        description="balanced: both labels weigh the same in the fit (inference additive, cavi).",
     )
     baselines: bool = Field(
         True,
@@ -60,7 +62,8 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         0.1,
         ge=0.0,
         lt=0.9,
-        description="Share of the labelled rows held out of the fit, to measure how good it is.",
+        description="Share of the labelled rows held out of the fit, to measure how good it is; "
+        "met roughly, as each row is drawn alone.",
     )
 
     @property

@@ -65,6 +65,8 @@ class ExpertSummary(OfScore):
         What columns and pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
+    fitted
+        Rows that were fitted, and those of them with the label 1; [2].
     """
 
     rows: int
@@ -75,6 +77,7 @@ class ExpertSummary(OfScore):
     held_out: FloatArray
     scores: FloatArray
     columns: tuple[str, ...]
+    fitted: FloatArray
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
@@ -106,6 +109,7 @@ def summarise(
         held_out=held_out,
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
+        fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
         has_baseline=baseline is not None,
     )
 

@@ -55,7 +55,8 @@ def roc(scores: FloatArray) -> plots.Spec:
     kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
     series = [("this model", true[kept]), ("chance", false[kept])]
     title = f"ROC curve (AUROC {area(scores):.3f})"
-    return plots.lines(false[kept], series, "false positive rate", "true positive rate", title)
+    how = "Each place on the line is a threshold: the nearer to the upper left, the better."
+    return plots.lines(false[kept], series, "false positive rate", "true positive rate", title, how)
 
 
 def threshold_table(

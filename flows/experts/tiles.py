@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from flows.report.baselines import baseline_tile
+from flows.report.baselines import UNCLEAR, baseline_tile
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
@@ -43,17 +43,14 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     name, value, interval = label("accuracy"), percent(results["accuracy"]), "accuracy_interval"
     digits = ".1%"
     if "auroc" in results:
-        name, value, interval, digits = (
-            label("auroc"),
-            f"{results['auroc']:.3f}",
-            "auroc_interval",
-            ".3f",
-        )
+        name, value = label("auroc"), f"{results['auroc']:.3f}"
+        interval, digits = "auroc_interval", ".3f"
     note = f"{in_range(results, interval, digits)}{rows}; higher is better"
     tiles = [Tile(name, value, note)]
     note = f"{in_range(results, 'log_loss_interval', '.3f')}lower is better"
     if "share_log_loss" in results:
-        note += f"; the best constant has {results['share_log_loss']:.3f}"
+        share = percent(results["test_positives"] / results["test_rows"])
+        note += f"; the best constant, {share}, has {results['share_log_loss']:.3f}"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
@@ -80,43 +77,38 @@ def percent(share: float) -> str:
 def compared_in_words(results: Mapping[str, Any], value: str) -> str:
     """Say how the model compares with other models, the better ones first.
 
-    >>> trees = {"r2": 0.9, "more": -0.1, "interval": [-0.2, -0.05]}
-    >>> ridge = {"r2": 0.7, "more": 0.1, "interval": [-0.1, 0.2]}
+    >>> trees = {"r2": 0.9, "interval": [-0.2, -0.05]}
+    >>> ridge = {"r2": 0.7, "interval": [-0.1, 0.2]}
     >>> baselines = {"boosted trees": trees, "ridge regression": ridge, "the mean": trees}
     >>> compared_in_words({"baselines": baselines}, "r2")
-    ': worse than boosted trees (0.900), not clearly better than ridge regression (0.700)'
-    >>> tree = {"boosted trees": {"log_loss": 0.4, "more": -0.1, "interval": [-0.2, 0.1]}}
+    '; worse than boosted trees (0.900), no clear difference from ridge regression (0.700)'
+    >>> tree = {"boosted trees": {"log_loss": 0.4, "interval": [-0.2, 0.1]}}
     >>> compared_in_words({"baselines": tree}, "log_loss")
-    ': log loss not clearly worse than boosted trees (0.400)'
+    '; by log loss no clear difference from boosted trees'
     """
     others = results.get("baselines", {})
-    groups: dict[str, list[str]] = {one: [] for one in _VERDICTS}
+    groups: dict[str, list[str]] = {"worse than": [], "better than": [], f"{UNCLEAR} from": []}
+    worse, better, unclear = groups.values()
     for name in OTHER_MODELS:
         if name in others:
-            one = others[name]
-            groups[_verdict(one["more"], *one["interval"])].append(f"{name} ({one[value]:.3f})")
+            low, high = others[name]["interval"]
+            said = name if value == "log_loss" else f"{name} ({others[name][value]:.3f})"
+            (worse if high < 0.0 else better if low > 0.0 else unclear).append(said)
     parts = [
-        f"{verdict} {(' or ' if verdict.startswith('not') else ' and ').join(names)}"
+        f"{verdict} {(' or ' if names is unclear else ' and ').join(names)}"
         for verdict, names in groups.items()
         if names
     ]
-    named = "log loss " if value == "log_loss" else ""
-    return f": {named}{', '.join(parts)}" if parts else ""
+    named = "by log loss " if value == "log_loss" else ""
+    return f"; {named}{', '.join(parts)}" if parts else ""
 
 
-_VERDICTS = ("worse than", "not clearly worse than", "not clearly better than", "better than")
+FEW, TOO_FEW = 200, 100
+"""Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def _verdict(more: float, low: float, high: float) -> str:
-    if high < 0.0:
-        return _VERDICTS[0]
-    if low > 0.0:
-        return _VERDICTS[3]
-    return _VERDICTS[1] if more < 0.0 else _VERDICTS[2]
-
-
-def next_steps(column: str = "") -> tuple[NextStep, ...]:
-    """Return what to do next; rows are sorted by ``column``, of the table rows."""
+def next_steps(column: str = "", tested: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do next; rows are sorted by ``column``; ``tested`` rows were held out."""
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
         sort = shlex.quote(column)
@@ -124,4 +116,6 @@ def next_steps(column: str = "") -> tuple[NextStep, ...]:
             f"See the rows with the largest {column}:", f"vbflows show {{run}} rows --sort {sort}"
         )
     new = "vbflows score {run} NEW_TABLE scored/"
-    return first, NextStep("Predict new rows, with the same columns:", new, True)
+    steps = first, NextStep("Predict new rows, with the same columns:", new, True)
+    more = f"Measure on more than {tested:,} rows: fit again with --set test_share=0.3."
+    return (*steps, NextStep(more, "", True)) if 0 < tested < FEW else steps

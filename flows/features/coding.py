@@ -18,7 +18,7 @@ from flows.data.partition import Part
 from flows.data.row_weights import WEIGHT, WeightSums, weights_in, with_weights
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
-from flows.faults import Fault, InputError, nearest
+from flows.faults import InputError, missing_columns
 from flows.features.check import ID, Column, encode, merge_seen, piece, rules_of, take
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
@@ -211,28 +211,9 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
 def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
     """Return the fit's columns, which new data must have."""
     kept = json_files.read(kept_url(fitted), Dictionary).columns
-    absent = [c.name for c in kept if c.name not in found]
-    if absent:
-        raise InputError(
-            [
-                Fault(
-                    file="new data",
-                    column=name,
-                    expected="every column of the fit",
-                    found="none of that name",
-                    remedy=_meant(name, found),
-                )
-                for name in absent
-            ]
-        )
+    if lacks := missing_columns("features", [c.name for c in kept], list(found)):
+        raise lacks
     return kept
-
-
-def _meant(name: str, found: Mapping[str, Levels]) -> str:
-    near = nearest(name, found)
-    if near is None:
-        return "add the column; its cells may be empty"
-    return f"did you mean {near}? then rename it to {name}"
 
 
 def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:

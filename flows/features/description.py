@@ -217,6 +217,22 @@ def again_in_words(k: int, stable: Stability) -> str:
     return f"found again by {stable.found_by[k]} of {stable.of} other starts of the search"
 
 
+def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
+    """Return what a feature does most, how many rows have it, and how much it explains."""
+    c, name = meaning.contrasts[0], short_name(meaning, columns)
+    column, answers = columns[c.column], c.answers
+    most = f"{column.name} {percent(c.with_it)} against {percent(c.without_it)}"
+    if answers is not None and answers.clear:
+        most = f"{column.name} {answers.with_it:.2f} against {answers.without_it:.2f}"
+    elif f'"{column.levels[c.category]}"' not in name:
+        most = f'"{column.levels[c.category]}" in {most}'
+    words = f"{name} ({most}); {percent(meaning.prevalence)} of the rows have it"
+    if meaning.covariance is None or meaning.covariance < 0.005:
+        return words
+    explained = percent(meaning.covariance)
+    return f"{words}, and it explains {explained} of the association between columns"
+
+
 def strongest(found: Sequence[Meaning]) -> int:
     """Return the number of the feature that says most of the columns, in all."""
     return int(np.argmax([sum(c.sure_nats for c in one.contrasts) for one in found]))
@@ -279,18 +295,18 @@ def _labelled(shown: ColumnContrast, columns: Sequence[Column]) -> str:
 
 def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     """Return a table for each feature: the columns that it changes most."""
-    text = (
-        "Share of the rows with an answer, if all rows had the feature and if none had it, their "
-        "other features as they are; the clearest first."
-    )
+    text = "Share of the rows with an answer"
+    if len(found) > 1:
+        text += ", if all rows had the feature and if none had it, their other features as they are"
+    text += "; the clearest first."
     if any(
         _direction(c, columns) is not None for one in found for c in one.contrasts[:MOST_COLUMNS]
     ):
         text += " Of answers on a scale: the mean answer; words of a scale count as 1, 2, 3 ..."
-    text += (
-        " The table weights/ has shares of rows with one feature and no other, computed otherwise: "
-        "they can differ by a point or two."
-    )
+    if len(found) > 1:
+        text += " The table weights/ has shares of rows with one feature and no other, computed "
+        text += "otherwise: they can differ by a point or two."
+    text += (_DOUBT if len(found) == 1 else _SOME_DOUBT) if found[0].whole else _NO_DOUBT
     heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
     grids = [
         Grid(
@@ -301,6 +317,20 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         for k, one in enumerate(found)
     ]
     return Section("What each feature changes", text, (), tuple(grids))
+
+
+_DOUBT = (
+    " The intervals allow, approximately, for not knowing which rows have the feature: on 11 "
+    "simulated tables 93 % held the truth."
+)
+_SOME_DOUBT = (
+    " The intervals allow in part for not knowing which rows have a feature: on 12 simulated "
+    "tables with three features 82 % held the truth, so they are still rather short."
+)
+_NO_DOUBT = (
+    " The intervals take as known which rows have a feature, since there are many columns: where "
+    "few rows are sure they are too short."
+)
 
 
 def _caption(k: int, name: str) -> str:

@@ -21,18 +21,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray, Stats
+from vbmodels.features.contrasts import Spread, contrast_sums, information, places, widening
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
-from vbmodels.features.table import unit_offsets
+from vbmodels.features.observed_information import contrast_covariances, lost_information
 
-DRAWS = 16
 ROWS = 1000
 """About so many rows, drawn by their numbers, are compared; of fewer, all."""
 MOST_CATEGORIES = 600
 """Covariances of more categories than that are not looked at."""
 NAMED, PAIRS = 3, 2
+ALIKE = 0.7
+"""Share of the largest fall from which on a category that rises is shown in its place."""
 SURE = 0.1
 """Rows with a probability nearer than that to 0 or 1 are sure."""
 _STREAM = 7
@@ -52,8 +53,9 @@ class MeaningSums(Stats):
         [F] sums of the probabilities nu, and of the rows whose probability is near 0 or 1.
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
-        cells in two columns [D, D]; None for too
-        many categories.
+        cells in two columns [D, D]; None for too many categories.
+    lost
+        Information that q counts too much, of the rows that are compared.
     """
 
     rows: float
@@ -65,6 +67,7 @@ class MeaningSums(Stats):
     together: FloatArray | None
     shown: FloatArray | None
     pairs: FloatArray | None
+    lost: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,8 @@ class Meaning:
         many categories.
     pairs
         The pairs of columns that it ties most.
+    whole
+        Whether standard deviations allow for unknown features of the rows.
     """
 
     prevalence: float
@@ -157,6 +162,7 @@ class Meaning:
     contrasts: tuple[ColumnContrast, ...]
     covariance: float | None
     pairs: tuple[PairExplained, ...]
+    whole: bool = False
 
 
 def meaning_sums(
@@ -188,13 +194,13 @@ def meaning_sums(
     """
     keys = row_keys(row_id, _STREAM)
     rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
-    with_it, without_it = _contrast_sums(
+    with_it, without_it = contrast_sums(
         nu[rows], mean, covariance, levels, row_id[rows], count[rows]
     )
     together = shown = pairs = None
     if int(np.sum(levels)) <= MOST_CATEGORIES:
         there = (codes >= 0).astype(np.float64)
-        column, category = _places(levels)
+        column, category = places(levels)
         cells = (codes[:, column] == category).astype(np.float64)
         own = there * count[:, None]
         together, shown, pairs = cells.T @ (cells * count[:, None]), cells.T @ own, there.T @ own
@@ -208,56 +214,17 @@ def meaning_sums(
         together=together,
         shown=shown,
         pairs=pairs,
+        lost=lost_information(
+            nu[rows], mean, covariance, codes[rows], levels, row_id[rows], count[rows]
+        ),
     )
 
 
-def _places(levels: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the column and the number of every category; [C] each."""
-    column = np.repeat(np.arange(len(levels)), levels)
-    first = np.cumsum(levels) - levels
-    return column, np.arange(len(column)) - first[column]
-
-
-def _contrast_sums(
-    nu: FloatArray,
-    mean: FloatArray,
-    covariance: FloatArray,
-    levels: IntArray,
-    row_id: IntArray,
-    count: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    features = nu.shape[1]
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    found = np.zeros((2, DRAWS, features, int(np.sum(levels))))
-    for s in range(DRAWS):
-        noise = np.random.default_rng([_STREAM, s]).standard_normal((*mean.shape, 1))
-        weights = mean + (root @ noise)[..., 0]
-        z = draw_uniform(row_keys(row_id, _STREAM, s), features) < nu
-        psi = weights[:, 0] + z @ weights[:, 1:].T
-        for k in range(features):
-            without = psi - np.outer(z[:, k], weights[:, k + 1])
-            found[1, s, k] = _category_sums(without, count, levels)
-            found[0, s, k] = _category_sums(without + weights[:, k + 1], count, levels)
-    return found[0], found[1]
-
-
-def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> FloatArray:
-    """Return the sum over rows of every category's probability; psi is [B, J], the sum [C]."""
-    column, category = _places(levels)
-    first = unit_offsets(levels)
-    unit = first[column] + category
-    last = category == np.asarray(levels)[column] - 1
-    go_on = np.concatenate([np.zeros((len(psi), 1)), np.cumsum(log_expit(psi), axis=1)], axis=1)
-    stop = np.concatenate([log_expit(-psi), np.zeros((len(psi), 1))], axis=1)
-    reach = go_on[:, unit] - go_on[:, first[column]]
-    chance = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)])
-    total: FloatArray = (chance * count[:, None]).sum(0)
-    return total
-
-
 def meanings(
-    sums: MeaningSums, levels: IntArray, points: Sequence[FloatArray | None] | None = None
+    sums: MeaningSums,
+    levels: IntArray,
+    points: Sequence[FloatArray | None] | None = None,
+    weights: tuple[FloatArray, FloatArray, float] | None = None,
 ) -> list[Meaning]:
     """Return what every reported feature is, from the sums over all partitions.
 
@@ -268,22 +235,31 @@ def meanings(
     points
         Of each column the places of its categories on their scale [R]; None where they have no
         order.
+    weights
+        Means and covariances of the weights, and the rows that they were fitted to.
     """
-    column, category = _places(levels)
+    column, category = places(levels)
     with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
     observed = _covariance(sums, levels)
     found = []
+    spreads: list[tuple[FloatArray, FloatArray]] = []
+    if weights is not None and sums.lost is not None:
+        mean, covariance, n_rows = weights
+        lost, prevalence = sums.lost * n_rows / sums.compared, sums.on / sums.rows
+        spreads += contrast_covariances(lost, mean, covariance, prevalence, n_rows, levels)
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
         difference = with_it[:, k] - without_it[:, k]
-        nats = _information(with_it[:, k], without_it[:, k], pi, column, len(levels))
+        nats = information(with_it[:, k], without_it[:, k], pi, column, len(levels))
         low = np.quantile(nats, 0.1, axis=0)
+        spread = spreads[k] if spreads else None
         centre, sd = difference.mean(0), difference.std(0, ddof=1)
+        sd *= widening(spread, np.eye(len(column)))
         contrasts = []
         for d in np.argsort(-low, kind="stable").tolist():
             own = np.flatnonzero(column == d)
-            # Of two categories that change alike, the one that the feature raises.
-            c = int(own[np.argmax(np.abs(centre[own]) + 1e-9 * (centre[own] > 0))])
+            # Of two categories that change about alike, the one that the feature raises.
+            c = int(own[np.argmax(np.abs(centre[own]) / np.where(centre[own] > 0, ALIKE, 1.0))])
             contrasts.append(
                 ColumnContrast(
                     column=d,
@@ -296,40 +272,38 @@ def meanings(
                     differences=tuple(centre[own].tolist()),
                     answers=None
                     if points is None or points[d] is None
-                    else _mean_answer(with_it[:, k, own], without_it[:, k, own], points[d]),
+                    else _mean_answer(
+                        with_it[:, k, own],
+                        without_it[:, k, own],
+                        points[d],
+                        None
+                        if spread is None
+                        else (spread[0][own][:, own], spread[1][own][:, own]),
+                    ),
                 )
             )
         share, pairs = _explained(observed, pi, centre, column, category)
         sure = float(sums.sure[k] / sums.rows)
-        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs))
+        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, bool(spreads)))
     return found
 
 
-def _mean_answer(with_it: FloatArray, without_it: FloatArray, points: FloatArray) -> MeanAnswer:
+def _mean_answer(
+    with_it: FloatArray, without_it: FloatArray, points: FloatArray, spread: Spread
+) -> MeanAnswer:
     """Return the mean answers at probabilities of draws; [S, R] each."""
     on, off = with_it @ points, without_it @ points
-    sd = float((on - off).std(ddof=1))
+    sd = float((on - off).std(ddof=1) * widening(spread, points[:, None])[0])
     return MeanAnswer(
         float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
     )
-
-
-def _information(
-    with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
-) -> FloatArray:
-    """Return I_kd of every draw and column; [S, D]."""
-    mix = pi * with_it + (1.0 - pi) * without_it
-    safe = np.maximum(mix, 1e-300)
-    terms = pi * xlogy(with_it, with_it / safe) + (1.0 - pi) * xlogy(without_it, without_it / safe)
-    result: FloatArray = terms @ (column[:, None] == np.arange(columns))
-    return result
 
 
 def _covariance(sums: MeaningSums, levels: IntArray) -> FloatArray | None:
     """Return the covariances of categories of different columns, over rows with both cells."""
     if sums.together is None or sums.shown is None or sums.pairs is None:
         return None
-    column, _ = _places(levels)
+    column, _ = places(levels)
     both = np.maximum(sums.pairs[column[:, None], column], 1.0)
     share = sums.shown[:, column] / both
     covariance: FloatArray = sums.together / both - share * share.T

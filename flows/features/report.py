@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from flows.data.row_weights import WEIGHT
 from flows.features.check import Column
 from flows.features.description import (
     again_in_words,
     meaning_results,
     meaning_sections,
-    percent,
     short_name,
     strongest,
+    summary_of,
 )
 from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
@@ -125,8 +126,9 @@ def report(
     warnings = _absorbed(fit.chosen)
     warnings += few_rows(n, rows)
     described = meanings(
-        tree_sum(s.meaning for s in summaries), _levels(columns), [c.points for c in columns]
-    )
+        tree_sum(s.meaning for s in summaries), _levels(columns), [c.points for c in columns],
+        (fit.mean, fit.covariance, fit.n_rows),
+    )  # fmt: skip
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)
     sampled = [s.sample for s in summaries if s.sample is not None]
@@ -158,9 +160,8 @@ def report(
     headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
-        which = ": " if n == 1 else f"; the clearest is feature {k + 1}: "
-        share = percent(described[k].prevalence)
-        headline += f"{which}{short_name(described[k], columns)} ({share} of the rows)"
+        headline += ": " if n == 1 else f"; the clearest is feature {k + 1}: "
+        headline += summary_of(described[k], columns)
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if said := "; ".join(filter(None, parts)):
             headline += f". {said[0].upper()}{said[1:]}."
@@ -177,7 +178,8 @@ def report(
         for k, one in enumerate(described)
     ]
     return Findings(
-        headline, sections, results, tuple(warnings), top, tiles_of(results), next_steps(n)
+        headline, sections, results, tuple(warnings), top,
+        tiles_of(results, WEIGHT in settings.columns), next_steps(n),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ CATEGORIES_IN = Table(
     others=Column(
         "column of categories",
         ANY,
-        "a category, as text, number, or true and false; null is missing",
+        "a category, as text, number, or true and false; empty is missing",
         nullable=True,
         expected="numbers, text, dates, or true and false",
         remedy="write each cell as one of these, or leave the column out (--exclude)",
@@ -31,10 +31,10 @@ FEATURE_WEIGHTS = Table(
             "mean",
             NUMBER,
             "posterior mean of the weight: log odds of this or a rarer category against the one "
-            "before; null for the most frequent category",
+            "before; empty for the most frequent category",
             nullable=True,
         ),
-        Column("sd", NUMBER, "posterior standard deviation of the weight", nullable=True),
+        Column("sd", NUMBER, "sd of the weight at known features: a lower limit", nullable=True),
         Column(
             "probability",
             NUMBER,
@@ -66,7 +66,7 @@ def feature_rows(n_features: int) -> Table:
         (
             Column("id", TEXT, "name of the row"),
             *(
-                Column(f"feature_{k + 1}", NUMBER, f"probability of feature {k + 1}, 0 to 1")
+                Column(f"feature_{k + 1}", NUMBER, "probability that the row has it, 0 to 1")
                 for k in range(n_features)
             ),
         ),

@@ -26,6 +26,7 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
         "vbflows simulate features simulated/ --rows 300",
         "vbflows features simulated/table.parquet results/ --set n_features=8",
     )
+    own_file = "vbflows features survey.csv out/ --column id=student"
     page = "docs/pipelines/features.md"
     first = ("n_features", "missing", "inference", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {

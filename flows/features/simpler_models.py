@@ -171,7 +171,7 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     if found.number == FEW[-1]:
         classes += ", the most that were tried"
     if same_model(features, found.number):
-        return f"the same model as {classes}"
+        return ""
     if abs(ahead) < LOOSE * features:
         return f"no clear difference from {classes}"
     if ahead < 0.0:

@@ -11,14 +11,15 @@ from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
 
-def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
+def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     """Return how many features there are, how sure that is, and what simpler models reach."""
     meaning = results.get("meaning", [])
     size = f"in {results['rows']:,} rows and {len(results['columns']):,} columns"
     tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
-        of, note = "rows with the feature", "the mean of their probabilities"
+        of, note = "rows with the feature", f"about {most['prevalence'] * results['rows']:,.0f}"
+        note += f" of {results['rows']:,}{', by weight' if weighted else ''}"
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
@@ -27,21 +28,22 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
             starts = meaning[0]["other_starts"]
             note = f"by at least one of {starts} other starts of the search"
             if starts == 1:
-                note = "by the one other start of the search"
+                note = "by the one other start of the search: two starts are little evidence"
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
         gain = models["features"] - models["classes"]
         slack = LOOSE * results["features"]
-        value = "better" if gain > 0.0 else "worse"
+        rival, value = f"{models['number']} latent classes", "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"
         note = f"{abs(gain):,.0f} nats {'higher' if gain > 0.0 else 'lower'}; a difference of "
         note += f"less than about {slack:,.0f} either way is not clear"
         if same_model(results["features"], models["number"]):
-            value = "same model"
-            note = f"log probabilities computed in two ways, {abs(gain):,.0f} nats apart"
-        tiles.append(Tile(f"against {models['number']} latent classes", value, note))
+            gain = models["features"] - models["shares"]
+            rival, value = "no feature", f"{gain:+,.0f} nats"
+            note = "log probability of the rows, less that of each column's shares alone"
+        tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))
@@ -52,7 +54,7 @@ def next_steps(features: int) -> tuple[NextStep, ...]:
     """Return what to do next, where that many features were found."""
     first = NextStep(
         "See the rows that most probably have feature 1:",
-        "vbflows show {run} rows",
+        "vbflows show {run} rows --sort feature_1",
     )
     return (
         *([first] if features else []),

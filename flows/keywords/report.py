@@ -154,6 +154,8 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new
         How many documents have a new keyword.
+    with_known, most_known
+        How many have a known one; and the most that one of them has, with its name.
     beyond_limit, alike
         New candidates above the least probability that are not selected: beyond the most that a
         document may have; and parts or near copies of others.
@@ -183,6 +185,8 @@ class KeywordSummary:
     above: FloatArray
     expected: float = 0.0
     with_new: int = 0
+    with_known: int = 0
+    most_known: tuple[int, str] = (0, "")
     beyond_limit: int = 0
     alike: int = 0
     cut: tuple[float | None, int | None] = (None, None)
@@ -202,6 +206,13 @@ def summarise(
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
+    new, given = (
+        np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed)
+    )
+    most_known = (0, "")
+    if given.any():
+        d = int(given.argmax())
+        most_known = (int(given[d]), table["doc_id"][int(offsets[d])].as_py())
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
@@ -223,7 +234,9 @@ def summarise(
         r_hat=r_hat,
         above=_above(probability[found]),
         expected=float(probability.sum()),
-        with_new=int(np.count_nonzero(np.diff(np.concatenate([[0], np.cumsum(found)])[offsets]))),
+        with_new=int(np.count_nonzero(new)),
+        with_known=int(np.count_nonzero(given)),
+        most_known=most_known,
         shown=shown,
     )
 
@@ -290,23 +303,7 @@ def report(
     rows: int,
     given: Given | None = None,
 ) -> Findings:
-    """Say what was found in all partitions.
-
-    Parameters
-    ----------
-    model, q
-        Those of the candidates.
-    summaries
-        Of all partitions.
-    settings
-        The settings.
-    warnings
-        What the user should know.
-    rows
-        Documents that were read.
-    given
-        The known keyphrases of the input.
-    """
+    """Say what was found; ``model`` and ``q`` are those of the candidates, ``rows`` those read."""
     names = names_of(settings)
     scored = any(one.scored for one in summaries)
     documents = sum(s.documents for s in summaries)
@@ -332,7 +329,9 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = _found(found, with_new, documents, sum(s.observed for s in summaries), names)
+    observed = sum(s.observed for s in summaries)
+    what, where = _found(found, with_new, documents, observed, names)
+    headline = f"{what} in {where}"
     expected = None
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
@@ -341,13 +340,19 @@ def report(
             expected = results["expected_false_share"] = results["expected_false"] / found
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
-            headline += f"; {_percent(right)} expected to be right"
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
-                headline += (
-                    f", or {100.0 * sure / above:.0f} % of the {int(above):,} above a probability "
-                    f"of {LEVELS[0]}"
+                probable, _ = _found(int(above), 0, 0, observed, names)
+                best = settings.select == "best_f"
+                aim = "for the best balance of right and missed" if best else _level(settings)
+                headline = (
+                    f"{probable} {'is' if above == 1 else 'are'} more probable than not "
+                    f"({100.0 * sure / above:.0f} % expected to be right); with less probable ones "
+                    f"{found:,} are selected in {where} {aim} ({_percent(right)} right)"
                 )
+            else:
+                headline += f"; {_percent(right)} expected to be right, "
+                headline += f"{'each' if above else 'none'} more probable than not"
     sections = _frequent(terms, names) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names))
@@ -364,10 +369,12 @@ def report(
         exact = q is not None and q.sources.exact
         sections.append(_to_label(to_label, names, exact))
     if coefficients:
-        sections.append(_coefficients(coefficients, names))
+        known_to_fit = not scored and (observed or (model is not None and model.learnt is not None))
+        learned = _learned(summaries, names) if known_to_fit else ""
+        sections.append(_coefficients(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results.update(selected=sum(s.selected for s in summaries),
-                   observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
+                   observed=observed, found=found)  # fmt: skip
     if given is not None:
         results.update(known_given=given.listed, known_absent=given.absent)
     r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
@@ -390,11 +397,25 @@ def report(
     )  # fmt: skip
 
 
-def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> str:
+def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> tuple[str, str]:
+    """Say how many are found, and where."""
     new, without = ("new ", "") if known else ("", f" without known {names.keys}")
     keys = names.keys if found != 1 else names.key
     of = f"{with_new:,} of " if 0 < with_new < documents else ""
-    return f"{found:,} {new}{keys} in {of}{documents:,} document{'s' * (documents != 1)}{without}"
+    return f"{found:,} {new}{keys}", f"{of}{documents:,} document{'s' * (documents != 1)}{without}"
+
+
+def _learned(summaries: Sequence[KeywordSummary], names: Names) -> str:
+    """Say what the effects were learned from, and of a document that has many of the known."""
+    known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
+    if not known:
+        return f" No {names.key} is known here: these are the effects in other corpora."
+    documents = sum(s.documents for s in summaries)
+    most, name = max(s.most_known for s in summaries)
+    text = f" Learned from {known:,} known {names.keys} in {where:,} of {documents:,} documents"
+    if most >= max(0.1, 5.0 / where) * known:
+        text += f"; {name} alone has {most:,} of them ({100.0 * most / known:.0f} %)"
+    return f"{text}."
 
 
 def _percent(shares: FloatArray) -> str:
@@ -436,15 +457,23 @@ def _which(
         else:
             results["least_probability"] = cut
             text += f"with a probability of at least {cut:.3f}, {_level(settings)}"
-        text += f"{f', and {limit}' if limit else ''} (select={settings.select})."
+        unused = "; fdr is not used" if settings.select == "best_f" else ""
+        text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
-        text += (
-            f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
-            f"second command under What to do next lists those above {LEVELS[0]}."
-        )
+        above = np.sum([s.above for s in summaries], axis=0)
+        if above[0, 0] < found:
+            text += (
+                f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
+                f"second command under What to do next lists those above {LEVELS[0]}."
+            )
+        if not sum(int(s.confusion.sum()) for s in summaries):
+            text += (
+                " The share that is right is the model's own estimate: it was not measured, and no "
+                f"other method was compared. With all {names.keys} of some documents in a column "
+                "gold, which the fit does not see, the report measures it."
+            )
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
-        above = np.sum([s.above for s in summaries], axis=0)
         rows += [
             (f"{level}", int(count), f"{100.0 * sure / count:.0f} %")
             for level, (count, sure) in zip(LEVELS, above, strict=True)
@@ -598,7 +627,8 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     removed = [one.removes for one in documents[:MOST_LABELLED]]
     alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
     use = (
-        f"List all {names.keys} of these documents, {'in any' if alike else 'in this'} order, and "
+        f"List all {names.keys} of these documents, "
+        f"{'in any order (each is about as good)' if alike else 'in this order'}, and "
         "mark them complete (column complete: yes). The next run then knows better how many of its "
         "selections are right."
     )
@@ -662,7 +692,11 @@ def _rate_section(
             f"probabilities, known ones counted, add up to {share * size:.1f}."
         )
         if abs(share - q.rate) > 0.05 * q.rate:
-            text += " That is no reason to change the setting: a count of a few texts says more."
+            text += (
+                f" The two need not be equal: known {names.keys} count as certain, and the effects "
+                "below move the others. That is no reason to change the setting: a count of a few "
+                "texts says more."
+            )
         text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
@@ -682,7 +716,9 @@ def _with_range(log_rate: float, sd: float) -> tuple[str, str]:
     return f"{mean:.1f} %", f"{low:.1f} to {high:.1f} %"
 
 
-def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:
+def _coefficients(
+    coefficients: Sequence[tuple[str, float, float]], learned: str, names: Names
+) -> Section:
     ordered = sorted(coefficients, key=lambda row: -abs(row[1]))[:MOST_FEATURES]
     labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
     plot = plots.intervals(
@@ -697,14 +733,17 @@ def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names
         f"{some} effects, on the probit scale, for a feature 1 standard deviation higher, the "
         "others fixed: near a probability of 0.5, 0.1 adds about 4 percentage points. The 95 % "
         "intervals are approximate, and rather too short. All effects are in "
-        "posterior/parameters.parquet.",
+        f"posterior/parameters.parquet.{learned}",
         (plot,) if ordered else (),
-        how=f"Right of zero, more of the feature makes a {names.unit} more probable. A word is "
-        f"better known the more other documents have it among their known {names.keys}; a known "
+        how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
+        "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
+        "The larger the share of the other documents with a word that have it in their known "
+        f"{names.keys}, the better known it is{_LEAST if names is PHRASES else ''}. A known "
         f"{names.unit} is one of the same document.",
     )
 
 
+_LEAST = "; a phrase's least known word has the smallest share"
 _FEATURES = {
     "log_tf": "times in the document",
     "idf": "rarity in the corpus",

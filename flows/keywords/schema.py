@@ -14,7 +14,14 @@ from flows.data.table import (
     Either,
     Table,
     list_of,
+    optional,
 )
+
+_TEXT_NAMES = (
+    "abstract", "body", "content", "full_text", "fulltext", "document", "article", "description",
+    "summary", "message", "comment", "review", "note", "notes", "title",
+)  # fmt: skip
+"""What people call a column of running text, the most likely first."""
 
 DOCUMENTS = Table(
     "documents",
@@ -29,88 +36,42 @@ DOCUMENTS = Table(
             names="document",
             unique=True,
         ),
-        Column("text", TEXT, "the document as running text", nullable=True, required=False),
-        Column("tokens", WORDS, "its words in order", nullable=True, required=False),
-        Column(
-            "pos",
-            WORDS,
-            "a Penn or universal tag per token",
-            nullable=True,
-            required=False,
-            as_long_as="tokens",
+        optional("text", TEXT, "the document as running text"),
+        optional("tokens", WORDS, "its words in order"),
+        optional("pos", WORDS, "a Penn or universal tag per token", as_long_as="tokens"),
+        optional(
+            "sentence", list_of(INT64), "number of the sentence per token", as_long_as="tokens"
         ),
-        Column(
-            "sentence",
-            list_of(INT64),
-            "number of the sentence per token",
-            nullable=True,
-            required=False,
-            as_long_as="tokens",
-        ),
-        Column(
+        optional(
             "keywords",
             WORDS,
-            "known keyphrases; an empty cell or null: nobody has looked. Where somebody looked and "
+            "known keyphrases; an empty cell: nobody has looked. Where somebody looked and "
             "found none, set `complete` to yes (in Parquet and JSON lines an empty list also says "
             "that somebody looked)",
-            nullable=True,
-            required=False,
         ),
-        Column(
+        optional(
             "scored",
             WORDS,
             "words or phrases that have a score of your own: of an embedding, a language model, "
             "another tool",
-            nullable=True,
-            required=False,
         ),
-        Column(
+        optional(
             "scores",
             NUMBERS,
             "these scores, on any scale",
-            nullable=True,
-            required=False,
             finite=True,
             largest=1e12,
             as_long_as="scored",
         ),
-        Column(
-            "complete",
-            FLAG,
-            "whether the known keyphrases are all of them",
-            nullable=True,
-            required=False,
-        ),
-        Column(
-            "gold",
-            WORDS,
-            "all true keyphrases, for evaluation only: no model sees them",
-            nullable=True,
-            required=False,
-        ),
+        optional("complete", FLAG, "whether the known keyphrases are all of them"),
+        optional("gold", WORDS, "all true keyphrases, for evaluation only: no model sees them"),
     ),
     row="document",
     either=Either(
         ("text", "tokens"),
         remedy="give the documents as running text or as lists of words",
         fill="give the document its text, or leave it out",
-        called=(
-            "abstract",
-            "body",
-            "content",
-            "full_text",
-            "fulltext",
-            "document",
-            "article",
-            "description",
-            "summary",
-            "message",
-            "comment",
-            "review",
-            "note",
-            "notes",
-            "title",
-        ),
+        called=_TEXT_NAMES,
     ),
 )
 
@@ -142,9 +103,7 @@ ASK = Table(
         Column("candidates", INT32, "number of its candidate phrases or words"),
         Column("known", INT32, "number of known keyphrases among them"),
         Column(
-            "expected",
-            NUMBER,
-            "number of keyphrases that the model expects, known ones counted",
+            "expected", NUMBER, "number of keyphrases that the model expects, known ones counted"
         ),
         Column(
             "removes",
@@ -167,9 +126,7 @@ KEYWORDS = Table(
         Column("stem", TEXT, "its words' stems"),
         Column("words", INT32, "number of its words"),
         Column(
-            "probability",
-            NUMBER,
-            "probability that it is a keyphrase; a score for ss and textrank",
+            "probability", NUMBER, "probability that it is a keyphrase; a score for ss and textrank"
         ),
         Column("observed", FLAG, "whether it is a known keyphrase"),
         Column("selected", FLAG, "whether it is recommended as a keyphrase, or known"),

@@ -24,28 +24,23 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "vbflows simulate keywords corpus/ --rows 200",
         "vbflows keywords corpus/ results/ --set keyphrases=12",
     )
+    own_file = "vbflows keywords papers.csv out/ --column text=abstract --column doc_id=doi"
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "lists", "language", "model")
     units: ClassVar[dict[str, str]] = {"keyphrases": "per document"}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "keyword_rate",
-            "vocabulary",
-            "vocabulary_only",
-            "prior",
-            "min_count",
-            "stem",
-            "stop_words",
-            "max_words",
+            "keyword_rate", "vocabulary", "vocabulary_only", "prior", "min_count", "stem",
+            "stop_words", "max_words",
         ),
         "output": ("select", "fdr", "per_document", "ask"),
         "expert": ("inference", "draws"),
-    }
+    }  # fmt: skip
 
     model: Literal["corpus", "vbss", "bss", "ss", "textrank"] = Field(
         "corpus",
-        description="corpus: one regression over all documents; vbss, bss: the papers' regression "
-        "for each document, by a variational fit or by sampling; ss, textrank: scores, no "
+        description="corpus: one regression over all documents; vbss, bss: a regression of each "
+        "document alone (Hu 2024), by a variational fit or by sampling; ss, textrank: scores, no "
         "probabilities.",
     )
     unit: Literal["phrase", "word"] | None = Field(
@@ -66,8 +61,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "are discarded.",
     )
     stop_words: bool | str = Field(
-        True,
-        description="Whether stop words are left out; or a file of more of them, one a line.",
+        True, description="Whether stop words are left out; or a file of more of them, one a line."
     )
     vocabulary: str | None = Field(
         None,

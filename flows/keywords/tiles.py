@@ -23,7 +23,8 @@ def tiles_of(
     if "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        wrong = f"about {results['expected_false']:,.0f} of the {results['found']:,} new are wrong"
+        wrong = f"by the model's own estimate{'' if 'f' in results else ', not measured'}: about "
+        wrong += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
         tiles.append(Tile("expected to be right", share, wrong))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
@@ -50,7 +51,7 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
         why = f"{share} of your {given:g}"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why += f", since {share} of the known {keys} are in their texts"
+            why = f"your {given:g}, times the {share} of known {keys} that are in their texts"
     return Tile(f"{keys} assumed in a text", number, f"{of}: {why}")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from flows.data import storage
@@ -24,6 +25,7 @@ MOST_ROWS = 1000  # of a table, shown
 MOST_STEPS = 3  # to do next
 _MOST_FILES = 50
 _RUN = "{run}"  # in a command: where the run is
+_NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Findings:
     results
         Numbers for run.json.
     warnings
-        What the user should know.
+        What the user should know before a decision.
     top
         The most telling rows, for the run's page.
     tiles
@@ -154,6 +156,10 @@ class Findings:
         What a row of the input is.
     predicted
         How many rows of a score have which prediction, for where it measures nothing new.
+    notes
+        What else is worth knowing, but changes no decision.
+    used
+        Values that the run found for settings that were empty.
     """
 
     headline: str
@@ -166,6 +172,8 @@ class Findings:
     inputs: Sequence[Grid] = ()
     row: str = "row"
     predicted: str = ""
+    notes: tuple[str, ...] = ()
+    used: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,8 +186,10 @@ class Page:
     sections: Sequence[Section]
     tiles: Sequence[Tile] = ()
     warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
     next_steps: Sequence[NextStep] = ()
     footer: str = ""
+    unwarned: str = ""  # in the place of warnings
 
 
 def render(
@@ -190,6 +200,7 @@ def render(
     run: str = "RUN",
     trace: Section | None = None,
     sweeping: float = 0.0,
+    defaults: Mapping[str, str] = _NO_DEFAULTS,
 ) -> str:
     """Return the report of a run as HTML.
 
@@ -207,7 +218,11 @@ def render(
         How the fit went: its text and its chart.
     sweeping
         Seconds that its sweeps took.
+    defaults
+        What settings that are empty mean; see `flows.settings.base.RunSettings.defaults`.
     """
+    known = {"partitions": f"{record.partitions:,}", **findings.used}
+    known = {name: f"{value} (default)" for name, value in known.items() if name in defaults}
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
     shown = Page(
@@ -217,16 +232,17 @@ def render(
         sections=[
             *(one for one in findings.sections if not (record.fitted and one.needs_fit)),
             *more, _inputs(record, findings),
-            _settings(record, trace, sweeping),
+            _settings(record, {**defaults, **known}, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
+        notes=findings.notes,
         next_steps=[
             replace(step, command=step.command.replace(_RUN, shlex.quote(run), 1))
             for step in (*findings.next_steps, *_NEXT_STEPS)
             if record.elbo is not None or not step.needs_fit
         ][:MOST_STEPS],
-        footer=_footer(record),
+        footer=_footer(record), unwarned="No warnings.",
     )  # fmt: skip
     return html(shown)
 
@@ -284,7 +300,7 @@ def _has_chart(section: Section) -> bool:
 
 def _texts(page: Page) -> list[str]:
     """Return the texts of a page in which terms are explained."""
-    texts = [page.headline, *page.warnings]
+    texts = [page.headline, *page.warnings, *page.notes]
     texts += [text for tile in page.tiles for text in (tile.label, tile.note)]
     for section in page.sections:
         texts += [section.title, section.text, section.how]
@@ -322,15 +338,17 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     if record.dropped:
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
-    text = "\n".join(record.notes)
+    text = "\n".join(note for note in record.notes if note not in findings.notes)
     return Section(
         "Input files", text, grids=grids, how="What was read, and what of it was not used."
     )
 
 
-def _settings(record: RunRecord, trace: Section | None, sweeping: float) -> Section:
+def _settings(
+    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float
+) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
-        rows = [(name, in_words(value)) for name, value in settings.items()]
+        rows = [(name, defaults.get(name, in_words(value))) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
 
     count, of_fit = len(record.changed), ", those of the fit" if record.fitted else ""
@@ -365,7 +383,7 @@ def in_words(value: object) -> object:
     """Return a setting as a reader wants it.
 
     >>> in_words({"label": "diagnosis"}), in_words(["a", "b"]), in_words(None)
-    ('label=diagnosis', 'a, b', 'by default')
+    ('label=diagnosis', 'a, b', 'none')
     >>> in_words({"features": ",".join(f"f{i}" for i in range(64))})
     'features=64: f0, f1, f2, ...'
     """
@@ -374,7 +392,7 @@ def in_words(value: object) -> object:
         return ", ".join(f"{name}={one}" for name, one in parts) or "none"
     if isinstance(value, (list, tuple)):
         return _first_of([str(one) for one in value]) or "none"
-    return "by default" if value is None else value
+    return "none" if value is None else value
 
 
 def _first_of(names: Sequence[str]) -> str:

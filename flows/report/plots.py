@@ -29,7 +29,6 @@ _ZOOM = {
     "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
     "bind": "scales",
 }
-_ZOOMS = "With a mouse: drag to move; Shift and the wheel zoom; a double click resets."
 _UNCERTAIN = "includes zero, the direction is uncertain."
 _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
@@ -52,7 +51,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
-        how=f"Within a stage of the fit it should rise, then be level. {_ZOOMS}",
+        how="Within a stage of the fit it should rise, then be level.",
     )
 
 
@@ -72,7 +71,7 @@ def histogram(
     """
     number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
     bars = [
-        {"x": low, "x2": high, "middle": 0.5 * (low + high), "y": n, "number": f"{n:,.0f}",
+        {"x": low, "x2": high, "middle": 0.5 * (low + high), "y": n,
          "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
         for n, low, high in zip(number, edges[:-1], edges[1:], strict=True)
         if n > 0
@@ -81,7 +80,7 @@ def histogram(
     layer = _layer(bars, "bar", x2={"field": "x2"}, y2={"datum": floor})
     numbers = _layer(
         bars, "text", style="number", x={"field": "middle"},
-        text={"field": "number", "type": "nominal"},
+        text={"field": "y", "type": "quantitative", "format": ".3~s"},
     )  # fmt: skip
     y = _axis(
         y_label,
@@ -258,7 +257,7 @@ def agreement(
 
 def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
-    log: bool = False,
+    how: str, log: bool = False,
 ) -> Spec:  # fmt: skip
     """Plot one line for each series; ``log`` makes the axis of ``x`` logarithmic."""
     at = np.asarray(x, float)
@@ -277,7 +276,7 @@ def lines(
         shown = {"scale": {"type": "log"}, "axis": _LOG_AXIS}
     return _chart(
         title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0}),
-        how=_ZOOMS,
+        how=how,
     )  # fmt: skip
 
 

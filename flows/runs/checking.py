@@ -9,7 +9,7 @@ that the same sentences are in the same order wherever the first fault was met.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -17,9 +17,10 @@ from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.names import listed
 from flows.data.partition import unreadable
+from flows.data.row_weights import WEIGHT
 from flows.data.runs import Dropped, PublishError, RunPaths, latest_of, read_record, total_dropped
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.data.table import matches
+from flows.data.table import ROW_ID, Table, matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
 from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
@@ -73,11 +74,9 @@ def _refuse_unknown_names(run: Run) -> None:
     ]
     if not (settings.columns or options) or run.fitted is not None:
         return
-    table = table_read(run.family.name)
-    ours = {column.name for column in table.columns} if table and not table.others else None
-    named = [
-        (one, f"for {own}") for own, one in settings.columns.items() if ours is None or own in ours
-    ]
+    if table := table_read(run.family.name):
+        _raise(_unknown_columns(run.family.name, table, settings.columns))
+    named = [(one, f"for {own}") for own, one in settings.columns.items()]
     named += options
     known: dict[str, None] = {}
     with reading_of(run.family, settings), suppress(StorageError):
@@ -87,14 +86,29 @@ def _refuse_unknown_names(run: Run) -> None:
     faults = [
         Fault(
             storage.source_in_words(run.source),
-            f"a column {name} {why}",
-            f"none; the columns are {listed(columns)}",
-            remedy=did_you_mean(name, columns) or "correct the name",
+            "",
+            f"no column {name} {why}",
+            remedy=f"{did_you_mean(name, columns) or 'correct the name'} The columns are "
+            f"{listed(columns, 8)}",
         )
         for name, why in named
         if columns and not any(matches(one, name) for one in columns)
     ]
     _raise(faults)
+
+
+def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[Fault]:
+    """List names on the left of ``--column`` that are none of a pipeline's columns.
+
+    Of one that reads any columns, only what looks like a slip of the pen.
+    """
+    ours = [column.name for column in table.columns]
+    return [
+        Fault("--column", "", f"{pipeline} has no column called {name}",
+              remedy=did_you_mean(name, ours) or f"write OURS=YOURS; ours are {listed(ours, 12)}")
+        for name in named
+        if name not in (*ours, WEIGHT) and not (table.others and not did_you_mean(name, ours))
+    ]  # fmt: skip
 
 
 def _checked(run: Run) -> list[Checked]:
@@ -155,7 +169,7 @@ def refuse_unused(run: Run) -> None:
     """Where settings are strict, refuse an input if something in it would not be used."""
     if not run.settings.strict:
         return
-    where, faults = storage.source_in_words(run.source), []
+    where, faults, table = storage.source_in_words(run.source), [], table_read(run.family.name)
     for lost in all_dropped(run):
         expected, found = (
             "every row and value to be used (strict)",
@@ -169,6 +183,8 @@ def refuse_unused(run: Run) -> None:
                 "every column to be used (strict)",
                 f"exclude it (--exclude {one.name})",
             )
+            if table and table.id is ROW_ID and one.used.startswith("left out: id"):
+                remedy = f"name the rows by it (--column id={one.name}), or {remedy}"
             faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
     _raise(faults)
 

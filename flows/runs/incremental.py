@@ -83,7 +83,7 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
     try:
         paths, record = open_run(where)
     except PublishError as error:
-        raise _refused("an earlier run that finished", str(error)) from error
+        raise _refused("an earlier run that finished", error.faults[0].found) from error
     if record.pipeline != family.name:
         raise _refused(f"an earlier run of {family.name}", f"{paths.run_id}, of {record.pipeline}")
     if different := _differences(family, record, settings):

@@ -52,7 +52,14 @@ def runs_of(target: str) -> list[Listed]:
         expected = "a target that can be listed"
         raise InputError.of(storage.shown(target), expected, str(error)) from error
     if not found:
-        raise InputError.of(storage.shown(target), "a target with runs", "none below it")
+        what, remedy = "a folder without runs", None
+        above, _, run_id = url.rpartition("/")
+        if above.endswith("/runs"):
+            what = f"the run {run_id}"
+            remedy = f"give its target: {storage.shown(above.removesuffix('/runs'))}"
+        elif not storage.exists(url):
+            what = "no such folder"
+        raise InputError.of(storage.shown(target), "a target with runs", what, remedy=remedy)
     return found
 
 
@@ -149,6 +156,24 @@ def tables_of(paths: RunPaths) -> list[str]:
     ]
 
 
+def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
+    """Return the name of each table, how many rows it has, and its meaning as its files have it."""
+    found = []
+    for name in tables_of(paths):
+        urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+        files = [storage.parquet_file(url) for url in urls[:_LOOKED_AT]]
+        rows = sum(file.metadata.num_rows for file in files)
+        count = f"{rows:,} row{'' if rows == 1 else 's'}"
+        if len(urls) > _LOOKED_AT:
+            count = f"more than {count}"
+        meaning = (files[0].schema_arrow.metadata or {}).get(b"meaning", b"").decode()
+        found.append((name, count, meaning))
+    return found
+
+
+_LOOKED_AT = 8  # files of a table
+
+
 NEW = ("observed=no",)
 SELECTED = (("selected=yes",), ("called=yes", "filter=PASS"))  # of keywords; of variants
 _CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
@@ -171,8 +196,11 @@ def order_of(columns: Sequence[str]) -> str:
 
     >>> order_of(["id", "probability_yes"]), order_of(["id", "feature_1", "feature_2"])
     ('probability_yes', 'feature_1')
+    >>> order_of(["category", "probability", "ratio"])
+    'ratio'
     """
-    return probability_in(columns) or ("feature_1" if "feature_1" in columns else "")
+    named = next((one for one in ("ratio", "feature_1") if one in columns), "")
+    return named if named == "ratio" else probability_in(columns) or named
 
 
 def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
@@ -223,7 +251,7 @@ def rows_of(
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
-        _require(column, single, name, " of single values")
+        _require(column, single, name, schema.names)
     wanted = [one.strip() for one in columns.split(",")] if columns else schema.names
     for one in wanted:
         _require(one, schema.names, name)
@@ -263,6 +291,9 @@ def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
         others = list(dict.fromkeys(map(cell, found)))
         if not others:
             break
+        if len(others) == 1:
+            where = "every row" if len(found) < _LOOKED else f"the first {_LOOKED:,} rows"
+            return f"no rows: {column} is {others[0] or 'empty'} in {where}"
         what = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
         more = ", ..." if not what.startswith("did you") and len(others) > 3 else ""
         return f"no rows: no {column} is {value}; {what}{more}"
@@ -383,10 +414,11 @@ def _require_table(paths: RunPaths, name: str) -> None:
         raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
 
 
-def _require(column: str, known: Sequence[str], table: str, what: str = "") -> None:
+def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
     if column not in known:
-        remedy = did_you_mean(column, known) or f"it has {', '.join(known)}"
-        raise InputError.of(f"table {table}", "", f"it has no column {column}{what}", remedy=remedy)
+        found = f"column {column} holds lists" if column in every else f"no column {column}"
+        remedy = did_you_mean(column, known) or f"its columns are {', '.join(known)}"
+        raise InputError.of(f"table {table}", "", found, remedy=remedy)
 
 
 def _condition(
@@ -401,13 +433,15 @@ def _condition(
         expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
         raise InputError.of("--where", expected, repr(text))
     column, relation, given = (part.strip() for part in parts.groups())
-    _require(column, single, table, " of single values")
+    _require(column, single, table, schema.names)
     field, kind = pc.field(column), schema.field(column).type
     if relation == "=" and not given:
         return column, field.is_null()
     value: bool | float | str | None = given
     if pa.types.is_boolean(kind):
         value = _FLAGS.get(given.lower())
+    elif pa.types.is_int8(kind) and given.lower() in _FLAGS:  # a label, kept as 1 or 0
+        value = float(_FLAGS[given.lower()])
     elif not pa.types.is_string(kind):
         try:
             value = float(given)
@@ -452,13 +486,15 @@ def cell(value: Any) -> str:
 
     >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True), cell({"label": "ill"})
     ('0.1235', '', 'a, b', 'yes', 'label=ill')
+    >>> cell(1 - 1e-12), cell(1.0)
+    ('>0.9999', '1')
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return ">0.9999" if 0.99995 <= value < 1.0 else f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(cell(one) for one in value)
     if isinstance(value, Mapping):

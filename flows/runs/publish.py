@@ -71,7 +71,7 @@ def publish(run: Run) -> dict[str, Any]:
     url = run.paths.file("report.html")
     html = report.render(
         record, findings, more, run=run.paths.root, trace=of_trace,
-        sweeping=0.0 if fit is None else fit.seconds,
+        sweeping=0.0 if fit is None else fit.seconds, defaults=run.settings.defaults(),
     )  # fmt: skip
     storage.write_bytes(url, html.encode())
     run.verify()
@@ -218,7 +218,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         elbo=None if fit is None else float(fit.trace.elbo[-1]),
         objective=objective,
         warnings=warnings,
-        notes=list(run.prepared.notes),
+        notes=[*run.prepared.notes, *findings.notes],
         since=(None if run.earlier is None else run.earlier.run_id) or None,
         fitted=None if run.fitted is None else run.fitted.run_id,
         headline=findings.headline,
@@ -269,7 +269,7 @@ def outcome(
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None or record.fitted:
-        lines.append(fit_in_words(record))
+        lines.append(fit_in_words(record, brief=True))
     lines += column_summary(record.columns)
     lines += dropped_in_words(record)
     lines += [f"note: {note}" for note in record.notes]

@@ -64,6 +64,9 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
+# In the meaning of a setting what holds where it is empty.
+_EMPTY = re.compile(r"[;.] (?:[Bb]y default|[Ee]mpty:|otherwise it is) (.+?)\.?(?:$|; |\. [A-Z])")
+
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
@@ -126,6 +129,8 @@ class RunSettings(_Form, BaseModel):
         Where the table that it reads is declared, as ``module:NAME``.
     example
         Commands that run as they are, one after the other.
+    own_file
+        A command with a file of the user's, whose columns have names of their own.
     page
         Its page of the documentation.
     flow
@@ -143,6 +148,7 @@ class RunSettings(_Form, BaseModel):
     family: ClassVar[str] = ""
     reads: ClassVar[str] = ""
     example: ClassVar[tuple[str, ...]] = ()
+    own_file: ClassVar[str] = ""
     page: ClassVar[str] = ""
     flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
@@ -160,8 +166,18 @@ class RunSettings(_Form, BaseModel):
     )
 
     def decided(self) -> dict[str, Any]:
-        """Return what the other settings decide for those that are empty."""
+        """Return what the other settings decide for those that may be empty."""
         return {}
+
+    def defaults(self) -> dict[str, str]:
+        """Return what each setting means that is empty, as it is by default."""
+        decided, found = self.decided(), {}
+        for name, field in type(self).model_fields.items():
+            if getattr(self, name) == field.default and field.default in (None, (), "", {}):
+                words = _EMPTY.search(field.description or "")
+                found[name] = f"default ({words[1]})" if words else "none"
+                found[name] = f"{decided[name]} (default)" if name in decided else found[name]
+        return found
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that give these: no defaults, nothing that the others decide."""
@@ -191,7 +207,7 @@ class RunSettings(_Form, BaseModel):
         return {name: _as_meant(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of all random numbers.")
-    max_iter: int = Field(1000, ge=1, description="Maximum number of sweeps.")
+    max_iter: int = Field(1000, ge=1, description="Most sweeps: passes over the data.")
     tol: float = Field(
         1e-8,
         gt=0.0,
@@ -202,7 +218,7 @@ class RunSettings(_Form, BaseModel):
     partitions: int | None = Field(
         None,
         ge=1,
-        description="Number of partitions; by default rows / rows_per_partition.",
+        description="Blocks that the rows are cut into; by default rows / rows_per_partition.",
     )
     rows_per_partition: int = Field(
         1000, ge=1, description="Rows (documents, locations, bags) in a partition."
@@ -218,7 +234,8 @@ class RunSettings(_Form, BaseModel):
         ";", min_length=1, description="Separator of the entries of a list in a CSV cell."
     )
     encoding: str | None = Field(
-        None, description="Encoding of text files, such as cp1252; empty: UTF-8, or by their bytes."
+        None,
+        description="Encoding of text files, such as cp1252; by default UTF-8, or by their bytes.",
     )
     skip_rows: int = Field(
         0,
@@ -226,14 +243,14 @@ class RunSettings(_Form, BaseModel):
         description="Rows below the header that are not read, such as a survey's questions.",
     )
     sheet: str | None = Field(
-        None, description="Sheet of a workbook that is read; empty: the first one with a table."
+        None, description="Sheet of a workbook that is read; by default the first one with a table."
     )
-    strict: bool = Field(
-        False,
-        description="Whether rows, columns and values that would not be used are an error.",
-    )
+    strict: bool = Field(False, description="Stop if any row, column or value would not be used.")
     checkpoint_every: int | None = Field(
-        None, ge=1, description="Sweeps between two checkpoints; empty: one every 30 seconds."
+        None,
+        ge=1,
+        description="Sweeps between two checkpoints, from which an interrupted run goes on; by "
+        "default one every 30 seconds.",
     )
 
 
@@ -273,7 +290,9 @@ class ComputeSettings(_Form, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     workers: int | None = Field(
-        None, ge=1, description="Local worker processes; empty: everything in this process."
+        None,
+        ge=1,
+        description="Worker processes on this machine; by default everything in this one.",
     )
     scheduler: str | None = Field(
         None,
@@ -282,8 +301,8 @@ class ComputeSettings(_Form, BaseModel):
     )
     memory_limit: str | None = Field(
         None,
-        description="Memory of one local worker, such as 4 GiB and at least 256 MiB; with workers "
-        "only; empty: its share of the machine.",
+        description="Memory of one worker process, such as 4GiB and at least 256MiB; by default "
+        "its share of the machine.",
     )
     reports: str | None = Field(
         None,

@@ -58,7 +58,10 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise InputError.of(
-                "--set", "key=value", shown(assignment), remedy="write --set fdr=0.1"
+                "--set",
+                "NAME=VALUE",
+                shown(assignment),
+                remedy=f"write --set {key.strip() or 'NAME'}=VALUE",
             )
         values[key.strip()] = ""
         if text.strip():
@@ -105,7 +108,7 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
         ours, equals, yours = (part.strip() for part in assignment.partition("="))
         if not (ours and equals and yours):
             raise InputError.of(
-                "--column", "ours=yours", shown(assignment), remedy="write --column text=Abstract"
+                "--column", "OURS=YOURS", shown(assignment), remedy="write --column text=Abstract"
             )
         if found.get(ours, yours) != yours:
             raise InputError.of(

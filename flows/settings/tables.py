@@ -27,21 +27,20 @@ class TableSettings(RunSettings):
         "null, ., ?, - and blank cells are in any case.",
     )
     exclude: tuple[str, ...] = Field(
-        (), description="Columns that are not read, such as psu,age; patterns such as id_* too."
+        (), description="Columns that are not read, such as psu,age or id_*."
     )
     include: tuple[str, ...] = Field(
         (),
-        description="The only columns that are used, also those that look like an id or free text; "
-        "empty: all.",
+        description="The only columns that are used, also those that look like an id or free text.",
     )
     decimal: Literal[".", ","] | None = Field(
-        None, description="Decimal sign of numbers in text; empty: by the cells of each column."
+        None, description="Decimal sign of numbers in text; by default by each column's cells."
     )
     thousands: Literal[",", ".", " ", "'"] | None = Field(
-        None, description="Thousands separator of numbers in text; empty: by the cells."
+        None, description="Thousands separator of numbers in text; by default by the cells."
     )
     dates: Literal["dmy", "mdy", "ymd"] | None = Field(
         None,
-        description="Order of day, month and year in dates such as 02/01/2020; empty: by the "
+        description="Order of day, month and year in dates such as 02/01/2020; by default by the "
         "cells, which must allow one order only.",
     )

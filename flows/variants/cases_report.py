@@ -13,9 +13,13 @@ from flows.variants import read_account
 from flows.variants.case_files import CASES, CaseFound
 from flows.variants.report import (
     MOST_CALLS,
+    call_in_words,
+    callable_in_words,
+    filters_not_run,
     in_order,
     level_of,
     name_of,
+    passed_in_words,
     reads_of,
     results_of,
     share_of,
@@ -59,26 +63,25 @@ def cases_report(
     }
     headline = f"{variants(passed)} in {with_some:,} of {len(found):,} cases, each "
     headline += level_of(settings)
+    for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
+        headline += f"{'; the surest' * (passed > 1)}: {name}, {call_in_words(call, settings)}"
+    said = callable_in_words([one.parts for one in found])
+    headline += f". {said[0].upper()}{said[1:]}."
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
         headline += f"; without reads: {', '.join(thin)}"
     rows = {name: row for own in results.values() for name, row in own.get("reads", {}).items()}
+    sections = [
+        _cases(results, warned, found, settings), _calls(calls, settings), _errors(found, settings)
+    ]  # fmt: skip
+    sections += [read_account.section(rows)] if rows else []
+    every = {"cases": results, **sums}
     return Findings(
-        headline,
-        [
-            _cases(results, warned, found, settings),
-            _calls(calls, settings),
-            _errors(found, settings),
-            *([read_account.section(rows)] if rows else []),
-        ],
-        {"cases": results, **sums},
-        tuple(_once(warned)),
-        top,
-        tiles_of({"cases": results, **sums}, f"each {level_of(settings)}"),
-        NEXT_STEPS_OF_CASES,
+        headline, sections, every, tuple(_once(warned)), top,
+        tiles_of(every, f"each {level_of(settings)}"), NEXT_STEPS_OF_CASES,
         read_account.input_grids(known),
         row="position" if any(one is not None and one.files for one in known) else "row",
-    )
+    )  # fmt: skip
 
 
 def _cases(
@@ -105,6 +108,7 @@ def _cases(
         "false discovery rate: a run of it alone calls the same. Its calls are in "
         f"{CASES}/NAME/variants.vcf.gz, with callable.bed; the tables loci, indels and detection "
         "have all cases, by the column sample."
+        f"{passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
     )
     how = (
         "Indels are among the variants; positions are those with reads; limit: of detection, which "
@@ -127,7 +131,7 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
                "filter", "q-value")  # fmt: skip
     more = f"The first {MOST_CALLS} of {len(calls):,} calls." if len(calls) > MOST_CALLS else ""
     how = (
-        "Best first. The share is that of the case's reads with the allele, errors taken out. "
+        "Best first. The share of the case's reads is estimated, errors included. "
         f"Reads of the case and of {settings.compared_with}: with the allele / all, of all "
         "replicates."
     )

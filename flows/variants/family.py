@@ -97,7 +97,7 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
         Parameter("log_M_sd", None, q.log_m_sd),
     ]
     if len(q.rho) > 1:
-        means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
+        means = [f"mean {a / (a + b):.2g}" if a > 1.0 else "any" for a, b in model.alternatives]
         rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
     if isinstance(model, BatchNull):
         rows += [

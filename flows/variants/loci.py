@@ -157,10 +157,14 @@ def call_part(
     calls = tuple(call_of(shown, i, loci, settings) for i in at.tolist())
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
+    i = int(np.argmax(np.where(called, -1.0, prob)))
+    j, pair = of.location[i], ">".join(shown.alleles[i])
+    next_best = float(prob[i]), float(q_value[i]), f"{loci.chrom[j]}:{loci.pos[j]} {pair}"
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
+        next_best=None if called.all() else next_best,
     )  # fmt: skip
 
 

@@ -284,12 +284,6 @@ def nothing_left(account: IntArray, settings: VariantSettings) -> tuple[str, str
     return found, most.remedy
 
 
-def share_counted(account: IntArray) -> str:
-    """Say how many of the reads in the regions count, of accounts [R, FIELDS]."""
-    reached, kept = int(account[:, of.REACHED].sum()), int(kept_reads(account).sum())
-    return f"{kept:,} of {reached:,} reads counted" if reached else ""
-
-
 def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str, int]]:
     """Return the account by the replicates' names and those of the rules; empty where none is."""
     found: dict[str, dict[str, int]] = {}

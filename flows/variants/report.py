@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -51,19 +52,13 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
         (sample, *(round(float(f), 2) for f in np.exp(own)))
         for sample, own in zip(settings.controls, q.member_shift, strict=True)
     ]
-    single = (
-        ""
-        if len(rows) > 1
-        else (
-            " One sample alone has no difference of its own: the case is compared with it directly."
-        )
-    )
+    single = " One sample alone has no factor of its own: the case is compared with it directly."
     text = (
         "Error rates of every sample that the case is compared with, as factors of the rates in "
         "their middle, by substitution. At single sites samples, the case among them, differ by a "
         f"standard deviation of tau = {q.tau:.3f} in logit. A sample of the panel may carry an "
         f"allele itself with a probability of {CONTAMINATION:g}, and then hides no "
-        f"variant of the case.{single}"
+        f"variant of the case.{single * (len(rows) == 1)}"
     )
     return Section("The panel", text, (), (Grid(("sample", *names), rows),))
 
@@ -114,6 +109,7 @@ class PartCalls:
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
+    next_best: tuple[float, float, str] | None = None  # not called: probability, q-value, name
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
@@ -142,10 +138,8 @@ def report(
 ) -> Findings:
     """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
     calls = in_order(parts)
-    passed = [c for c in calls if not c["filters"]]
     units = sum(p.units for p in parts)
     locations = sum(p.locations for p in parts)
-    headline = headline_of(parts, len(passed), settings)
     reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
@@ -166,7 +160,7 @@ def report(
             sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
-    sections.append(_q_values(parts))
+    sections.append(_q_values(parts, settings))
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
@@ -178,7 +172,8 @@ def report(
     ]  # fmt: skip
     results = results_of(parts, settings, batch)
     return Findings(
-        headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top,
+        headline_of(parts, calls, settings), sections, results,
+        tuple(warnings_of(parts, caps, settings, batch)), top,
         tiles_of(results, level_of(settings), _positions(parts)), NEXT_STEPS,
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
@@ -247,27 +242,44 @@ def variants(count: int) -> str:
     return f"{count:,} variant{'' if count == 1 else 's'}"
 
 
-def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettings) -> str:
+def headline_of(
+    parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
+) -> str:
     """Return the result, how much of the regions could have shown it, and what limits it."""
-    positions = _positions(parts)
-    found = [f"{variants(passed)} in {positions:,} positions {level_of(settings)}"]
+    passed = [c for c in calls if not c["filters"]]
+    alone = len(passed) == 1 and settings.test == "two_groups"  # its QUAL says more than the level
+    found = variants(len(passed)) + ("" if alone else f" {level_of(settings)}")
+    found += f" ({len(calls) - len(passed):,} more filtered)" if len(calls) > len(passed) else ""
+    if passed:
+        found += f"{'; the surest' * (len(passed) > 1)}: {call_in_words(passed[0], settings)}"
+    limits = [callable_in_words([parts])]
     reads = parts[0].sample_reads if parts else None
-    if any(p.limits is not None for p in parts):
-        found = [
-            f"{variants(passed)} {level_of(settings)}",
-            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads would have been called at "
-            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of the {positions:,} positions",
-        ]
-    if reads is not None and reads.account is not None:
-        found.append(read_account.share_counted(reads.account))
     if reads is not None and reads.thin:
-        found.append(f"without reads: {', '.join(reads.thin)}")
+        limits.append(f"without reads: {', '.join(reads.thin)}")
     if not settings.controls:
-        found.append(
-            "without a control errors that all reads share look like variants: a control of the "
-            "same protocol, or a panel, separates them"
-        )
-    return "; ".join(found)
+        said = "without a control errors that all reads share look like variants: a control of the "
+        limits.append(f"{said}same protocol, or a panel, separates them")
+    said = "; ".join(limits)
+    return f"{found}. {said[0].upper()}{said[1:]}."
+
+
+def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
+    """Name a call, with its share of the reads, the control's reads with it, and QUAL."""
+    reads = reads_of(call, "control", "panel").replace("/", " of ")
+    against = f"{reads} in {settings.compared_with}, " * bool(settings.controls)
+    return f"{name_of(call)} in {share_of(call)} of the reads, {against}QUAL {call['qual']:.1f}"
+
+
+def callable_in_words(cases: Sequence[Sequence[PartCalls]]) -> str:
+    """Say where a share would have been called, in one case or in each; or how many positions."""
+    positions = max(_positions(parts) for parts in cases)
+    if not all(any(p.limits is not None for p in parts) for parts in cases):
+        return f"{positions:,} positions were tested"
+    found = [_callable(parts) for parts in cases]
+    some = " to ".join(f"{n:,}" for n in dict.fromkeys((min(found), max(found))))
+    said = f"an allele in {CALLABLE_SHARE * 100:g} % of the reads would have been called, with a "
+    said += f"probability of {detection.PROBABILITY:g}, at {some} of {positions:,} positions"
+    return f"{said}{' of each case' * (len(cases) > 1)}"
 
 
 def _positions(parts: Sequence[PartCalls]) -> int:
@@ -366,10 +378,11 @@ def share_of(call: dict[str, Any]) -> str:
     """Return the share of the case's reads with the allele, with its 95 % interval, in per cent.
 
     >>> share_of({"MU": 0.104, "MUCI": (0.0899, 0.12)})
-    '10.4 % (8.99 to 12)'
+    '10.4 % (9.0 to 12.0)'
     """
     low, high = (100.0 * end for end in call["MUCI"])
-    return f"{100.0 * call['MU']:.3g} % ({low:.3g} to {high:.3g})"
+    digits = max(1, 1 - floor(log10(max(low, 1e-4))))
+    return f"{100.0 * call['MU']:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def _calls(
@@ -386,12 +399,8 @@ def _calls(
         )
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
-    heads = {
-        "control": str(settings.control),
-        "panel": "panel; most in",
-    }
-    columns = ("variant", "share (95 %)", settings.case,
-               *(heads[name] for name in against), "QUAL", "filter", "q-value")  # fmt: skip
+    heads = ("panel; most in" if name == "panel" else str(settings.control) for name in against)
+    columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "" if calls else "No allele is called. "
     text += f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
@@ -403,20 +412,26 @@ def _calls(
     if without:
         text += f" {without}"
     text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
-    if any(name in READ_FILTERS for name in seen):
-        text += f" Each filter of reads takes a true variant in at most {settings.filter_level:g}."
+    text += passed_in_words(not_run, settings) if calls else ""
     for reason in dict.fromkeys(not_run.values()):
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
-    how += f"with the allele in {settings.case}, errors taken out; the columns of samples are "
-    how += "reads with the allele / all reads, as counted."
+    how = "Best first; a variant opens the reads of every replicate. The share of the reads in "
+    how += f"{settings.case} is estimated, errors included; the columns of samples are reads with "
+    how += "the allele / all reads, as counted."
     if not calls:
         return Section("Calls", text)
     grid = Grid(columns, rows, details=details)
     chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
     return Section("Calls", text, [chart], (grid,), how=how)
+
+
+def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
+    """Say what PASS is: which filters of reads ran."""
+    names = ", ".join(name for name in READ_FILTERS if name not in not_run)
+    said = f" PASS: called, and not taken by any of {names}; each takes a true variant with a "
+    return f"{said}probability of at most {settings.filter_level:g} (filter_level)." * bool(names)
 
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
@@ -440,8 +455,12 @@ def shares_chart(
     if against:
         series.append((against, [(c["CMU"], *c["CMUCI"]) for _, c in shown]))
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
-    title = f"Share of reads with each called allele, errors taken out{some}"
-    return plots.paired_intervals([name for name, _ in shown], series, "share of reads", title)
+    how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
+    if against:
+        how += f" Where no read of {against} has the allele, its share is its error rate."
+    title = f"Share of reads with each called allele{some}"
+    names = [name for name, _ in shown]
+    return plots.paired_intervals(names, series, "share of reads", title, how)
 
 
 def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: bool) -> Section:
@@ -456,23 +475,25 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: b
         series += [(settings.compared_with, control)] if settings.controls else []
         drawn.append(
             plots.lines(
-                pos, series, f"position on {contig}", "depth (reads)", f"Depth along {contig}"
+                pos, series, f"position on {contig}", "depth (reads)", f"Depth along {contig}",
+                "Reads at each position: the mean over a sample's replicates.",
             )
-        )
-    note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
-    text = f"Reads at each position, as the mean over the replicates of a sample.{note}"
+        )  # fmt: skip
+    text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     how = "Where the depth falls, rare alleles cannot be seen"
     how += ": see Limit of detection." if with_limits else "."
     return Section("Depth", text, drawn, how=how)
 
 
-def _q_values(parts: Sequence[PartCalls]) -> Section:
+def _q_values(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = (np.arange(40) + 0.5) / 40
-    text = (
-        "For every position the allele with the most evidence of a variant, and every called "
-        "allele."
-    )
+    text = "For every position the allele with the most evidence, and every called allele."
+    for prob, q, name in sorted(filter(None, (p.next_best for p in parts)))[-1:]:
+        text += f" Next best, not called: {name}, probability {prob:.2g}, q-value {q:.2g}"
+        text += ": no near miss." if prob < 0.1 else "."
+        if settings.test == "two_groups" and any(p.calls for p in parts):
+            text += " Calls lower the q-values of what follows them: go by the probability."
     plot = plots.histogram(centres, "q-value", "alleles", "Alleles by q-value", counts=counts)
     how = "Calls are at the left; positions without a variant heap up at the right."
     return Section("q-values", text, (plot,), how=how)
@@ -504,6 +525,8 @@ def _detection(
     )
     grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
     if missed := detection.join_missed([part.missed for part in parts]):
+        how += " Reads are those of all replicates; a position with as many as callable neighbours "
+        how += "has more errors."
         thin, without = limits.locations - callable_, positions - limits.locations
         grids.append(_missed(missed, thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
@@ -535,22 +558,20 @@ def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
         return ()
     shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
     share, below = limits.share[shown], limits.below()[shown]
-    return (
-        plots.lines(
-            np.insert(share, 0, share[0]),
-            [("positions with a limit at or below it", np.insert(below, 0, 0.0))],
-            "limit of detection (share of reads)", "share of positions",
-            "Share of the positions with reads whose limit is at most so large", log=True,
-        ),
-    )  # fmt: skip
+    series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
+    title = "Share of the positions with reads whose limit is at most so large"
+    how = "At 0.01 the line shows the share of positions where an allele in 1 % of the reads would "
+    how += "be called, with a probability of 0.95."
+    x, y = "limit of detection (share of reads)", "share of positions"
+    return (plots.lines(np.insert(share, 0, share[0]), series, x, y, title, how, log=True),)
 
 
 MEANINGS = {
-    "pi": "share of alleles that differ between case and control",
+    "pi": "share of alleles that are variants, before their reads (no count of missed ones)",
     "w": "share of alleles whose error rate can be anything",
     "log_M_mean": "precision of replicates M: mean of its logarithm",
     "log_M_sd": "precision of replicates M: sd of its logarithm",
-    "rho": "share of the variants whose rate is about this",
+    "rho": "share of the variants by their rate",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
     "shift_sd": "case against control: sd of the differences over substitutions",
     "tau": "case against control: sd of the differences between sites",
@@ -568,23 +589,16 @@ MEANINGS = {
 
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
-    caption = f"All {len(shown)} hyperparameters"
-    grid = Grid(
-        ("meaning", "of", "value", "name in posterior/parameters.parquet"),
-        shown,
-        caption,
-        folded=True,
-    )
-    samples = "both samples" if settings.controls else "the sample"
-    text = f"Estimated from the data of {samples}."
+    names = ("meaning", "of", "value", "name in posterior/parameters.parquet")
+    grid = Grid(names, shown, f"All {len(shown)} hyperparameters", folded=True)
+    text = f"Estimated from the data of {'both samples' if settings.controls else 'the sample'}"
     if settings.test == "two_groups" and units > FIT_UNITS:
-        text = (
-            f"Estimated from the data of {samples} at about {FIT_UNITS:,} of {units:,} units "
-            "(location and allele), drawn by their positions and the seed, those of locations "
-            "that differ more sooner than others, each weighted by how many it represents; pi "
-            "again from all units."
+        text += (
+            f" at about {FIT_UNITS:,} of {units:,} units (location and allele), drawn by their "
+            "positions and the seed, those of locations that differ more sooner than others, each "
+            "weighted by how many it represents; pi again from all units"
         )
-    return Section("Hyperparameters", text, (), (grid,), needs_fit=True)
+    return Section("Hyperparameters", f"{text}.", (), (grid,), needs_fit=True)
 
 
 def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:

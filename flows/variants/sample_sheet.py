@@ -96,12 +96,18 @@ def read_sheet(url: str) -> list[Alignment]:
     reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=separator)
     found = Found(url)
     try:
-        lines = [(reader.line_num, line) for line in reader]
+        lines = [*enumerate(reader, 1)]
     except csv.Error as error:
-        found.rows([reader.line_num], None, "lines of CSV", f"what is none ({error})",
+        found.rows([max(reader.line_num - 1, 0)], None, "lines of CSV", f"what is none ({error})",
                    "look for a quotation mark without its partner")  # fmt: skip
         raise InputError(found.faults()) from error
     names = _names(reader.fieldnames or [])
+    if {"chrom", "pos"} <= {*names}:
+        found.add(
+            Fault(url, "a sample sheet", "base counts, which are not read from CSV or TSV",
+                  remedy="write them as Parquet or JSON lines")
+        )  # fmt: skip
+        raise InputError(found.faults())
     listed = f"the columns {', '.join(names) or 'none'}"
     wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
     found.add(
@@ -236,7 +242,8 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
     samples = {line.sample for line in lines}
     faults = check_samples(url, samples, settings) if compared else []
     if settings.fasta is None:
-        return [*faults, _no_fasta(url)]
+        gone = [fault for line in lines if (fault := _absent(line, url))]
+        return [*faults, *gone, _no_fasta(url)]
     try:
         marks = marks_of(settings)
         contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
@@ -277,9 +284,8 @@ def _check_alignment(
     wanted: Sequence[Region],
 ) -> list[Fault]:  # fmt: skip
     where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
-    if storage.is_local(line.path) and not os.path.exists(line.path):
-        found = f"no file {line.path}"
-        return [Fault(**where, expected="a BAM or CRAM file", found=found, remedy=_NAME)]
+    if absent := _absent(line, sheet):
+        return [absent]
     try:
         with quiet(), open_alignment(line.path, settings, indexed=False) as file:
             # Before an index is made: of a part of a file there is none to be made.
@@ -318,6 +324,13 @@ def _check_alignment(
         if (other := _of_another_reference(line, wanted, settings)) is not None:
             return [other]
         return [_unreadable(line, where, error)]
+
+
+def _absent(line: Alignment, sheet: str) -> Fault | None:
+    """Return the fault of a line whose file is not there; None of any other."""
+    if not storage.is_local(line.path) or os.path.exists(line.path):
+        return None
+    return Fault(sheet, "a BAM or CRAM file", f"no file {line.path}", "path", line.row, _NAME)
 
 
 def _of_another_reference(

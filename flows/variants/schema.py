@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from flows.data.table import FLAG, INT64, NUMBER, TEXT, Bound, Column, Table, list_of
+from flows.data.table import FLAG, INT64, NUMBER, TEXT, Bound, Column, Table, list_of, optional
 from vbmodels.variants.options import BASES
 
 MOST_POS = 2**29  # what a tabix index can hold
-_COUNT = (
-    Bound("a count of 0 or more", least=0),
-    Bound("a count below 2^31", most=2**31 - 1),
-)
+_COUNT = (Bound("a count of 0 or more", least=0), Bound("a count below 2^31", most=2**31 - 1))
 
 READ_SUMS = {
     "base_quality": "sum of the qualities of the base",
@@ -26,12 +23,40 @@ READ_SUMS = {
 }
 """What is known of the reads of an allele: sums, in the order of `tally_kernels`."""
 
+_PLACE = (
+    Column("sample", TEXT, "name of the case"),
+    Column("chrom", TEXT, "contig"),
+    Column("pos", INT64, "position, from 1"),
+    Column("ref", TEXT, "reference base"),
+)
+_CALL = (
+    Column(
+        "prob",
+        NUMBER,
+        "probability of a variant; with test=posterior_difference that the rate is above tau",
+    ),
+    Column("q_value", NUMBER, "least false discovery rate at which it is called"),
+    Column("called", FLAG, "whether it is called, before filters"),
+    Column("filter", TEXT, "PASS, or why it is not a call"),
+)
+
+SHEET = Table(
+    "sheet",
+    "A sample sheet: one row for each BAM or CRAM file.",
+    (
+        Column("sample", TEXT, "name of the sample"),
+        Column("path", TEXT, "the BAM or CRAM file, relative to the sheet"),
+        Column("replicate", TEXT, "name of the replicate; by default its place", required=False),
+        Column("role", TEXT, "case, control or panel", required=False),
+    ),
+    formats="CSV or TSV",
+)
+
 COUNTS = Table(
     "counts",
-    "A sample sheet of BAM or CRAM files: CSV or TSV with the columns sample and path and, where "
-    "wanted, replicate and role (case, control, panel). Or base counts: one row a location and "
-    "replicate; what is known of their reads, without which the filters of reads cannot run, are "
-    "lists of four numbers, for A, C, G and T.",
+    "Base counts in place of a sheet: one row a location and replicate; what is known of their "
+    "reads, without which the filters of reads cannot run, are lists of four numbers, for A, C, G "
+    "and T.",
     (
         Column("chrom", TEXT, "contig"),
         Column(
@@ -50,21 +75,21 @@ COUNTS = Table(
             Column(base, INT64, f"reads that show {base}", unit="reads", bounds=_COUNT)
             for base in BASES
         ),
-        Column(
+        optional(
             "depth",
             INT64,
             "reads at the location; counts may not exceed it",
-            nullable=True,
-            required=False,
             unit="reads",
             bounds=(Bound("a depth below 2^63", most=2**63 - 2),),
         ),
         *(
-            Column(name, list_of(INT64), meaning, nullable=True, required=False)
+            optional(name, list_of(INT64), meaning)
             for name, meaning in (("forward", "reads on the forward strand"), *READ_SUMS.items())
         ),
     ),
-    formats="Counts are Parquet, JSON lines or Arrow (CSV, TSV and TXT are sample sheets)",
+    formats="Parquet, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS (CSV and TSV are taken for "
+    "sample sheets)",
+    or_else=SHEET,
 )
 
 
@@ -85,21 +110,11 @@ LOCI = Table(
     "loci",
     "Every location with its most probable allele, and any further allele that is called.",
     (
-        Column("sample", TEXT, "name of the case"),
-        Column("chrom", TEXT, "contig"),
-        Column("pos", INT64, "position, from 1"),
-        Column("ref", TEXT, "reference base"),
+        *_PLACE,
         Column("alt", TEXT, "allele"),
         *_rates("case"),
         *_rates("control"),
-        Column(
-            "prob",
-            NUMBER,
-            "probability of a variant; with test=posterior_difference that the rate is above tau",
-        ),
-        Column("q_value", NUMBER, "least false discovery rate at which it is called"),
-        Column("called", FLAG, "whether it is called, before filters"),
-        Column("filter", TEXT, "PASS, or why it is not a call"),
+        *_CALL,
     ),
 )
 
@@ -115,10 +130,7 @@ INDELS = Table(
         Column("kind", TEXT, "type of the error that it would be"),
         *_rates("case"),
         *_rates("control"),
-        Column("prob", NUMBER, "probability of a variant"),
-        Column("q_value", NUMBER, "least false discovery rate at which it is called"),
-        Column("called", FLAG, "whether it is called, before filters"),
-        Column("filter", TEXT, "PASS, or why it is not a call"),
+        *_CALL,
     ),
 )
 
@@ -126,17 +138,14 @@ DETECTION = Table(
     "detection",
     "What could have been found at every location (two_groups).",
     (
-        Column("sample", TEXT, "name of the case"),
-        Column("chrom", TEXT, "contig"),
-        Column("pos", INT64, "position, from 1"),
-        Column("ref", TEXT, "reference base"),
+        *_PLACE,
         Column("case_depth", INT64, "reads of the case", unit="reads"),
         Column("control_depth", INT64, "reads of the control", unit="reads"),
         Column(
             "limit",
             NUMBER,
             "share of the reads that an allele needs to be called with a probability of 0.95 (the "
-            "one of the three with most errors); null where none would be",
+            "one of the three with most errors); empty where none would be",
             nullable=True,
         ),
     ),

@@ -29,6 +29,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "vbflows simulate variants simulated/ --rows 200",
         "vbflows variants simulated/counts.parquet results/",
     )
+    own_file = "vbflows variants samples.csv out/ --set fasta=reference.fa"
     page = "docs/pipelines/variants.md"
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {

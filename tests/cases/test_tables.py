@@ -455,7 +455,8 @@ def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, cap
     written(tmp_path / "new.csv", rows_of(plain), names=("BMI", "z", "label"))
     code, _, err = run(capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "new")
     assert code == 2
-    assert "did you mean --column bmi=BMI?" in " ".join(err.split())
+    said = "1 of the 2 columns that the run of experts was fitted to is missing: bmi; if BMI is bmi"
+    assert f"{said}, rename it" in " ".join(err.split())
 
 
 def weighted_rows(n=300):

@@ -195,9 +195,17 @@ CASES = {
         sheet("José,1,t.bam", "Josè,1,n.bam", encoding="cp1252"),
         "check variants samples.csv --set case=José --set control=Josè", 0, ("no errors",),
     ),
+    "counts in CSV": Case(
+        sheet("chr1,7,A,case,1,9,0,0,0", first="chrom,pos,ref,sample,replicate,A,C,G,T"),
+        "check variants samples.csv", 2, ("base counts, which are not read from CSV", "Parquet"),
+    ),
+    "a file that is not there, and no FASTA": Case(
+        lambda folder: write_sheet(folder, "ann,none.bam", first="sample,path"),
+        "check variants samples.csv", 2, ("row 1: expected a BAM or CRAM file", "no file"),
+    ),
     "more cells than names": Case(
         sheet("case,1,t.bam,n.bam", "control,1,n.bam"), "check variants samples.csv", 2,
-        ("row 2", "3 cells", "also n.bam"),
+        ("row 1", "3 cells", "also n.bam"),
     ),
     "a role twice": Case(
         sheet("case,1,t.bam,case,control", "control,1,n.bam,control,",
@@ -279,8 +287,7 @@ CASES = {
     ),
     "a replicate without reads is allowed": Case(
         of_three, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
-        ("without reads: case 2", "an allele in 5 % of the reads would have been called at",
-         "reads counted",
+        ("without reads: case 2", "5 % of the reads would have been called, with a probability of",
          "Sample case has one replicate"),
     ),
     "chr1 in the reads, 1 in the reference": Case(

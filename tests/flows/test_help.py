@@ -75,11 +75,23 @@ def test_help_of_a_pipeline_teaches_it(name, option, capsys, monkeypatch):
         assert f"all {len(every)} settings: vbflows {name} --help-all" in out
     places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
     assert places == sorted(places)
-    page = settings.page.removeprefix("docs/").removesuffix(".md")
-    assert f"in the documentation: {page}" in out
-    assert "docs/" not in out, "a path of a checkout"
+    assert f"documentation, in the sources: {settings.page}" in out
     assert (ROOT / settings.page).exists()
     assert all(line in out for line in settings.example)
+
+
+def test_help_has_a_line_for_each_value_of_a_choice(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run(capsys, "help", "bags")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    for value in ("auto", "embedding", "vmmic", "gp_probit", "gp_logistic"):
+        assert any(line.startswith(f"{value}: ") for line in lines)
+    assert "empty; default empty" not in out
+    assert "number: predicted as such (model auto or embedding)" in lines
+    _, out, _ = run(capsys, "help")
+    assert "Pipelines (vbflows PIPELINE --help" in out
+    assert max(map(len, out.splitlines())) > 80
 
 
 def test_help_names_signs_and_the_order_of_runs(capsys):
@@ -95,8 +107,8 @@ def test_help_says_which_files_hold_a_table_and_how_rows_are_weighted(capsys, mo
     monkeypatch.setenv("COLUMNS", "80")
     for name in PIPELINES:
         said = " ".join(run(capsys, name, "-h")[1].split())
-        assert ("Excel, ODS, SPSS" in said) == (name != "variants")
-        assert ("(CSV, TSV and TXT are sample sheets)" in said) == (name == "variants")
+        assert ("Parquet, CSV, TSV" in said) == (name != "variants")
+        assert ("(CSV and TSV are taken for sample sheets)" in said) == (name == "variants")
         assert ("--column weight=YOURS" in said) == (name in ("features", "experts"))
 
 

@@ -32,7 +32,7 @@ def test_every_fault_is_listed_at_once():
 
 
 def test_an_assignment_without_equals_is_refused():
-    assert "expected key=value, found 'fdr'" in faults_of(None, ["fdr"])[0]
+    assert "expected NAME=VALUE, found 'fdr'" in faults_of(None, ["fdr"])[0]
 
 
 def test_a_config_that_is_no_mapping_or_not_there_is_refused(tmp_path):
@@ -202,3 +202,17 @@ def test_a_positive_label_is_called_as_the_file_writes_it(tmp_path, yes):
         stages.check(run)
         assert run.settings.positive_word == yes
         assert run.settings.positive == ()
+
+
+def test_an_empty_setting_says_what_it_means_and_one_that_was_given_nothing():
+    found = ExpertSettings().defaults()
+    assert found["n_experts"] == "10 (default)"
+    assert found["encoding"] == "default (UTF-8, or by their bytes)"
+    assert found["categories"] == "none"
+    assert "max_levels" not in found
+    assert "n_experts" not in ExpertSettings(n_experts=3).defaults()
+    assert ExpertSettings(inference="cavi").defaults()["n_experts"] == "5 (default)"
+    assert BagSettings(model="vmmic").defaults()["inference"] == "collapsed (default)"
+    assert BagSettings().defaults()["threshold"] == "none (default)"
+    assert "threshold" not in BagSettings(threshold=2.0).defaults()
+    assert VariantSettings().defaults()["bed"] == "none"

@@ -16,9 +16,9 @@ class ExpertOptions:
 
     n_experts: int | None = option(
         None,
-        "Most experts. additive (default 10): this many, half as many and none are tried; 1 means "
-        "curves without experts. cavi, mh (default 5): exactly this many; 1 is Bayesian logistic "
-        "regression.",
+        "Most experts; an expert is a submodel for some of the rows. By default 10: as many, half "
+        "as many and none are tried; 1 means curves without experts. With inference cavi or mh "
+        "exactly this many, by default 5; 1 is Bayesian logistic regression.",
         ge=1,
         le=100,
         positional=True,

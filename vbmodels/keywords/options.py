@@ -32,8 +32,9 @@ class KeywordOptions:
     )
     lists: Literal["complete", "some", "marked"] | None = option(
         None,
-        "Kind of lists: complete: every list that is given is whole; some: a few keyphrases a "
-        "document, by authors or indexers; marked: all that is in the text.",
+        "What the lists of known keyphrases have. complete: every list that is given is whole; "
+        "some: a few keyphrases a document, by authors or indexers; marked: all that is in the "
+        "text.",
     )
     fdr: float = share(
         0.1,

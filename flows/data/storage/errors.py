@@ -148,7 +148,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
     if number == errno.EROFS:
         return StorageError(f"{message}: that file system is read-only; choose another place")
     if number in _A_FILE:
-        return StorageError(f"{message}: a file is where a folder is expected ({_line(error)})")
+        return StorageError(f"{message}: a file is where a folder is expected")
     lasting = number in _LASTING or (remote and _CLIENT_ERROR.search(text))
     kind = StorageError if lasting else TransientStorageError
     return kind(f"{message}: {_line(error)}")

@@ -47,11 +47,11 @@ class Expansion:
         why = (
             "half of the free memory"
             if self.memory < self.limit
-            else f"the limit for a file of {_text(self.packed)}"
+            else f"the limit for a file of {bytes_in_words(self.packed)}"
         )
         raise StorageError(
-            f"cannot read {shown(self.url)}: it grows to more than {_text(limit)} when it is "
-            f"decompressed, {why}; if it is meant to, set {SETTING} to the GiB that one input "
+            f"cannot read {shown(self.url)}: it grows to more than {bytes_in_words(limit)} when it "
+            f"is decompressed, {why}; if it is meant to, set {SETTING} to the GiB that one input "
             "file may grow to"
         )
 
@@ -100,5 +100,6 @@ def bytes_set(setting: str, doing: str) -> float | None:
     return limit * 2**30
 
 
-def _text(size: float) -> str:
+def bytes_in_words(size: float) -> str:
+    """Say how much that is."""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"

@@ -21,7 +21,7 @@ from flows.data.storage.errors import (
 )
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.seal import is_working, seal, unsealed
-from flows.data.storage.urls import GLOB, absolute, is_local, join, shown
+from flows.data.storage.urls import GLOB, absolute, is_local, join
 from flows.faults import InputError
 
 PROBE = ".vbflows-probe"
@@ -253,10 +253,9 @@ def check_writable(target: str, *below: str) -> None:
     except TransientStorageError:
         raise
     except StorageError as error:
-        expected = "a place that can be written to"
         a_file = is_local(target) and os.path.isfile(absolute(target))
         advice = "TARGET, the last argument, is a folder" if a_file else None
-        raise InputError.of(shown(target), expected, str(error), remedy=advice) from error
+        raise InputError.of("TARGET", "", str(error), remedy=advice) from error
 
 
 def _probe(target: str, probe: str) -> None:

@@ -128,10 +128,11 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   barred(table, rows);
   rows.forEach(openable);
   if (rows.length < 2) continue;
+  sortable(table, rows);
+  if (rows.length <= 8) continue;
   const tools = document.createElement("div");
   tools.className = "tools";
-  sortable(table, rows);
-  if (rows.length > 8) filterable(rows, tools);
+  filterable(rows, tools);
   if (ALONE) tools.append(toolButton("download CSV", () =>
     download(asCsv(table), "text/csv", table.dataset.name)));
   table.parentElement.before(tools);
@@ -251,8 +252,9 @@ for (const part of document.querySelectorAll("header, .tiles, main > section:not
   }
 }
 
-// A chart takes the page's colours, and is drawn again when they change.
-const theme = () => {
+// A chart takes the page's colours, and is drawn again when they change; the numbers of bars are
+// upright where there is room.
+const theme = (width) => {
   const page = getComputedStyle(document.documentElement);
   const [ink, soft, line, accent] =
     ["--ink", "--soft", "--line", "--accent"].map((name) => page.getPropertyValue(name));
@@ -274,7 +276,8 @@ const theme = () => {
     point: { color: accent, filled: true, size: 40, opacity: 1 },
     style: { ink: { color: soft, strokeWidth: 0.8 }, band: { color: accent, opacity: 0.2 },
              near: { color: accent, size: 60 },
-             number: { color: ink, angle: 270, align: "left", dx: 3, fontSize: narrow ? 10 : 12 } },
+             number: { color: ink, fontSize: narrow ? 10 : 11,
+                       ...(width < 700 ? { angle: 270, align: "left", dx: 3 } : { dy: -7 }) } },
   };
 };
 
@@ -286,11 +289,16 @@ async function draw(figure) {
   drawn.set(figure, { place });
   const spec = JSON.parse(figure.querySelector("script").textContent);
   const { view } = await vegaEmbed(place, spec, {
-    ast: true, renderer: "svg", config: theme(), downloadFileName: figure.dataset.name,
+    ast: true, renderer: "svg", config: theme(figure.clientWidth), downloadFileName: figure.dataset.name,
     tooltip: { theme: isDark() ? "dark" : "light" },
     actions: ALONE && { export: true, source: false, compiled: false, editor: false },
   });
   drawn.set(figure, { place, view });
+  if (figure.querySelector(".zoom") || !spec.layer?.some((one) => one.params?.some((by) => by.name === "zoom"))) return;
+  const hint = document.createElement("span");
+  hint.className = "zoom";
+  hint.textContent = "drag to move; Shift and the wheel zoom; a double click resets";
+  figure.append(hint);
 }
 
 function repaint() {

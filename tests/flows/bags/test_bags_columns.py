@@ -35,8 +35,9 @@ def gaps(tmp_path_factory):
 def test_a_file_without_the_name_of_bags_lists_its_own_columns(tmp_path, capsys):
     """Numbers of one column each are read as a list; the message has their names."""
     path = written(tmp_path, pa.table({"patient": ["a", "b"], "cd3": [1.0, 2], "cd4": [0.5, 1]}))
-    said = "found none; the columns are patient, cd3, cd4; name the one that holds it: --column "
-    assert f"{said}bag_id=YOURS" in refused(capsys, "bags", path, tmp_path / "t")
+    said = "column bag_id: not in the file (text); name the one that holds it: --column "
+    said += "bag_id=YOURS (the columns are patient, cd3, cd4)"
+    assert said in refused(capsys, "bags", path, tmp_path / "t")
 
 
 def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.column_table import FEATURE, summary
+from flows.data.column_table import FEATURE, in_lines, summary
 from vbmodels.core.column_table import ColumnRead
 
 
@@ -21,3 +21,19 @@ def test_columns_that_name_rows_are_not_counted_as_features():
         "left out: c (constant)",
     ]
     assert summary(columns[3:4]) == ["features: 1 of 1 used (1 number)"]
+
+
+def test_numbered_columns_of_a_wide_table_share_a_line():
+    columns = [ColumnRead(f"pixel_{k}", "number", 0, f"0 to {k}", FEATURE) for k in range(40)]
+    columns.insert(20, ColumnRead("pixel_x", "number", 0, "1 to 1", "left out: constant"))
+    _, *lines = in_lines(columns)
+    assert len(lines) == 3
+    assert lines[0].split()[:5] == ["pixel_0", "to", "pixel_19", "(20)", "number"]
+    assert len(in_lines(columns[:9])) == 10, "a small table has a line for each"
+
+
+def test_the_table_of_columns_fits_the_terminal():
+    holds = "3 levels: Torgersen 50, Biscoe 40, Dream 30"
+    column = ColumnRead("island", "category", 0, holds, "left out: constant")
+    assert len(in_lines([column])[1]) > 79
+    assert max(map(len, in_lines([column], width=79))) <= 79

@@ -20,7 +20,7 @@ def effect(name, spread, sd):
         ((0.1, 0.1, 0.1), "Largest effects: a, b, c."),
         ((0.6, 0.1, 0.1), "Largest effects: a, b, c; the direction of a is uncertain."),
         ((0.6, 0.1, 0.6), "Largest effects: a, b, c; the direction of a and c is uncertain."),
-        ((0.6, 0.6, 0.6), "Largest effects: a, b, c; none has a certain direction."),
+        ((0.6, 0.6, 0.6), "Largest effects: a, b, c; none alone has a sure direction."),
         ((0.6,), "Largest effect: a; its direction is uncertain."),
     ],
 )

@@ -73,11 +73,12 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     said = printed(capsys, "experts", source, target, *args)
     assert "warning: 9 of 60 rows (15%) have no label: they are predicted" in said
     assert "rows without a label" not in said
-    assert "for label = 1 on" in said
+    assert "label = 1: AUROC " in said
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     page = (folder / "report.html").read_text()
+    assert f" on {held_out} held-out rows ({record['results']['test_positives']} of them 1)" in said
     tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"
     assert tile in page
     assert f"{held_out} rows are too few to see calibration." in page
@@ -96,7 +97,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
         f"Most probably 1 ({above})", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
         "The first command at the end lists all 60 rows.", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
-        record["headline"].split(":")[0], folder.as_uri(),
+        record["headline"], folder.as_uri(),
     ):  # fmt: skip
         assert text in page
     assert "How the model was chosen" not in page

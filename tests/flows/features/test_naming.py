@@ -85,3 +85,4 @@ def test_no_cut_of_the_rows_changes_what_a_feature_is():
     assert together.compared == whole.compared
     assert_allclose(together.with_it, whole.with_it, rtol=1e-12)
     assert_allclose(together.together, whole.together)
+    assert_allclose(together.lost, whole.lost, atol=1e-9)

@@ -57,7 +57,9 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["colour"] is None
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
-    assert f"1 feature in 300 rows: {feature['short_name']} (2" in page
+    low, high = (f"{of['cheap'][answer]:.2f}" for answer in ("without", "with"))
+    said = f"1 feature in 300 rows: {feature['short_name']} (cheap {high} against {low}); 2"
+    assert said in page
     assert len(feature["short_name"]) <= 55
     assert "How rows with feature 1 answer, and rows without it" in page
     assert "% of the rows with this answer or mean answers in % of their scale" in page

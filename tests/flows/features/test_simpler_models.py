@@ -77,7 +77,7 @@ def test_a_run_without_features_says_what_latent_classes_say():
 
 def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
-    assert difference_in_words(found, 1) == "the same model as 2 latent classes"
+    assert difference_in_words(found, 1) == ""
     assert model_section(found, 1).text == (
         "One feature is the same model as 2 latent classes: each row has it or not. The two log "
         "probabilities are 7 nats apart since they are computed in two ways: a lower bound for the "

@@ -116,13 +116,18 @@ def test_the_report_and_the_record_say_what_was_found(done):
     new = phrases[phrases.selected & ~phrases.observed]
     assert results["documents_with_new"] == new.doc_id.nunique()
     some = "" if new.doc_id.nunique() == 150 else f"{new.doc_id.nunique()} of "
-    assert outcome["lines"][0].startswith(
-        f"{results['found']:,} new keyphrases in {some}150 documents; "
-    )
     assert "Keyphrases by document" in page
     assert results["keyword_rate_sources"] == ["known keyphrases", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
-    assert f"; {low} to {high} % expected to be right" in outcome["lines"][0]
+    assert new.probability.min() > 0.5
+    assert outcome["lines"][0] == (
+        f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
+        "to be right, each more probable than not"
+    )
+    assert "is too few for you" not in page
+    counts = phrases[phrases.observed].groupby("doc_id").size()
+    learned = f"Learned from {counts.sum():,} known keyphrases in {len(counts):,} of 150 documents."
+    assert learned in page
     assert f"with a probability of at least {results['least_probability']:.3f}, the limit" in page
     assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
@@ -197,7 +202,9 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
         f"{found} keyphrases in {'' if new == 40 else f'{new} of '}40 documents without known "
         "keyphrases; "
     )
-    assert "expected to be right" in outcome["lines"][0]
+    assert outcome["lines"][0].endswith(" % expected to be right, none more probable than not")
+    page = storage.read_bytes(place.file("report.html")).decode()
+    assert "No keyphrase is known here: these are the effects in other corpora." in page
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated ")
     assert "lists=complete" not in record.warnings[0]
     assert record.results["keyword_rate_sources"] == ["other corpora"]

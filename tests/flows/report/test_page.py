@@ -117,11 +117,32 @@ def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
     assert "10 of 12 positions used" in html
     assert "<dt>positions used</dt>" in html
     assert html.index("The reference is ref.fa.") > html.index("<h2>Input files")
-    assert "warning" not in html[html.index("<body>") : html.index("<script>")].split("<style>")[0]
+    body = html[html.index("<body>") : html.index("<script>")]
+    assert body.count("warning") == body.count("No warnings.") == 1
     assert "Step 2:" in html
     assert "Step 3:" not in html
     files = Findings("h", [], row="position", inputs=[Grid(("file",), [("a.bam",)])])
     assert '<th scope="col">positions of its files</th>' in render(noted, files)
+
+
+def test_notes_on_what_was_found_are_below_the_warnings_and_no_notes_of_the_input():
+    noted = record().model_copy(update={"notes": ["Of the input.", "None is used."],
+                                        "warnings": ["Too few rows."]})  # fmt: skip
+    html = render(noted, Findings("h", [], notes=("None is used.",)))
+    assert "No warnings." not in html
+    first, second = html.index("<strong>1 warning</strong>"), html.index("<strong>1 note</strong>")
+    assert first < second < html.index("None is used.") < html.index("<h2>Input files")
+    assert html.count("None is used.") == 1
+    assert html.index("Of the input.") > html.index("<h2>Input files")
+
+
+def test_settings_that_are_empty_have_the_value_that_was_used_or_what_their_default_is():
+    run = record().model_copy(update={"settings": {"tau": None, "sheet": None, "partitions": None}})
+    defaults = {"tau": "default (chosen)", "sheet": "default (the first)", "partitions": "none"}
+    html = render(run, Findings("h", [], used={"tau": "3 for experts"}), defaults=defaults)
+    for name, said in (("tau", "3 for experts (default)"), ("sheet", "default (the first)"),
+                       ("partitions", "1 (default)")):  # fmt: skip
+        assert re.search(rf"<td>{name}</td>\s*<td[^>]*>{re.escape(said)}</td>", html)
 
 
 def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():
@@ -232,6 +253,12 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
     assert evaluate("return document.querySelector('.tools span').textContent;") == "1 of 10"
+
+
+def test_a_short_table_sorts_and_has_no_tools(browsed):
+    evaluate = browsed()
+    assert evaluate("return document.querySelectorAll('table').length;") > 2
+    assert evaluate("return document.querySelectorAll('.tools').length;") == 1
 
 
 FORMULAS = ("=1+1", "+SUM(A1)", "-2+3|cmd", "@x", "\t=1", '=HYPERLINK("u","v")')

@@ -45,7 +45,7 @@ PICTURES = {
         ["first, case: 0.1 (0.05 to 0.2)", "second, case: 0.01"],
     ),
     "lines": (
-        lambda: plots.lines([1000, 1001], [("case", [5.0, 6.5])], "chr1", "depth", "D"),
+        lambda: plots.lines([1000, 1001], [("case", [5.0, 6.5])], "chr1", "depth", "D", "A line."),
         ["case at 1,000: 5", "case at 1,001: 6.5"],
     ),
     "curve": (
@@ -76,7 +76,7 @@ def test_every_mark_has_its_text(kind):
 
 
 def test_a_long_line_shows_the_values_of_two_hundred_points():
-    spec = plots.lines(np.arange(5000), [("case", np.ones(5000))], "chr1", "depth", "D")
+    spec = plots.lines(np.arange(5000), [("case", np.ones(5000))], "chr1", "depth", "D", "A line.")
     line, near = spec["layer"]
     assert len(line["data"]["values"]) == 5000
     assert len(near["data"]["values"]) == 200
@@ -87,7 +87,8 @@ def test_a_long_line_shows_the_values_of_two_hundred_points():
 def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     spec = plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[3, 1], limit=0.4)
     _, numbers, line = spec["layer"]
-    assert [row["number"] for row in numbers["data"]["values"]] == ["3", "1"]
+    assert [row["y"] for row in numbers["data"]["values"]] == [3, 1]
+    assert numbers["encoding"]["text"]["field"] == "y"
     assert line["data"]["values"][0]["x"] == 0.4
     assert spec["usermeta"]["how"] == (
         "Words in steps of 0.5; the lengths of the bars are logarithmic. None left of the line at "
@@ -96,7 +97,7 @@ def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
 
 
 def test_what_is_not_finite_is_null():
-    spec = plots.lines([1.0, 2.0], [("a", [np.nan, 1.0])], "x", "y", "t")
+    spec = plots.lines([1.0, 2.0], [("a", [np.nan, 1.0])], "x", "y", "t", "A line.")
     assert [row["y"] for row in spec["layer"][0]["data"]["values"]] == [None, 1.0]
 
 

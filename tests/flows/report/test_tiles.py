@@ -54,6 +54,7 @@ def test_experts():
     results = {
         "accuracy": 0.957, "accuracy_interval": [0.93, 0.982], "test_rows": 46, "log_loss": 0.0822,
         "log_loss_interval": [0.0151, 0.1499], "share_log_loss": 0.6145,
+        "test_positives": 14,
         "baselines": {
             "boosted trees": {"log_loss": 0.08, "more": -0.002, "interval": [-0.1, 0.1]},
             "this model without experts": {"log_loss": 0.01, "more": -0.07, "interval": [-1, -0.5]},
@@ -66,7 +67,7 @@ def test_experts():
     )
     assert found["log loss"] == (
         "0.082",
-        "0.015 to 0.150 (95\u00a0%); lower is better; the best constant has 0.615",
+        "0.015 to 0.150 (95\u00a0%); lower is better; the best constant, 30.4\u00a0%, has 0.615",
     )
     assert found["against boosted trees"][0] == "no clear difference"
 
@@ -89,7 +90,10 @@ def test_keywords():
         "394",
         "of 669 given; 266 are not in their document's text; 9 repeat another one's stem",
     )
-    assert found["expected to be right"] == ("40 %", "about 554 of the 921 new are wrong")
+    wrong = "by the model's own estimate: about 554 of the 921 are wrong"
+    assert found["expected to be right"] == ("40 %", wrong)
+    without = {name: value for name, value in results.items() if name != "f"}
+    assert "estimate, not measured: about" in shown(keywords(without))["expected to be right"][1]
     number = "on average (2.4 to 5.4), of 95 candidate phrases: from your setting"
     assert found["keyphrases assumed in a text"] == ("3.6", number)
     assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
@@ -97,12 +101,13 @@ def test_keywords():
     results["keyword_rate_log_sd"] = 0.0
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
-    number = "on average, of 95 candidate phrases: 60\u00a0% of your 6"
     assert found["keyphrases assumed in a text"][1] == (
-        f"{number}, since 60\u00a0% of the known keyphrases are in their texts"
+        "on average, of 95 candidate phrases: your 6, times the 60\u00a0% of known keyphrases that "
+        "are in their texts"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))
+    number = "on average, of 95 candidate phrases: 60\u00a0% of your 6"
     assert found["keyphrases assumed in a text"][1] == number
     results["keyword_rate_sources"] = ["known keyphrases", "other corpora"]
     assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
@@ -137,12 +142,21 @@ def test_features():
         one["other_starts"] = one["found_by"] = 1
     found = shown(features(results))
     assert found["against 2 latent classes"][0] == "better"
-    assert found["features found again"] == ("2 of 2", "by the one other start of the search")
-    one = results | {"features": 1, "meaning": meaning[:1]}
-    assert shown(features(one))["against 2 latent classes"] == (
-        "same model",
-        "log probabilities computed in two ways, 100 nats apart",
+    assert found["features found again"] == (
+        "2 of 2",
+        "by the one other start of the search: two starts are little evidence",
     )
+    one = results | {"features": 1, "meaning": meaning[:1]}
+    one["simpler_models"]["shares"] = -109.4
+    found = shown(features(one))
+    assert found["rows with the feature"] == ("30\u00a0% of rows", "about 65 of 216")
+    assert "against 2 latent classes" not in found
+    assert found["against no feature"] == (
+        "+19 nats",
+        "log probability of the rows, less that of each column's shares alone",
+    )
+    found = shown(features(one, weighted=True))
+    assert found["rows with the feature"][1] == "about 65 of 216, by weight"
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -152,7 +153,8 @@ def test_a_loss_that_a_warning_says_is_said_once():
     assert said[0] == "40 rows in 1 file, no errors, 1 warning, 1 row or value not used"
     assert [line for line in said if "not used:" in line] == ["not used: blank: 1"]
     [memory] = [line for line in said if line.startswith("memory: ")]
-    assert memory.endswith("of which 1.0 MiB are data and local state")
+    assert memory.endswith(" MiB in one process")
+    assert preview._memory(2**27).endswith("of which 128.0 MiB are data and local state")
     assert "KiB" not in memory
 
 
@@ -178,6 +180,49 @@ def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
     )
     assert "ingest" in err
     assert os.listdir(tmp_path) == []
+
+
+def test_a_fit_whose_sweeps_are_not_known_has_a_wider_range():
+    found = preview.Estimate(1, 40, seconds_to_read=1.0, seconds_a_sweep=0.02,
+                             most_sweeps=5000, seconds=6.5, memory_bytes=1)  # fmt: skip
+    assert preview._time(found).startswith("time: about 6.5 s (3 to 30 s) in one process")
+    assert preview._time(replace(found, sweeps=100)).startswith("time: about 6.5 s (3 to 10 s)")
+
+
+def test_check_ends_with_the_command_of_the_fit(corpus, capsys):
+    options = ("--set", "keyphrases=4", "--set", "stem=none", "--strict", "--column", "gold=g old")
+    table = pq.read_table(next(corpus.glob("*.parquet")))
+    pq.write_table(table.rename_columns([n.replace("gold", "g old") for n in table.column_names]),
+                   path := corpus.parent / "named.parquet")  # fmt: skip
+    code, out, err = run(capsys, "check", "keywords", path, "--quick", *options)
+    assert code == 0, err
+    said = "--set keyphrases=4 --set stem=none --column 'gold=g old' --strict"
+    assert out.splitlines()[-1] == f"next: vbflows keywords {path} TARGET {said}"
+
+
+def test_a_name_that_is_none_of_our_columns_is_refused(tmp_path, capsys):
+    rows = "".join(f"{n % 5},{'ab'[n % 2]}\n" for n in range(40))
+    (tmp_path / "in.csv").write_text(f"x,diagnosis\n{rows}")
+    words = ("check", "experts", tmp_path / "in.csv", "--column")
+    code, _, err = run(capsys, *words, "lable=diagnosis")
+    said = "--column: experts has no column called lable; did you mean label?"
+    assert (code, said in " ".join(err.split())) == (2, True), err
+    code, _, err = run(capsys, *words, "size=x", "--column", "label=diagnosis")
+    assert code == 0, err
+    (tmp_path / "sheet.csv").write_text("sample,path\nann,a.bam\n")
+    code, _, err = run(capsys, "check", "variants", tmp_path / "sheet.csv", "--column", "label=x")
+    assert (code, "variants has no column called label" in " ".join(err.split())) == (2, True)
+
+
+def test_a_column_that_could_name_the_rows_is_said(tmp_path, capsys):
+    rows = "".join(f"s{n},{n % 3},{'xyz'[n // 2 % 3]}\n" for n in range(60))
+    (tmp_path / "in.csv").write_text(f"student,a,b\n{rows}")
+    code, out, err = run(capsys, "check", "features", tmp_path / "in.csv")
+    assert code == 0, err
+    assert "note: --column id=student takes student for names of rows" in out
+    code, out, _ = run(capsys, "check", "features", tmp_path / "in.csv", "--column", "id=student")
+    assert "student" in out
+    assert "name of the row" in out
 
 
 def test_equal_faults_share_a_line_with_their_count(tmp_path, capsys):

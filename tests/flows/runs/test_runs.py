@@ -160,7 +160,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     place, _ = three
     code, out, _ = run(capsys, "show", place)
     assert code == 0
-    assert "ask, keywords" in out
+    assert "TABLE prints rows of one:" in out
     assert f"more rows: vbflows show {place} keywords --new --selected --rows 100" in out
     words = ("show", place, "keywords", "--rows", "7", "--sort")
     code, out, _ = run(capsys, *words, "rank", "--json")
@@ -206,7 +206,7 @@ def test_no_rows_say_which_condition_none_holds_and_what_is_there(three, capsys)
 
 def test_options_of_rows_without_rows_are_refused(three, capsys):
     place, _ = three
-    options = ("--where", "rank=1"), ("--columns", "list"), ("--new",), ("--selected",)
+    options = ("--where", "rank=1"), ("--columns", "term"), ("--new",), ("--selected",)
     for option in (*options, ("--sort", "rank")):
         code, out, err = run(capsys, "show", place, *option)
         assert (code, out) == (2, "")
@@ -217,6 +217,21 @@ def test_options_of_rows_without_rows_are_refused(three, capsys):
         assert (code, out) == (2, "")
         assert "--columns list: expected no condition and no order" in err
         assert f"found {option[0]}" in " ".join(err.split())
+
+
+def test_a_run_lists_the_columns_of_all_its_tables(three, capsys):
+    place, _ = three
+    code, out, _ = run(capsys, "show", place, "--columns", "list")
+    assert code == 0
+    assert "\nkeywords:\n" in out
+    assert "doc_id: text: name of the document" in " ".join(out.split())
+    code, out, _ = run(capsys, "show", place, "--columns", "list", "--json")
+    assert {"ask", "keywords"} <= set(json.loads(out)["tables"])
+    code, out, _ = run(capsys, "show", place)
+    assert "keywords (" in out
+    assert "): Every candidate (a phrase of one to four words, or a word)" in out
+    code, _, err = run(capsys, "show", f"{place}/runs/20200101T000000-abcdef")
+    assert (code, ": no run 20200101T000000-abcdef; the latest is " in err) == (2, True)
 
 
 def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
-from flows.variants.report import _calls, _depth
+from flows.variants.report import (
+    PartCalls,
+    _calls,
+    _depth,
+    _q_values,
+    callable_in_words,
+    headline_of,
+)
 from flows.variants.settings import VariantSettings
 
 PAIRED = VariantSettings(case="tumour", control="normal")
@@ -31,6 +43,55 @@ def test_a_call_and_its_chart_have_the_names_of_the_samples():
     assert row[2:4] == ("3/30", "0/40")
     colour = part.plots[0]["layer"][0]["encoding"]["color"]
     assert colour["scale"]["domain"] == ["tumour", "normal"]
+
+
+PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
+FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t279\n")
+
+
+def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_called():
+    callable_ = (
+        " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
+    )
+    callable_ += "279 of 300 positions."
+    call = "1:5 A>C in 10.0 % (5.0 to 20.0) of the reads, 0 of 40 in normal, QUAL 9.0."
+    filtered = CALL | {"filters": ["strand_bias"]}
+    level = "at a false discovery rate of 0.05"
+    for calls, said in (
+        ([CALL], f"1 variant: {call}"),
+        ([CALL, CALL], f"2 variants {level}; the surest: {call}"),
+        ([], f"0 variants {level}."),
+        ([filtered], f"0 variants {level} (1 more filtered)."),
+        ([filtered, CALL], f"1 variant (1 more filtered): {call}"),
+    ):
+        assert headline_of([FOUND], calls, PAIRED) == said + callable_
+    alone = headline_of([FOUND], [CALL], ALONE)
+    assert alone.startswith("1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads, QUAL 9.0.")
+    assert "; without a control errors" in alone
+    papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
+    said = f"1 variant by P(difference > 0.0005) > 0.95: {call} 300 positions were tested."
+    assert headline_of([PART], [CALL], papers) == said
+
+
+def test_of_several_cases_the_range_of_positions_is_said():
+    other = replace(FOUND, callable=b"1\t0\t12\n")
+    assert callable_in_words([[FOUND], [other]]).endswith(
+        " 12 to 279 of 300 positions of each case"
+    )
+
+
+def test_the_next_best_allele_is_named_with_its_probability():
+    parts = [replace(PART, next_best=(0.011, 0.494, "1:70 G>A")), PART,
+             replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
+    text = _q_values(parts, PAIRED).text
+    assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
+    assert "Next best" not in _q_values([PART], PAIRED).text
+
+
+def test_pass_names_the_filters_that_ran():
+    text = _calls([CALL], PAIRED, {"strand_bias": "no strands"}, "").text
+    assert "PASS: called, and not taken by any of read_end, low_mapq" in text
+    assert "strand_bias did not run: no strands." in text
 
 
 def test_the_depth_leads_to_a_limit_where_there_is_one():
