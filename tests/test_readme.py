@@ -34,7 +34,9 @@ def test_the_worked_example_prints_these_rows(tmp_path, monkeypatch, capsys):
     expected = [line.removeprefix("    ") for line in shown.splitlines()]
     assert printed[: len(expected)] == expected
     assert f"![{expected[0]}](" in README, "take the picture of the report again"
-    assert f"{command}\n\n{expected[0]}\n" in (ROOT / "docs" / "index.md").read_text("utf-8")
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    assert f"vbflows {command}\n" in index
+    assert f"> {expected[0]}\n" in index
 
 
 def test_the_estimators_example_runs(capsys):
