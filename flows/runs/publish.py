@@ -301,7 +301,7 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
 
     Where nothing is new since the latest run, that is said, and nothing is written.
     """
-    if run.earlier is None:
+    if run.begun or run.is_resume:
         return outcome(run.paths, read_record(run.paths), publish_complete(run))
     record = read_record(run.paths)
     found = outcome(run.paths, record, f"No new files since run {record.run_id}; nothing to do.")

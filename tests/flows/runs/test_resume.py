@@ -18,7 +18,7 @@ from flows.catalogue import pipeline_named
 from flows.data import lock, storage
 from flows.data.lock import RunBusy
 from flows.data.storage import StorageError
-from flows.events import Message, listening
+from flows.events import Message, Sweep, listening
 from flows.experts import design
 from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
@@ -145,14 +145,30 @@ def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
         go(tmp_path / "table", tmp_path / "out", run_id, name="features")
 
 
+class Seen:
+    """Keeps the numbers of the sweeps."""
+
+    def __init__(self):
+        self.sweeps = []
+
+    def on_event(self, event):
+        if isinstance(event, Sweep):
+            self.sweeps.append(event.iteration)
+
+
 @pytest.mark.thorough
 def test_a_resumed_run_may_have_more_sweeps(source, stopped, tmp_path):
     """Also where it has a checkpoint, which compares the settings as well."""
     words = {"unit": "word"}  # phrases pass stages in silence, whatever max_iter says
-    run_id = stopped(source, tmp_path / "out", stages.score, checkpoint_every=1, **words)
+    few, more = {"checkpoint_every": 1, "max_iter": 3}, {"checkpoint_every": 2, "max_iter": 5}
+    run_id = stopped(source, tmp_path / "out", stages.score, **few, **words)
     assert list((tmp_path / "out" / "runs" / run_id / "work" / "checkpoints").iterdir())
-    outcome = go(source, tmp_path / "out", run_id, checkpoint_every=2, max_iter=5, **words)
-    assert outcome["iterations"] == 5
+    seen = Seen()
+    with listening(seen):
+        outcome = go(source, tmp_path / "out", run_id, **more, **words)
+    assert (outcome["iterations"], outcome["converged"]) == (5, False)
+    assert seen.sweeps == [3, 4]
+    assert outcome["elbo"] == go(source, tmp_path / "whole", **more, **words)["elbo"]
 
 
 def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, tmp_path):
@@ -170,7 +186,10 @@ def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, 
 
 @pytest.mark.thorough
 def test_a_resumed_run_goes_on_from_the_run_it_began_with(source, stopped, tmp_path):
+    """Also where a later run has read all that it reads, so that a new one would do nothing."""
+    os.rename(source / "c.parquet", tmp_path / "c.parquet")
     first = go(source, tmp_path / "out", since="latest")
+    os.rename(tmp_path / "c.parquet", source / "c.parquet")
     run_id = stopped(source, tmp_path / "out", since="latest")
     second = go(source, tmp_path / "out", since="latest")
     with pytest.raises(InputError) as caught:
@@ -178,7 +197,8 @@ def test_a_resumed_run_goes_on_from_the_run_it_began_with(source, stopped, tmp_p
     assert f"expected a run since {first['run_id']}, as it began" in str(caught.value)
     with pytest.raises(InputError, match="found without since"):
         go(source, tmp_path / "out", run_id)
-    go(source, tmp_path / "out", run_id, since="latest")
+    assert go(source, tmp_path / "out", since="latest")["run_id"] == second["run_id"]
+    assert go(source, tmp_path / "out", run_id, since="latest")["run_id"] == run_id
     record = json.loads((tmp_path / "out" / "runs" / run_id / "run.json").read_text())
     assert record["since"] == first["run_id"]
 
@@ -208,7 +228,7 @@ def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
 
     with monkeypatch.context() as patch:
         patch.setattr(storage, "write_bytes", write)
-        with pytest.raises(Interrupted, match=r"interrupted; latest.*--resume"):
+        with pytest.raises(Interrupted, match=r"interrupted; nothing was published; .*--resume"):
             go(source, target)
     assert (target / "latest.json").read_text() == before
     (run_id,) = set(os.listdir(target / "runs")) - {first["run_id"]}
@@ -292,7 +312,7 @@ def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, mon
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (KeyboardInterrupt(), r"^interrupted; latest\.json is as it was; run it again$"),
+        (KeyboardInterrupt(), r"^interrupted; nothing was published; run it again$"),
         (StorageError("the store went away"), "the store went away"),
     ],
 )
@@ -384,7 +404,8 @@ def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
     assert go(source, target, "latest")["run_id"] == run_id
 
 
-def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, monkeypatch):
+@pytest.mark.parametrize("since", [None, "latest"])
+def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, monkeypatch, since):
     """As a Prefect task is: one cluster is started, and what is complete is only published."""
     settings = pipeline_named("keywords").settings(unit="word", keyword_rate=0.2, max_iter=20)
     starts, ends, names = [], [], []
@@ -413,7 +434,8 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
     monkeypatch.setattr(stages, "computing", sometimes)
     monkeypatch.setattr(stages, "claim", claims)
     monkeypatch.setattr(publishing, "mark_latest", names_at_last)
-    with begin("keywords", str(source), str(tmp_path / "out"), settings) as run:
+    target = str(tmp_path / "out")
+    with begin("keywords", str(source), target, settings, since=since) as run:
         stages.check(run)
         with pytest.raises(ConnectionError):
             stages.ingest(run)
