@@ -45,10 +45,10 @@ LOCAL = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
-    "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.worker.profile.enabled": False,
     "distributed.nanny.http.routes": [],
 }
+METHOD = "distributed.worker.multiprocessing-method"
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 NOISY = ("distributed", "tornado", "asyncio")  # loggers; the last shows what Dask left to it
 NOT_FOR_WORKERS = ("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect")
@@ -90,7 +90,7 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         try:
             folder = dask.config.get("temporary-directory")
             scratch = tempfile.TemporaryDirectory(None, "vbflows-", folder, True)
-            _preload()
+            ends.enter_context(dask.config.set({METHOD: _preload()}))
             local = _Local(limit, ends.enter_context(scratch))
             ends.callback(local.end)
             client = _Client(local, timeout=START, set_as_default=False)
@@ -104,11 +104,19 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
 
 
-def _preload() -> None:
-    """Have what workers are forked from, if no run has started it, import what is loaded here."""
+def _preload() -> str:
+    """Have what workers are forked from, if no run has started it, import what is loaded here.
+
+    Return how workers start: where the path of TMPDIR is too long for that process's socket, each
+    imports all itself.
+    """
     distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here too
     loaded = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
-    preload.start(*(name for name in loaded if not name.startswith(NOT_FOR_WORKERS)))
+    try:
+        preload.start(*(name for name in loaded if not name.startswith(NOT_FOR_WORKERS)))
+    except OSError:
+        return "spawn"
+    return "forkserver"
 
 
 class _Local(LocalCluster):

@@ -139,7 +139,7 @@ sys.addaudithook(note)
 """
 
 RUN = """
-import os, psutil
+import dask, os, psutil
 from flows.fit.connect import connect
 
 if __name__ == "__main__":
@@ -148,34 +148,44 @@ if __name__ == "__main__":
         for process in psutil.Process().children(recursive=True):
             visible = " ".join([*process.cmdline(), *process.environ().values()])
             assert "PRIVATE KEY" not in visible and "CERTIFICATE" not in visible
-        print(len(set(cluster.client.run(os.getpid).values())))
+        how = dask.config.get("distributed.worker.multiprocessing-method")
+        print(how, len(set(cluster.client.run(os.getpid).values())))
 """
 
 
+@pytest.fixture
+def temporary(tmp_path, request):
+    """A folder for temporary files: its path leaves room for the name of a socket, or none."""
+    with tempfile.TemporaryDirectory() as short:
+        long = tmp_path / f"{'long':_>80}"
+        long.mkdir()
+        yield {"forkserver": Path(short), "spawn": long}[request.param]
+
+
 @pytest.mark.thorough
-def test_the_key_lies_nowhere_that_others_can_read(tmp_path):
+@pytest.mark.parametrize("temporary", ["forkserver", "spawn"], indirect=True)
+def test_the_key_lies_nowhere_that_others_can_read(tmp_path, temporary, request):
     """OpenSSL takes a key from files only: each process has one for a moment, in its own folder."""
     (tmp_path / "site").mkdir()
-    (tmp_path / "temporary").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(RECORD)
     (tmp_path / "run.py").write_text(RUN)
     notes = tmp_path / "notes"
     environment = {
         **os.environ,
         "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}",
-        "TMPDIR": str(tmp_path / "temporary"),
+        "TMPDIR": str(temporary),
         "NOTES": str(notes),
     }
     done = subprocess.run(
         [sys.executable, str(tmp_path / "run.py")],
         env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
-    assert done.stdout == "2\n", done.stderr
+    assert done.stdout == f"{request.node.callspec.params['temporary']} 2\n", done.stderr
     seen = [line.split() for line in notes.read_text().splitlines()]
     assert len({process for process, _, _ in seen}) >= 3
     assert {mode for _, mode, _ in seen} == {"700"}
     assert not any(os.path.exists(folder) for _, _, folder in seen)
     assert not [
-        path for path in Path(tmp_path).rglob("*")
+        path for folder in (tmp_path, temporary) for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".py" and b"PRIVATE KEY" in path.read_bytes()
     ]  # fmt: skip
