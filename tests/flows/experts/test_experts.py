@@ -142,8 +142,8 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     assert record["converged"]
     assert results["baselines"]["logistic regression"]["more"] > 0
     assert results["unlabelled_rows"] == unseen.sum()
-    assert record["notes"] == []
-    assert any(f"{unseen.sum()} of " in warning for warning in record["warnings"])
+    assert record["notes"] == [f"rows without a label, predicted: {unseen.sum()}"]
+    assert record["warnings"] == []
     assert record["dropped"] == []
     html = (folder / "report.html").read_text()
     for heading in ("How good it is", "Who is responsible", "How different the experts are"):

@@ -56,8 +56,11 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
 @pytest.mark.thorough
 def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
     said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
-    assert "estimated from the known ones and other corpora, roughly. Count those of a few" in said
-    assert "give the mean: --set keyphrases=MEAN" in said
+    assert "estimated from the known ones and other corpora, roughly. Give the mean" in said
+    assert (
+        "of a few documents: --set keyphrases=MEAN. Or say what your lists are: --set lists="
+        in said
+    )
     for given in ("keyphrases=12", "lists=some", "lists=complete"):
         said = " ".join(checked(capsys, "keywords", corpus, "--set", given)["warnings"])
         assert "estimated from" not in said

@@ -110,9 +110,9 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert printed["report"] == str(file)
     records = [open_run(one)[1] for one in (first, second)]
     # best_f selects, so that fdr has no effect
-    said = f"fdr 0.2 → 0.1 and start its own → {ids[0]}: the same answer ("
-    assert f"<h1>{said}" in page
-    assert "new keyphrases); the same rows are selected.</h1>" in page
+    changed = f"With fdr=0.1 instead of 0.2 and the start of {ids[0]} instead of its own start"
+    same = f"the same answer ({records[0].results['found']:,} new keyphrases)"
+    assert f"<h1>{changed}: {same}; the same rows are selected.</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
     assert page.count('report.html">report</a>') == 2
     for name, line in printed["results"].items():
@@ -123,7 +123,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     shown = " ".join(out.split())
-    assert "fdr 0.2 → 0.1 and start its own" in shown
+    assert f"fdr=0.1 instead of 0.2 and the start of {ids[1]} instead of its own start" in shown
     assert "The same: the other" in shown
     assert all(value in shown for value in (first, open_run(str(place))[0].root))
     code, _, err = run(capsys, "compare", first, tmp_path)
