@@ -287,7 +287,8 @@ def _baselines(
         f"On each bag's mean, maximum, minimum and spread of every feature, {how}; compared on "
         f"the same bags. The interval of the difference is by the bootstrap over {test.drawn}."
     )
-    columns = ("baseline", "RMSE", "R2, model minus baseline", "95 % interval", "beats the model?")
+    difference = "R2, model minus baseline"
+    columns = ("baseline", "RMSE", difference, "95 % interval", "better than this model?")
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: one.rmse)
     warnings = tuple(
         f"{one.name.capitalize()} on pooled features predicts these bags better: its RMSE is "

@@ -107,7 +107,8 @@ def report(
     if "auroc" in results:
         subject = "" if several else "The label" if column == "label" else column
         unsure_of = f"{_count_unsure(probability):,} of {label.size:,} {things} are uncertain"
-        headline = f"{_success(test, results, things, subject)}. {unsure_of} (0.2 to 0.8)"
+        unsure_of += f" (probability {UNSURE[0]} to {UNSURE[1]})"
+        headline = f"{_success(test, results, things, subject)}. {unsure_of}"
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
@@ -136,7 +137,7 @@ def _count_unsure(probability: FloatArray) -> int:
 
 
 def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
-    """Return the bags on the other side of 0.5 than their label, the farthest from it first."""
+    """Return the bags predicted otherwise than labelled, the farthest from 0.5 first."""
     apart = [e for e in examples if e.label is not None and (e.probability > 0.5) != (e.label == 1)]
     return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
 
@@ -211,15 +212,14 @@ class Words:
     @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
-        text = "P(primary), in brackets after an instance: the probability that it makes a bag "
-        text += f"{self.positive}, by the fit that "
+        text = "P(primary), in brackets after an instance: the probability that its features make "
+        text += f"a bag {self.positive}. It comes from the fit "
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        text += "is applied. " if self.new else f"knows {labels}. "
-        return (
-            f"{text}It is of the instance's features alone, not of its own bag's label: it may be "
-            f"above 0 in a bag labelled {self.negative}, and sum to less than 1 in one labelled "
-            f"{self.positive}."
-        )
+        text += "that is applied" if self.new else f"to {labels}"
+        if self.unseen and not self.new:
+            text += f", P({self.positive}) from fits without this bag's: so P(primary) can be the "
+            text += "larger"
+        return f"{text}. It can be above 0 in a bag labelled {self.negative}."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -277,7 +277,7 @@ class TestedBags:
 def _success(test: TestedBags, results: dict[str, Any], things: str, subject: str) -> str:
     """Say how well labels are predicted; ``subject``: what they are called, "" for several."""
     low, high = results["auroc_interval"]
-    area = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})"
+    area = f"AUROC {results['auroc']:.3f} (95 % interval {low:.3f} to {high:.3f})"
     count, where = test.label.size, test.described(things)
     right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
     most = int(max(np.sum(test.label == 1), np.sum(test.label == 0)))
@@ -355,7 +355,7 @@ def _examples(
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
-        ("On the other side of 0.5 than their label, the surest first", wrong),
+        ("Predicted otherwise than labelled, the surest first", wrong),
     )
     columns = ("bag", f"P({words.positive})", "label", "instances")
     grids = [

@@ -19,7 +19,7 @@ def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
     tiles = []
     if "auroc" in results:
         low, high = (f"{end:.3f}" for end in results["auroc_interval"])
-        note = f"{low} to {high}; {tested}"
+        note = f"{low} to {high} (95\u00a0%); {tested}"
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
     return [*tiles, *baseline_tile(results), size_tile(results)]
@@ -33,16 +33,16 @@ def count_other_side(
     label: IntArray, probability: FloatArray, known: BoolArray, names: Sequence[str],
     called: Sequence[str], things: str,
 ) -> tuple[str, list[NextStep]]:  # fmt: skip
-    """Count bags on the other side of 0.5 than their label; list those with the more frequent one.
+    """Count bags predicted otherwise than labelled; list those with the more frequent label.
 
-    Those ``known`` are fitted, and predicted without their own label; ``names`` are clearly on the
-    other side; labels are ``called`` so.
+    Those ``known`` are predicted without their own label; ``names`` are clearly otherwise.
     """
     apart = (label >= 0) & ((probability > 0.5) != (label == 1))
     clear = int(np.sum(apart & ((probability < UNSURE[0]) | (probability > UNSURE[1]))))
     up, down = (int(np.sum(apart & (label == y))) for y in (1, 0))
-    line = f"{up + down:,} of {np.sum(label >= 0):,} {things} are on the other side of 0.5 than "
-    line += f"their label: {up:,} labelled {called[0]}, {down:,} labelled {called[1]}"
+    line = f"{up + down:,} of {np.sum(label >= 0):,} {things} are predicted otherwise than they "
+    line += f"are {'given' if things == 'labels' else 'labelled'}: {up:,} labelled {called[0]}, "
+    line += f"{down:,} labelled {called[1]}"
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
         line += f". {clear:,} of them clearly so (below {UNSURE[0]} or above {UNSURE[1]}): check "
@@ -52,7 +52,7 @@ def count_other_side(
     most = int(counts[1] > counts[0])
     bounds = ("label=1", f"{column}<0.5"), ("label=0", f"{column}>0.5")
     of = " of the fit" * (sum(counts) < up + down)
-    text = f"List the {counts[most]:,} bags{of} labelled {called[most]} that are on the other side"
+    text = f"List the {counts[most]:,} bags{of} labelled {called[most]} but predicted otherwise"
     if rest := counts[1 - most]:
         text += f" (the {rest:,} others: {' and '.join(bounds[1 - most])})"
     where = " ".join(f"--where '{one}'" for one in bounds[most])

@@ -14,7 +14,7 @@ from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
-_ODDS = " 0.7 doubles the odds."
+_ODDS = "; adding 0.7 doubles the odds"
 _SHARED = " Columns that measure the same thing share one effect"
 _TRADED = ": the model can trade one for another, and together they can predict well all the same"
 LOG_ODDS = "log odds"
@@ -67,8 +67,11 @@ def strength_charts(
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
     what = "column or pair" if pairs else "column"
-    how = f"What a {what} adds to predictions: its standard deviation (sd) over the fit's rows."
-    how += _ODDS if of == LOG_ODDS else ""
+    to = "the log odds" if of == LOG_ODDS else of
+    how = f"How much what a {what} adds to {to} varies between the fit's rows (standard deviation"
+    how += f", sd){_ODDS if of == LOG_ODDS else ''}."
+    if len(effects) > 1 and all(map(_holds_zero, (*effects, *pairs))):
+        how += f" No single {what}'s direction is sure: see below."
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 

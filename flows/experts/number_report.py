@@ -214,7 +214,7 @@ def _baselines(
     own = ("this model", f"{results['rmse']:.4g} ({low:.4g} to {high:.4g})",
            f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "", "")  # fmt: skip
     difference = f"{share}, model minus baseline (95 %)"
-    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference, "beats the model?")
+    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference, "better than this model?")
     return [replace(quality[0], grids=(Grid(columns, [own, *rows], COMPARED),))]
 
 

@@ -104,11 +104,11 @@ def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[st
         return "", []
     rows, (low, high) = sum(one.rows for one in summaries), UNSURE
     likely, unsure = (sum(getattr(one, of) for one in parts) for of in ("likely", "uncertain"))
-    between = f"{low} to {high}" if predicted else f"the predicted class below {high}"
+    between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
-        said = f"{likely:,} of {rows:,} rows probably have {predicted}, {said}"
+        said = f"{likely:,} of {rows:,} rows probably have {predicted}; {said}"
         tiles.insert(0, Tile(f"P({predicted}) above 0.5", f"{likely:,} of {rows:,}"))
     return said, tiles
 
@@ -147,8 +147,8 @@ def predictions_section(
         centres, what = (np.arange(BINS) + 0.5) / BINS, columns[-1]
         title = f"Rows by {what}"
         charts.append(plots.histogram(centres, what, "rows", title, BINS, counts))
-    text = f"The first command at the end lists all {row_count:,} rows. Not checked: whether "
-    text += "numbers are within the ranges of the fit (Columns in its report)."
+    text = "Before use, compare each column's range with that of the fit (Columns in its report): "
+    text += "this was not checked, and outside it predictions are extrapolated."
     return [Section("Predictions", text, charts, grids)]
 
 

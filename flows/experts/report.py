@@ -138,25 +138,23 @@ def report(
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else _warnings(chains))
     if useless:
-        simpler = "fits logistic regression" if additive is None else "gives the simpler model"
+        simpler = ", logistic regression" if additive is None else ""
         warnings += (
-            f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
-            f"{difference}: --set n_experts=1 {simpler}.",
+            "The mixture is hardly used: one expert has the largest share in "
+            f"{int(responsible.max()):,} of {rows:,} rows{difference}. "
+            f"Prefer the simpler model{simpler}: --set n_experts=1.",
         )
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts],
-        next_steps(f"probability_{label}", results.get("test_rows", 0)),
+        next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
         notes=() if applied else _notes(chosen, settings), predicted=counted,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 
 
 def _difference_of_mixture(results: dict[str, Any]) -> str | None:
-    """Say what the mixture does to the log loss of held-out rows; None where it is of use.
-
-    Nothing where that is not known.
-    """
+    """Say what the mixture does to held-out log loss: None where it is of use, "" if not known."""
     without = results.get("baselines", {}).get(WITHOUT_EXPERTS)
     if without is None:
         return ""
@@ -165,7 +163,7 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
         return None
     found = "is worse" if high < 0.0 else "makes no clear difference"
     return (
-        f". On held-out rows the mixture {found} (log loss {results['log_loss']:.3f}; "
+        f", and on held-out rows it {found} (log loss {results['log_loss']:.3f}; "
         f"{without['log_loss']:.3f} without it)"
     )
 
@@ -203,10 +201,11 @@ def baseline_sections(
 
 COMPARED = (
     "Each model was fitted to the same rows and measured on the same held-out rows. A difference "
-    "above 0 means that this model is better; its 95 % interval is by the bootstrap over rows."
+    "above 0 means that this model is better; its 95 % interval is by the bootstrap over rows. "
+    "Where there is no clear difference, the simpler of the two may do as well."
 )
 _DIFFERENCE = "log loss, baseline minus model (95 %)"
-_BEATS = "beats the model?"
+_BEATS = "better than this model?"
 
 
 def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:
@@ -272,10 +271,7 @@ def _quality(
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
-    """Return a table of baselines with the model's own line first.
-
-    Where the model has no AUROC the table has none.
-    """
+    """Return a table of baselines with the model's own line first, and AUROC if it has one."""
     rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
     columns: tuple[str, ...] = ("model", "AUROC", "log loss", _DIFFERENCE, _BEATS)
     if not own[1]:

@@ -18,10 +18,7 @@ OTHER_MODELS = (
 
 
 def tested_rows(applied: bool) -> str:
-    """Return what rows are called that say how good predictions are.
-
-    ``applied``: the fit is an earlier one, which may have seen them.
-    """
+    """Return what tested rows are called; a fit that is ``applied`` may have seen them."""
     return "scored rows with a label" if applied else "held-out rows"
 
 
@@ -83,38 +80,44 @@ def compared_in_words(results: Mapping[str, Any], value: str) -> str:
     >>> compared_in_words({"baselines": baselines}, "r2")
     '; worse than boosted trees (0.900), no clear difference from ridge regression (0.700)'
     >>> tree = {"boosted trees": {"log_loss": 0.4, "interval": [-0.2, 0.1]}}
-    >>> compared_in_words({"baselines": tree}, "log_loss")
-    '; by log loss no clear difference from boosted trees'
+    >>> compared_in_words({"baselines": tree, "test_rows": 9}, "log_loss")
+    '; no clear difference in log loss from boosted trees: with 9 rows neither can be called better'
     """
-    others = results.get("baselines", {})
+    others, losses = results.get("baselines", {}), value == "log_loss"
     groups: dict[str, list[str]] = {"worse than": [], "better than": [], f"{UNCLEAR} from": []}
     worse, better, unclear = groups.values()
     for name in OTHER_MODELS:
         if name in others:
             low, high = others[name]["interval"]
-            said = name if value == "log_loss" else f"{name} ({others[name][value]:.3f})"
+            said = name if losses else f"{name} ({others[name][value]:.3f})"
             (worse if high < 0.0 else better if low > 0.0 else unclear).append(said)
     parts = [
         f"{verdict} {(' or ' if names is unclear else ' and ').join(names)}"
         for verdict, names in groups.items()
         if names
     ]
-    named = "by log loss " if value == "log_loss" else ""
-    return f"; {named}{', '.join(parts)}" if parts else ""
+    said = "by log loss " * losses + ", ".join(parts)
+    if losses and unclear and not worse and not better:
+        rows, none = results.get("test_rows", 0), "neither" if len(unclear) < 3 else "none"
+        said = f"{UNCLEAR} in log loss from {' or '.join(unclear)}: with {rows:,} rows {none} can "
+        said += "be called better"
+    return f"; {said}" if parts else ""
 
 
+LISTED = 1_000  # rows of a score that one command lists
 FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def next_steps(column: str = "", tested: int = 0) -> tuple[NextStep, ...]:
-    """Return what to do next; rows are sorted by ``column``; ``tested`` rows were held out."""
+def next_steps(column: str = "", tested: int = 0, scored: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do next; rows are sorted by ``column``; so many were held out, or scored."""
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
-        sort = shlex.quote(column)
-        first = NextStep(
-            f"See the rows with the largest {column}:", f"vbflows show {{run}} rows --sort {sort}"
-        )
+        every = 0 < scored <= LISTED
+        text = f"List all {scored:,} rows" if every else "See the rows"
+        line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
+        line += f" --rows {scored}" * every
+        first = NextStep(f"{text}, the largest {column} first:", line)
     new = "vbflows score {run} NEW_TABLE scored/"
     steps = first, NextStep("Predict new rows, with the same columns:", new, True)
     more = f"Measure on more than {tested:,} rows: fit again with --set test_share=0.3."

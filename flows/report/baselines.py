@@ -193,7 +193,7 @@ def shown(
         "log loss",
         label("more"),
         "95 % interval",
-        "beats the model?",
+        "better than this model?",
     )
     text = (
         f"Fitted to the same {units} and compared on the same held-out {units}; the interval of "
@@ -222,7 +222,7 @@ def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile
     notes = []
     if error := results.get("log_loss_se"):
         low, high = (results["log_loss"] + sign * 1.96 * error for sign in (-1, 1))
-        notes.append(f"{max(low, 0.0):.3f} to {high:.3f}")
+        notes.append(f"{max(low, 0.0):.3f} to {high:.3f} (95\u00a0%)")
     if base in results:
         named = "the base rate" if base.startswith("base") else "logistic regression"
         notes.append(f"{results[base]:.3f} for {named}")

@@ -225,6 +225,9 @@ def render(
     known = {name: f"{value} (default)" for name, value in known.items() if name in defaults}
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
+    of_fit = ""  # a score's parts quote the warnings of its fit
+    if count := sum(one.text.count("\nWarning: ") for one in more):
+        of_fit = f" about these {findings.row}s; the fit has {count:,} (The fit that was applied)"
     shown = Page(
         name=f"{record.pipeline}-{record.run_id}",
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
@@ -242,7 +245,7 @@ def render(
             for step in (*findings.next_steps, *_NEXT_STEPS)
             if record.elbo is not None or not step.needs_fit
         ][:MOST_STEPS],
-        footer=_footer(record), unwarned="No warnings.",
+        footer=_footer(record), unwarned=f"No warnings{of_fit}.",
     )  # fmt: skip
     return html(shown)
 

@@ -201,7 +201,13 @@ def calibration_verdict(
     low, high = _share_ends(np.asarray(observed, float), np.asarray(counts, float))
     out = int(np.sum((low > np.asarray(predicted)) | (high < np.asarray(predicted))))
     if not out:
-        return f"Calibration: all intervals include the diagonal ({sum(counts):,} {things})."
+        text = f"Calibration: all intervals include the diagonal ({sum(counts):,} {things})"
+        p, share = np.asarray([predicted, observed], float)
+        apart = [(share < p)[p < 0.5], (share > p)[p > 0.5]]
+        if all(len(side) > 1 and side.mean() > 0.5 for side in apart):
+            text += ", but most points below 0.5 are under it and most above 0.5 over it: "
+            text += f"probabilities may be too near 0.5, and fewer {things} may really be uncertain"
+        return f"{text}."
     return f"Calibration: {out} of {len(low)} intervals without the diagonal (by chance 1 in 20)."
 
 

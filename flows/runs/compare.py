@@ -217,7 +217,7 @@ def rows_in_words(one: Moved) -> str:
     return "; ".join(
         f"{f'{count:,}' if count else 'none'} {what}"
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        + (f", {expected_in_words(count, right)}" if count else "")
+        + (f", {expected_in_words(count, right)} by the {which} run" if count else "")
         for what, count, alone, right, which in parts
     )
 
@@ -330,8 +330,8 @@ def estimates_in_words(found: Comparison) -> str:
             text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s"
             if _ASK in tables_of(found.runs[1]):
                 some = rows_of(found.runs[1], _ASK, "-place", 3, "doc_id", counted=False)[0]
-                text += f", such as {', '.join(map(str, some['doc_id'].to_pylist()))}"
-            text += "."
+                text += f", such as {', '.join(map(str, some['doc_id'].to_pylist()))},"
+            text += f" and set {name} to their mean."
     return text
 
 
@@ -344,7 +344,10 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
             rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
             values = " → ".join(shown(share[which]) for which in ("first", "second"))
             moved = f"{count:,} of {one.free:,} probabilities {rose}"
-            return f" {moved} because {more} {name} are assumed: {values} is no {gain} in quality."
+            kept, rated = one.selected[0] - (one.lost or 0), "higher" if up else "lower"
+            moved += f" because {more} {name} are assumed: "
+            moved += f"the same {kept:,} are now mostly rated {rated}, so " if kept > 0 else ""
+            return f" {moved}{values} is no {gain} in quality."
     return ""
 
 
@@ -588,14 +591,13 @@ def reasons_in_words(one: Moved) -> str:
         }
         counts = Counter(one.reasons(what))
         parts = [
-            f"{counts[why]:,} {'is' if counts[why] == 1 else 'are'} {why}"
-            f"{_with_other(*numbers.get(why, (None, None)), there)}"
+            f"{counts[why]:,} {why}{_with_other(*numbers.get(why, (None, None)), there)}"
             for why in (BELOW, BEYOND, ABOVE, ALIKE)
             if counts[why]
         ]
         if parts:
             count = sum(counts.values())
-            lines.append(f"Of the {count:,} {what}, in the {here} run {', '.join(parts)}.")
+            lines.append(f"Why the {here} run left out the {count:,}: {', '.join(parts)}.")
     return " ".join(lines)
 
 
@@ -603,8 +605,8 @@ def _with_other(own: float | None, other: float | None, there: str) -> str:
     """Return a number of a run in brackets, with that of the other run; "" if not known.
 
     >>> _with_other(0.1931, 0.2006, "first"), _with_other(6, None, "first")
-    (' (0.193; first run 0.201)', ' (6; first run unknown)')
+    (' (limit 0.193; first run 0.201)', ' (limit 6; first run unknown)')
     """
     if own is None:
         return ""
-    return f" ({own:.3g}; {there} run {'unknown' if other is None else f'{other:.3g}'})"
+    return f" (limit {own:.3g}; {there} run {'unknown' if other is None else f'{other:.3g}'})"

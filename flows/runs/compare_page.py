@@ -85,7 +85,9 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
             )
         root = shlex.quote(found.runs[1].root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"See {what} of the second run:", line)
+        if decide := estimates_in_words(found).partition(" To decide")[2]:
+            yield page.NextStep(f"To decide{decide}")
+        yield page.NextStep(f"See {what} in the second run:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -114,8 +116,8 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
         probabilities = [in_digits(row.first, row.second) for row in changed]
         columns: dict[str, list[Any]] = {
             **{_NAMES.get(key, key): [row.row[key] for row in changed] for key in one.every.keys},
-            "first": [first for first, _ in probabilities],
-            "second": [second for _, second in probabilities],
+            f"{one.column}, first": [first for first, _ in probabilities],
+            f"{one.column}, second": [second for _, second in probabilities],
             TRUTHS.get(one.truth, ""): [row.truth for row in changed],
         }
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
@@ -139,12 +141,10 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     text = f"{said}{moved_in_words(one)}"
     text = "\n".join(filter(None, (reasons_in_words(one), text)))
-    heading = f"Rows that changed in the table {one.table}"
+    heading = f"{one.table.capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = f"Columns first and second: each row's {one.column} in the two runs."
-    if STAYED in one.places:
-        how += " Moved: by more than 0.1, or across 0.5."
+    how = "Moved: by more than 0.1, or across 0.5." if STAYED in one.places else ""
     chart = plots.scatter(points, x, y, title)
     return Section(heading, text, [chart], grids, folded=title, how=how)
 

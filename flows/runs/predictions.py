@@ -82,9 +82,9 @@ def in_digits(*values: float | None) -> list[str]:
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
 STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
-BELOW, BEYOND = "below the limit", "over the document's most"
-ALIKE = "a part or near copy of another"
-ABOVE = "above the limit, not among the best of its document"
+BELOW, BEYOND = "with too low a probability", "beyond the most that a document may have"
+ALIKE = "as a part or near copy of another"
+ABOVE = "above the limit, but not among the best of its document"
 
 
 @dataclass(frozen=True)
@@ -346,10 +346,7 @@ def _naming(tables: Sequence[pa.Table]) -> list[str]:
 
 
 def _read(paths: RunPaths, name: str) -> pa.Table | None:
-    """Read the columns that name a row, whether it is selected, and its probability.
-
-    None where there are none.
-    """
+    """Read the columns that name a row, whether it is selected, and its probability, if any."""
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
     column = probability_in(schema.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -84,10 +85,7 @@ def publish(run: Run) -> dict[str, Any]:
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
-    """Say what the fit measured where a score measures nothing new.
-
-    Its rows have no labels, or their files are of the fit: then its figures are too good.
-    """
+    """Say what the fit measured where a score has no labels, or those that the fit saw."""
     if run.fitted is None:
         return findings
     fit = read_record(run.fitted)
@@ -96,40 +94,52 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
         if not findings.predicted:
             return findings
-        headline = f"{findings.predicted}; not measured: that needs labels"
+        few = "Too few" if findings.results.get("labelled") else "No"
+        headline = f"{findings.predicted}. {few} labels here, so how right this is was not measured"
         tiles = [tile for tile in findings.tiles if tile.value != UNKNOWN]
         if name:
             figure, rows = own[name]
-            headline += f"; the fit had {name} {figure} on {rows}"
+            headline += f"; on {rows} the fit had {name} {figure}"
             value, _, interval = figure.partition(" ")
             note = f"{interval.strip('()')}; {rows}; here: {UNKNOWN}".lstrip("; ")
-            tiles.insert(0, report.Tile(f"{name} of the fit", value, note))
+            tiles.append(report.Tile(f"{name} of the fit", value, note))
         steps = [*findings.next_steps[:2], _MEASURE]
         return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
     read = {file.fingerprint for file in fit.inputs}
     seen = sum(file.fingerprint in read for file in run.inputs)
     if not seen:
         return findings
-    which = "this input" if seen == len(run.inputs) else f"{seen:,} of {len(run.inputs):,} files"
+    every, steps = seen == len(run.inputs), findings.next_steps
+    which = "this input" if every else f"{seen:,} of {len(run.inputs):,} files"
     headline = f"Too good, since the fit read {which} too: {findings.headline}"
     here = next((tile.value for tile in findings.tiles if tile.label == name), "")
-    if here and seen == len(run.inputs):
+    fitted = shlex.quote(run.fitted.root)
+    if every:
+        steps = [
+            report.NextStep("Use the commands in the fit's report:", f"vbflows show {fitted}"),
+            report.NextStep(f"Score {findings.row}s that the fit has not read:",
+                            f"vbflows score {fitted} NEW_INPUT scored/"),
+        ]  # fmt: skip
+    if here and every:
         headline = (
-            f"No new information: the fit read this input too. {name} {here} here is too good; "
-            f"use the fit's, {own[name][0]}. {findings.predicted}"
+            f"No new information: the fit read this input too. {name} {here} here is inflated, "
+            "since it counts labels that were fitted; the honest figure is the fit's, "
+            f"{own[name][0]}. {findings.predicted}"
         )
     warning = (
         f"The fit read {which} too, so figures here are too good, and too few rows look uncertain. "
-        f"Take both from the fit: vbflows show {shlex.quote(run.fitted.root)}"
+        f"Take both from the fit: vbflows show {fitted}"
     )
     tiles = [
-        replace(one, note=f"too good; the fit: {own[one.label][0]}") if one.label in own else one
+        replace(one, note=f"{_ERRS[one.label in _MEASURES]}; the fit: {own[one.label][0]}")
+        if one.label in own
+        else one
         for one in findings.tiles
     ]
     return replace(
         findings, headline=headline, tiles=tiles,
-        sections=[*map(_mark_seen, findings.sections)],
-        warnings=(*findings.warnings, warning),
+        sections=[_mark_seen(one, every) for one in findings.sections],
+        warnings=(*findings.warnings, warning), next_steps=steps,
     )  # fmt: skip
 
 
@@ -139,6 +149,7 @@ _MEASURE = report.NextStep(
 _MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
 _FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
 """Tiles that say how good predictions are; one of the former is named first."""
+_ERRS = "too low", "inflated"  # of labels that the fit has seen: losses, and measures
 
 
 def _read_figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
@@ -146,36 +157,37 @@ def _read_figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, st
 
     >>> note = "0.985 to 1.000; 46 held-out rows; higher is better"
     >>> _read_figures([{"label": "AUROC", "value": "0.996", "note": note}])
-    {'AUROC': ('0.996 (0.985 to 1.000)', '46 held-out rows')}
+    {'AUROC': ('0.996 (95 % interval 0.985 to 1.000)', '46 held-out rows')}
     """
     found = {}
     for tile in tiles:
         interval, *more = tile["note"].replace(" (95\u00a0%)", "").split("; ")
-        figure = f"{tile['value']} ({interval})" if " to " in interval else tile["value"]
+        figure = tile["value"] + f" (95 % interval {interval})" * (" to " in interval)
         rows = next((one for one in more if one[:1].isdigit()), "labels that it had not seen")
         if tile["label"] in _FIGURES and tile["value"] != UNKNOWN:
             found[tile["label"]] = figure, rows
     return found
 
 
-def _mark_seen(one: report.Section) -> report.Section:
-    """Return a part with a word on labels that the fit has seen, where they count."""
+def _mark_seen(one: report.Section, every: bool) -> report.Section:
+    """Return a part with a word on labels that the fit has seen: of ``every`` file or of some."""
     plots = [
         {**plot, "description": plot["description"].replace("Calibration", _SEEN, 1)}
         for plot in one.plots
     ]
-    said = "Take these lines from the fit's report: here labels that it has seen count.\n"
-    return replace(one, plots=plots, text=said * (one.title == "In short") + one.text)
+    text = re.sub("(?m)^Calibration: .*$", _SAYS_NOTHING, one.text)
+    if one.title == "In short":
+        text = _LEFT_OUT if every else f"Not for files that the fit read.\n{text}"
+    return replace(one, plots=plots, text=text)
 
 
 _SEEN = "Calibration (labels that the fit has seen)"
+_SAYS_NOTHING = "Calibration on fitted labels says nothing about new ones: see the fit's report."
+_LEFT_OUT = "What to check is in the fit's report: the fit saw these labels."
 
 
 def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
-    """Return the first of the rows that a score predicts, of a family that writes a row for each.
-
-    What a fit shows at the top is then the model, which the fit has shown already.
-    """
+    """Return the first rows that a score predicts; the model the fit has shown already."""
     if _ROWS not in storage.names(run.paths.root):
         return ()
     found: Sequence[Mapping[str, Any]] = table_rows(run.paths, _ROWS, "", _SHOWN, counted=False)[
@@ -297,10 +309,7 @@ def outcome(
 
 
 def outcome_of_complete(run: Run) -> dict[str, Any]:
-    """Publish a run that was complete when it was stopped; return what to print.
-
-    Where nothing is new since the latest run, that is said, and nothing is written.
-    """
+    """Publish a run that was complete when it was stopped, unless nothing is new since."""
     if run.begun or run.is_resume:
         return outcome(run.paths, read_record(run.paths), publish_complete(run))
     record = read_record(run.paths)

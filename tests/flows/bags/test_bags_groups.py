@@ -177,7 +177,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
     fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
     page = report(tmp_path / "t")
-    assert "by the fit that knows the labels of all bags but those held out." in page
+    assert "It comes from the fit to the labels of all bags but those held out." in page
     assert "P(primary)</th>" in page
     assert "all labels" not in page
 
@@ -199,12 +199,12 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     apart = (bags.without_it > 0.5) != (bags.label == 1)
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
-    said = f"{up + down} of 60 bags are on the other side of 0.5 than their label: {up} labelled "
+    said = f"{up + down} of 60 bags are predicted otherwise than they are labelled: {up} labelled "
     assert f"{said}positive, {down} labelled negative." in page
     assert re.search(
         r"\d of them clearly so \(below 0\.2 or above 0\.8\): check the labels? of .*b[78]", page
     )
-    assert "On the other side of 0.5 than their label, the surest first" in page
+    assert "Predicted otherwise than labelled, the surest first" in page
     value, sign = (1, "<") if up >= down else (0, ">")
     where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")
     shown = answer(capsys, "show", tmp_path / "t", "bags", *where, "--rows", "60")

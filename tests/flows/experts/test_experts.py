@@ -50,7 +50,7 @@ def test_every_phase_of_a_fit_names_what_it_climbs(tmp_path):
 def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(tmp_path, capsys):
     source, target = written(tmp_path, plain()), tmp_path / "out"
     args = setting_args("n_experts=2", "inference=cavi", "tau=100")
-    said = "One expert has the largest share of"
+    said = "The mixture is hardly used: one expert has the largest share in"
     assert said in printed(capsys, "experts", source, target, *args)
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
@@ -88,14 +88,16 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     p = probabilities_of(latest(tmp_path / "scored")[0])
     above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
     said = " ".join(said.split())
-    counted = f"{above} of 60 rows probably have label = 1, {unsure} are uncertain (0.2 to 0.8)"
-    assert f"{counted}; not measured: that needs labels; the fit had " in said
+    counted = f"{above} of 60 rows probably have label = 1; {unsure} are uncertain (probability 0.2"
+    assert f"{counted} to 0.8). No labels here, so how right this is was not measured; on " in said
     first = record["tiles"][0]
-    assert f"{first['label']} {first['value']} ({first['note'].partition(' (95')[0]}) on" in said
+    interval = first["note"].partition(" (95")[0]
+    assert f"had {first['label']} {first['value']} (95 % interval {interval})" in said
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
         f"Most probably 1 ({above})", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
-        "The first command at the end lists all 60 rows.", f"<dd>{unsure} of 60</dd>",
+        "List all 60 rows, the largest probability_1 first",
+        "outside it predictions are extr", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
         record["headline"], folder.as_uri(),
     ):  # fmt: skip

@@ -40,6 +40,8 @@ from flows.runs.predictions import (
 from tests.flows.commands import answer, run
 from tests.flows.runs.test_publish import record
 
+BOTH = "probability, first", "probability, second"
+
 
 def run_with(target, name, **columns):
     paths = RunPaths(str(target), name)
@@ -203,14 +205,15 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
     assert headline(compared).endswith(
-        "; 1 added, with a probability of 0.50; 1 dropped, with a probability of 0.30."
+        "; 1 added, with a probability of 0.50 by the second run; "
+        "1 dropped, with a probability of 0.30 by the first run."
     )
     assert (found.gained_right, found.lost_right, found.selected) == (0.5, 0.3, (2, 2))
     assert [(one.label, one.what) for one in found.changed()] == [("a, y", LOST), ("b, y", GAINED)]
     lost, gained = _predictions(found).grids
     row = ("a", "y", "0.30", "0.25", "no")
     assert (lost.caption, lost.rows) == ("No longer selected (1)", [row])
-    assert gained.columns == ("document", "phrase", "first", "second", "known keyphrase")
+    assert gained.columns == ("document", "phrase", *BOTH, "known keyphrase")
     step, every = _page(compared).next_steps
     assert step.command.endswith("runs/b rows --new --selected")
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
@@ -243,13 +246,13 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         ("v", STAYED, ""),
     ]  # fmt: skip
     assert reasons_in_words(moved) == (
-        "Of the 3 no longer selected, in the second run 1 is below the limit (0.2; first run "
-        "0.3), 1 is over the document's most (3; first run 4), 1 is a part or near copy of "
-        "another. Of the 1 newly selected, in the first run 1 is below the limit (0.3; second run "
-        "0.2)."
+        "Why the second run left out the 3: 1 with too low a probability (limit 0.2; first run "
+        "0.3), 1 beyond the most that a document may have (limit 3; first run 4), 1 as a part or "
+        "near copy of another. Why the first run left out the 1: 1 with too low a probability "
+        "(limit 0.3; second run 0.2)."
     )
     grids = _predictions(moved).grids
-    assert grids[0].columns == ("document", "phrase", "first", "second", "known keyphrase")
+    assert grids[0].columns == ("document", "phrase", *BOTH, "known keyphrase")
     assert {grid.caption for grid in grids} == {
         *(f"No longer selected: in the second run {why} (1)" for why in (BELOW, BEYOND, ALIKE)),
         f"Newly selected: in the first run {BELOW} (1)",
@@ -257,7 +260,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     }
     assert estimates_in_words(found) == (
         "Expected to be right: each run's own estimate, which does not say which run is right. To "
-        "decide on keyphrases, count them in a few documents."
+        "decide on keyphrases, count them in a few documents and set keyphrases to their mean."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
@@ -299,8 +302,9 @@ def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
     ]
     assert (found.shared, found.only_first, found.only_second) == (1, 1, 1)
     assert rows_in_words(found) == (
-        "1 added (1 of these only the second run has), with a probability of 0.80; 1 dropped (1 of "
-        "these only the first run has), with a probability of 0.80"
+        "1 added (1 of these only the second run has), with a probability of 0.80 by the second "
+        "run; 1 dropped (1 of these only the first run has), with a probability of 0.80 by the "
+        "first run"
     )
 
 
@@ -362,7 +366,7 @@ def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
     ]
     (found,) = compare_predictions(*runs)
     (grid,) = _predictions(found).grids
-    assert grid.columns == ("bag", "first", "second", "label as given")
+    assert grid.columns == ("bag", *BOTH, "label as given")
     assert grid.rows == [("a", "0.10", "0.90", "1"), ("c", "0.10", "0.90", "")]
     for paths in runs:
         complete(paths, record(run_id=paths.run_id))

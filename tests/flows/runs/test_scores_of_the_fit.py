@@ -152,13 +152,13 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     interval = first["note"].partition(" (95")[0]
     said = "No new information: the fit read this input too. AUROC 0."
     assert scored["lines"][0].startswith(said)
-    use = f" here is too good; use the fit's, {first['value']} ({interval}). "
-    assert use in scored["lines"][0]
+    own = f"{first['value']} (95 % interval {interval})"
+    assert f" that were fitted; the honest figure is the fit's, {own}. " in scored["lines"][0]
     assert re.search(
-        r"\d+ of \d+ rows probably have label = 1, \d+ are uncertain", scored["lines"][0]
+        r"\d+ of \d+ rows probably have label = 1; \d+ are uncertain", scored["lines"][0]
     )
     here = open_run(str(tmp_path / "new"))[1].tiles[0]
-    assert here["note"] == f"too good; the fit: {first['value']} ({interval})"
+    assert here["note"] == f"inflated; the fit: {own}"
     assert any(f"vbflows show {open_run(str(tmp_path / 'fit'))[0].root}" in w
                for w in scored["warnings"])  # fmt: skip
     assert scored["lines"][-1] == f"rows: vbflows show {tmp_path / 'new'} rows"
