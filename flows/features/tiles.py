@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from typing import Any
 
 from flows.features.description import percent
@@ -28,7 +29,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
             starts = meaning[0]["other_starts"]
             note = f"by at least one of {starts} other starts of the search"
             if starts == 1:
-                note = "by the one other start of the search: two starts are little evidence"
+                note = "by the only other start of the search: two starts are little evidence"
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
@@ -42,7 +43,8 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if same_model(results["features"], models["number"]):
             gain = models["features"] - models["shares"]
             rival, value = "no feature", f"{gain:+,.0f} nats"
-            note = "log probability of the rows, less that of each column's shares alone"
+            note = "log probability of the rows, less that of each column's shares alone: the rows "
+            note += f"are about 10^{gain / log(10.0):.0f} times as probable"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -50,17 +52,23 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     return tiles
 
 
-def next_steps(features: int) -> tuple[NextStep, ...]:
-    """Return what to do next, where that many features were found."""
+def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do next with that many features, of a search with so many other starts."""
     first = NextStep(
         "See the rows that most probably have feature 1:",
         "vbflows show {run} rows --sort feature_1",
     )
+    second = NextStep(
+        "See which answers a feature makes likelier, by how many times (ratio):",
+        "vbflows show {run} weights --sort ratio",
+    )
+    if features and other_starts == 1:
+        which = "feature" if features == 1 else "features"
+        second = NextStep(
+            f"Check the {which} with more starts: fit again with --set starts=10.", needs_fit=True
+        )
     return (
         *([first] if features else []),
-        NextStep(
-            "See which answers a feature makes likelier, by how many times (ratio):",
-            "vbflows show {run} weights --sort ratio",
-        ),
+        second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),
     )
