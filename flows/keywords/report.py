@@ -332,7 +332,7 @@ def report(
     observed = sum(s.observed for s in summaries)
     what, where = _found(found, with_new, documents, observed, names)
     headline = f"{what} in {where}"
-    expected = None
+    expected, above = None, 0.0
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
@@ -342,13 +342,10 @@ def report(
             results["expected_right"] = [float(right.min()), float(right.max())]
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
-                probable, _ = _found(int(above), 0, 0, observed, names)
-                best = settings.select == "best_f"
-                aim = "for the best balance of right and missed" if best else _level(settings)
                 headline = (
-                    f"{probable} {'is' if above == 1 else 'are'} more probable than not "
-                    f"({100.0 * sure / above:.0f} % expected to be right); with less probable ones "
-                    f"{found:,} are selected in {where} {aim} ({_percent(right)} right)"
+                    f"{what} selected in {where}; the model expects {_percent(right)} of them to "
+                    f"be right, and {100.0 * sure / above:.0f} % of the {above:,.0f} above a "
+                    f"probability of {LEVELS[0]}"
                 )
             else:
                 headline += f"; {_percent(right)} expected to be right, "
@@ -359,7 +356,7 @@ def report(
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
     sections.append(
-        _documents(examples, documents, scores, names)
+        _documents(examples, documents, scores, names, above >= 0.5 * found)
         if found
         else _likely(examples, settings, scores, names)
     )
@@ -393,8 +390,14 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, settings.keyphrases), next_steps(scores),
-        row="document",
+        row="document", used=_used(settings) if q is not None else {},
     )  # fmt: skip
+
+
+def _used(settings: KeywordSettings) -> dict[str, str]:
+    """Say where the rate is from, where the number of keyphrases is given."""
+    given = settings.keyphrases
+    return {} if given is None else {"keyword_rate": f"from keyphrases={given:g}"}
 
 
 def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> tuple[str, str]:
@@ -460,6 +463,11 @@ def _which(
         unused = "; fdr is not used" if settings.select == "best_f" else ""
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
+        without = sum(s.documents - s.with_new for s in summaries)
+        if without:
+            has = "document has no new one" if without == 1 else "documents have no new one"
+            text += f" {without:,} {has}: all their unknown {names.units} are too improbable or "
+            text += "left out."
         above = np.sum([s.above for s in summaries], axis=0)
         if above[0, 0] < found:
             text += (
@@ -509,15 +517,21 @@ def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
     return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
 
 
-def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:
+def _documents(
+    examples: Sequence[Example], documents: int, scores: bool, names: Names, probable: bool
+) -> Section:
+    """List documents with their keyphrases; ``probable``: most new ones are above 0.5."""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = f"Documents with known and new {names.keys}, those with most of both first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
     grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found."
-    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
+    how = f"Known {names.keys} came with the input; new ones were found"
+    if not scores and not probable:
+        how += f", most of them with a probability below {LEVELS[0]}: each of those is more likely "
+        how += "wrong than right"
+    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=f"{how}.")
 
 
 def _likely(
@@ -737,13 +751,15 @@ def _coefficients(
         (plot,) if ordered else (),
         how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
         "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
-        "The larger the share of the other documents with a word that have it in their known "
-        f"{names.keys}, the better known it is{_LEAST if names is PHRASES else ''}. A known "
-        f"{names.unit} is one of the same document.",
+        "A word is well known if many of the other documents that contain it have it in their "
+        f"known {names.keys}.{_LEAST if names is PHRASES else ''}",
     )
 
 
-_LEAST = "; a phrase's least known word has the smallest share"
+_LEAST = (
+    " 'Its least known word' is the phrase's word for which that share is smallest. A 'known "
+    "phrase' is a known keyphrase of the same document."
+)
 _FEATURES = {
     "log_tf": "times in the document",
     "idf": "rarity in the corpus",
