@@ -63,10 +63,8 @@ def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
         "vbflows show {run} weights --sort ratio",
     )
     if features and other_starts == 1:
-        which = "feature" if features == 1 else "features"
-        second = NextStep(
-            f"Check the {which} with more starts: fit again with --set starts=10.", needs_fit=True
-        )
+        text = "Check what was found with more starts: fit again with --set starts=10."
+        second = NextStep(text, needs_fit=True)
     return (
         *([first] if features else []),
         second,

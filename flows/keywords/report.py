@@ -387,17 +387,12 @@ def report(
         {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
+    mean = settings.keyphrases
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, settings.keyphrases), next_steps(scores),
-        row="document", used=_used(settings) if q is not None else {},
+        tiles_of(results, names.unit, names.keys, mean), next_steps(scores), row="document",
+        used={} if q is None or mean is None else {"keyword_rate": f"from keyphrases={mean:g}"},
     )  # fmt: skip
-
-
-def _used(settings: KeywordSettings) -> dict[str, str]:
-    """Say where the rate is from, where the number of keyphrases is given."""
-    given = settings.keyphrases
-    return {} if given is None else {"keyword_rate": f"from keyphrases={given:g}"}
 
 
 def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> tuple[str, str]:
@@ -463,11 +458,9 @@ def _which(
         unused = "; fdr is not used" if settings.select == "best_f" else ""
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
-        without = sum(s.documents - s.with_new for s in summaries)
-        if without:
-            has = "document has no new one" if without == 1 else "documents have no new one"
-            text += f" {without:,} {has}: all their unknown {names.units} are too improbable or "
-            text += "left out."
+        if without := sum(s.documents - s.with_new for s in summaries):
+            text += f" In {without:,} of {sum(s.documents for s in summaries):,} documents none is "
+            text += f"selected: no unknown {names.unit} is probable enough and not left out."
         above = np.sum([s.above for s in summaries], axis=0)
         if above[0, 0] < found:
             text += (
