@@ -192,10 +192,8 @@ def _deleted(moves: Sequence[Mapping[str, Any]]) -> str:
     said = f" Leaving out {lost} feature{'s' * (lost != 1)} raised it by {sum(gains):,.1f} nats"
     if len(gains) > 1:
         said += f" in all ({', '.join(f'{gain:,.1f}' for gain in gains)})"
-    if not any(map(_is_narrow, deleted)):
-        return f"{said}."
-    small = f"the smallest gain ({min(gains):,.1f} nats)" if len(gains) > 1 else "so small a gain"
-    return f"{said}. Even {small}{_DELETED}"
+    small = f" Even a gain of {min(gains):,.1f} nats{_DELETED}"
+    return f"{said}.{small if any(map(_is_narrow, deleted)) else ''}"
 
 
 def _is_narrow(move: Mapping[str, Any]) -> bool:

@@ -43,8 +43,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if same_model(results["features"], models["number"]):
             gain = models["features"] - models["shares"]
             rival, value = "no feature", f"{gain:+,.0f} nats"
-            note = "log probability of the rows, less that of each column's shares alone: the rows "
-            note += f"are about 10^{gain / log(10.0):.0f} times as probable"
+            note = f"the rows are 10^{gain / log(10.0):.0f} times as probable as by column shares"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -54,17 +53,12 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
 
 def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts."""
-    first = NextStep(
-        "See the rows that most probably have feature 1:",
-        "vbflows show {run} rows --sort feature_1",
-    )
-    second = NextStep(
-        "See which answers a feature makes likelier, by how many times (ratio):",
-        "vbflows show {run} weights --sort ratio",
-    )
+    rows = "vbflows show {run} rows --sort feature_1"
+    first = NextStep("See the rows that most probably have feature 1:", rows)
+    text = "See which answers a feature makes likelier, by how many times (ratio):"
+    second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
-        text = "Check what was found with more starts: fit again with --set starts=10."
-        second = NextStep(text, needs_fit=True)
+        second = NextStep("Check it with more starts: fit again with --set starts=10.", "", True)
     return (
         *([first] if features else []),
         second,

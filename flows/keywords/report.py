@@ -355,8 +355,9 @@ def report(
         sections.append(_which(summaries, results, settings, names))
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
+    doubt = "" if scores or above >= 0.5 * found else _DOUBT
     sections.append(
-        _documents(examples, documents, scores, names, above >= 0.5 * found)
+        _documents(examples, documents, scores, names, doubt)
         if found
         else _likely(examples, settings, scores, names)
     )
@@ -511,20 +512,16 @@ def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
 
 
 def _documents(
-    examples: Sequence[Example], documents: int, scores: bool, names: Names, probable: bool
+    examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
 ) -> Section:
-    """List documents with their keyphrases; ``probable``: most new ones are above 0.5."""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = f"Documents with known and new {names.keys}, those with most of both first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
     grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found"
-    if not scores and not probable:
-        how += f", most of them with a probability below {LEVELS[0]}: each of those is more likely "
-        how += "wrong than right"
-    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=f"{how}.")
+    how = f"Known {names.keys} came with the input; new ones were found{doubt}."
+    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
 def _likely(
@@ -749,6 +746,7 @@ def _coefficients(
     )
 
 
+_DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"
 _LEAST = (
     " 'Its least known word' is the phrase's word for which that share is smallest. A 'known "
     "phrase' is a known keyphrase of the same document."

@@ -506,13 +506,11 @@ def _callable(parts: Sequence[PartCalls]) -> int:
 
 def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     """Return what to do next, about positions that are not callable too."""
-    count = _positions(parts) - _callable(parts)
-    if not count or not any(p.limits is not None for p in parts):
+    missed = detection.join_missed([part.missed for part in parts])
+    if not missed:
         return NEXT_STEPS
-    missed = detection.join_missed([part.missed for part in parts])[: MOST_MISSED + 1]
-    all_ = len(missed) <= MOST_MISSED and count == sum(m.stop - m.start + 1 for m in missed)
-    where = f" ({', '.join(one.name for one in missed)})" if all_ else ""
-    text = f"Positions that are not callable, {count:,}{where}, need more reads or fewer errors "
+    where = [one.name for one in missed[:MOST_MISSED]] + ["..."] * (len(missed) > MOST_MISSED)
+    text = f"Positions that are not callable ({', '.join(where)}) need more reads or fewer errors "
     text += "before absence can be claimed there. No other caller was run; confirm calls with one."
     return (*NEXT_STEPS, NextStep(text))
 

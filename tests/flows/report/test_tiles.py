@@ -153,8 +153,7 @@ def test_features():
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
         "+19 nats",
-        "log probability of the rows, less that of each column's shares alone: the rows are about "
-        "10^8 times as probable",
+        "the rows are 10^8 times as probable as by column shares",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1] == "about 65 of 216, by weight"
