@@ -205,15 +205,15 @@ def again_in_words(k: int, stable: Stability) -> str:
     """Say whether other starts of the search found a feature too.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
-    'found again by the one other start of the search'
+    'the only other start of the search found it too (weak evidence)'
     >>> again_in_words(0, Stability(np.array([2]), 3))
     'found again by 2 of 3 other starts of the search'
     """
     if stable.found_by is None or not stable.of:
         return ""
     if stable.of == 1:
-        again = "found again by" if stable.found_by[k] else "not found by"
-        return f"{again} the one other start of the search"
+        again = "found it too (weak evidence)" if stable.found_by[k] else "did not find it"
+        return f"the only other start of the search {again}"
     return f"found again by {stable.found_by[k]} of {stable.of} other starts of the search"
 
 
@@ -307,6 +307,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         text += " The table weights/ has shares of rows with one feature and no other, computed "
         text += "otherwise: they can differ by a point or two."
     text += (_DOUBT if len(found) == 1 else _SOME_DOUBT) if found[0].whole else _NO_DOUBT
+    text += " Differences are of unrounded values."
     heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
     grids = [
         Grid(

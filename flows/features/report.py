@@ -179,7 +179,7 @@ def report(
     ]
     return Findings(
         headline, sections, results, tuple(warnings), top,
-        tiles_of(results, WEIGHT in settings.columns), next_steps(n),
+        tiles_of(results, WEIGHT in settings.columns), next_steps(n, stable.of),
     )  # fmt: skip
 
 

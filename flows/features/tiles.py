@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from typing import Any
 
 from flows.features.description import percent
@@ -28,7 +29,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
             starts = meaning[0]["other_starts"]
             note = f"by at least one of {starts} other starts of the search"
             if starts == 1:
-                note = "by the one other start of the search: two starts are little evidence"
+                note = "by the only other start of the search: two starts are little evidence"
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
@@ -42,7 +43,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if same_model(results["features"], models["number"]):
             gain = models["features"] - models["shares"]
             rival, value = "no feature", f"{gain:+,.0f} nats"
-            note = "log probability of the rows, less that of each column's shares alone"
+            note = f"the rows are 10^{gain / log(10.0):.0f} times as probable as by column shares"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -50,17 +51,16 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     return tiles
 
 
-def next_steps(features: int) -> tuple[NextStep, ...]:
-    """Return what to do next, where that many features were found."""
-    first = NextStep(
-        "See the rows that most probably have feature 1:",
-        "vbflows show {run} rows --sort feature_1",
-    )
+def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do next with that many features, of a search with so many other starts."""
+    rows = "vbflows show {run} rows --sort feature_1"
+    first = NextStep("See the rows that most probably have feature 1:", rows)
+    text = "See which answers a feature makes likelier, by how many times (ratio):"
+    second = NextStep(text, "vbflows show {run} weights --sort ratio")
+    if features and other_starts == 1:
+        second = NextStep("Check it with more starts: fit again with --set starts=10.", "", True)
     return (
         *([first] if features else []),
-        NextStep(
-            "See which answers a feature makes likelier, by how many times (ratio):",
-            "vbflows show {run} weights --sort ratio",
-        ),
+        second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),
     )

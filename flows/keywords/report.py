@@ -332,7 +332,7 @@ def report(
     observed = sum(s.observed for s in summaries)
     what, where = _found(found, with_new, documents, observed, names)
     headline = f"{what} in {where}"
-    expected = None
+    expected, above = None, 0.0
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
@@ -342,13 +342,10 @@ def report(
             results["expected_right"] = [float(right.min()), float(right.max())]
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
-                probable, _ = _found(int(above), 0, 0, observed, names)
-                best = settings.select == "best_f"
-                aim = "for the best balance of right and missed" if best else _level(settings)
                 headline = (
-                    f"{probable} {'is' if above == 1 else 'are'} more probable than not "
-                    f"({100.0 * sure / above:.0f} % expected to be right); with less probable ones "
-                    f"{found:,} are selected in {where} {aim} ({_percent(right)} right)"
+                    f"{what} selected in {where}; the model expects {_percent(right)} of them to "
+                    f"be right, and {100.0 * sure / above:.0f} % of the {above:,.0f} above a "
+                    f"probability of {LEVELS[0]}"
                 )
             else:
                 headline += f"; {_percent(right)} expected to be right, "
@@ -358,8 +355,9 @@ def report(
         sections.append(_which(summaries, results, settings, names))
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
+    doubt = "" if scores or above >= 0.5 * found else _DOUBT
     sections.append(
-        _documents(examples, documents, scores, names)
+        _documents(examples, documents, scores, names, doubt)
         if found
         else _likely(examples, settings, scores, names)
     )
@@ -390,10 +388,11 @@ def report(
         {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
+    mean = settings.keyphrases
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, settings.keyphrases), next_steps(scores),
-        row="document",
+        tiles_of(results, names.unit, names.keys, mean), next_steps(scores), row="document",
+        used={} if q is None or mean is None else {"keyword_rate": f"from keyphrases={mean:g}"},
     )  # fmt: skip
 
 
@@ -460,6 +459,9 @@ def _which(
         unused = "; fdr is not used" if settings.select == "best_f" else ""
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
+        if without := sum(s.documents - s.with_new for s in summaries):
+            text += f" In {without:,} of {sum(s.documents for s in summaries):,} documents none is "
+            text += f"selected: no unknown {names.unit} is probable enough and not left out."
         above = np.sum([s.above for s in summaries], axis=0)
         if above[0, 0] < found:
             text += (
@@ -509,14 +511,16 @@ def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
     return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
 
 
-def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:
+def _documents(
+    examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
+) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = f"Documents with known and new {names.keys}, those with most of both first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
     grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found."
+    how = f"Known {names.keys} came with the input; new ones were found{doubt}."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
@@ -737,13 +741,16 @@ def _coefficients(
         (plot,) if ordered else (),
         how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
         "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
-        "The larger the share of the other documents with a word that have it in their known "
-        f"{names.keys}, the better known it is{_LEAST if names is PHRASES else ''}. A known "
-        f"{names.unit} is one of the same document.",
+        "A word is well known if many of the other documents that contain it have it in their "
+        f"known {names.keys}.{_LEAST if names is PHRASES else ''}",
     )
 
 
-_LEAST = "; a phrase's least known word has the smallest share"
+_DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"
+_LEAST = (
+    " 'Its least known word' is the phrase's word for which that share is smallest. A 'known "
+    "phrase' is a known keyphrase of the same document."
+)
 _FEATURES = {
     "log_tf": "times in the document",
     "idf": "rarity in the corpus",

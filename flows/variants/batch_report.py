@@ -113,8 +113,8 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
     text = (
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        "A far larger difference, an artefact of one position, is expected at about "
-        f"{number} of the {alleles:,} alleles ({100.0 * q.v:.2f} %)."
+        f"Besides, the model expects about {number} of the {alleles:,} alleles "
+        f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."
     )
     how = (
         f"The factor is the error rate in {case} divided by that in {control}. Near 1 the samples "

@@ -11,7 +11,7 @@ import numpy as np
 
 from flows.data.run_tables import Parameter
 from flows.report import plots
-from flows.report.page import Findings, Grid, Section
+from flows.report.page import Findings, Grid, NextStep, Section
 from flows.report.plots import Spec
 from flows.variants import detection, indel_report, read_account
 from flows.variants.batch_report import (
@@ -174,7 +174,7 @@ def report(
     return Findings(
         headline_of(parts, calls, settings), sections, results,
         tuple(warnings_of(parts, caps, settings, batch)), top,
-        tiles_of(results, level_of(settings), _positions(parts)), NEXT_STEPS,
+        tiles_of(results, level_of(settings), _positions(parts)), _next_steps(parts),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
     )  # fmt: skip
@@ -430,8 +430,9 @@ def _calls(
 def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
     """Say what PASS is: which filters of reads ran."""
     names = ", ".join(name for name in READ_FILTERS if name not in not_run)
-    said = f" PASS: called, and not taken by any of {names}; each takes a true variant with a "
-    return f"{said}probability of at most {settings.filter_level:g} (filter_level)." * bool(names)
+    said = f" PASS: called, and not removed by any filter ({names}); each filter removes a true "
+    said += f"variant with a probability of at most {settings.filter_level:g} (filter_level)."
+    return said * bool(names)
 
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
@@ -503,6 +504,17 @@ def _callable(parts: Sequence[PartCalls]) -> int:
     return sum(detection.positions(part.callable) for part in parts)
 
 
+def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
+    """Return what to do next, about positions that are not callable too."""
+    missed = detection.join_missed([part.missed for part in parts])
+    if not missed:
+        return NEXT_STEPS
+    where = [one.name for one in missed[:MOST_MISSED]] + ["..."] * (len(missed) > MOST_MISSED)
+    text = f"Positions that are not callable ({', '.join(where)}) need more reads or fewer errors "
+    text += "before absence can be claimed there. No other caller was run; confirm calls with one."
+    return (*NEXT_STEPS, NextStep(text))
+
+
 def _detection(
     limits: detection.LimitCounts, parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
@@ -525,8 +537,8 @@ def _detection(
     )
     grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
     if missed := detection.join_missed([part.missed for part in parts]):
-        how += " Reads are those of all replicates; a position with as many as callable neighbours "
-        how += "has more errors."
+        how += " Reads are summed over replicates. A position can have enough reads and still not "
+        how += "be callable: its error rate is higher."
         thin, without = limits.locations - callable_, positions - limits.locations
         grids.append(_missed(missed, thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)

@@ -79,9 +79,9 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
     assert difference_in_words(found, 1) == ""
     assert model_section(found, 1).text == (
-        "One feature is the same model as 2 latent classes: each row has it or not. The two log "
-        "probabilities are 7 nats apart since they are computed in two ways: a lower bound for the "
-        "feature, -BIC / 2 for the classes."
+        "One feature is the same model as 2 latent classes: each row has it or not. So +18 and +25 "
+        "do not say that either is better: they are computed in two ways, a lower bound for the "
+        "feature and -BIC / 2 for the classes."
     )
     text = model_section(found, 2).text
     assert (

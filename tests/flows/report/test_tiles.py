@@ -144,7 +144,7 @@ def test_features():
     assert found["against 2 latent classes"][0] == "better"
     assert found["features found again"] == (
         "2 of 2",
-        "by the one other start of the search: two starts are little evidence",
+        "by the only other start of the search: two starts are little evidence",
     )
     one = results | {"features": 1, "meaning": meaning[:1]}
     one["simpler_models"]["shares"] = -109.4
@@ -153,7 +153,7 @@ def test_features():
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
         "+19 nats",
-        "log probability of the rows, less that of each column's shares alone",
+        "the rows are 10^8 times as probable as by column shares",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1] == "about 65 of 216, by weight"

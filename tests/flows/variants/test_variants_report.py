@@ -90,7 +90,7 @@ def test_the_next_best_allele_is_named_with_its_probability():
 
 def test_pass_names_the_filters_that_ran():
     text = _calls([CALL], PAIRED, {"strand_bias": "no strands"}, "").text
-    assert "PASS: called, and not taken by any of read_end, low_mapq" in text
+    assert "PASS: called, and not removed by any filter (read_end, low_mapq" in text
     assert "strand_bias did not run: no strands." in text
 
 
