@@ -156,8 +156,8 @@ def test_what_a_person_types_works(tmp_path, capsys):
     for setting in ("vocabulary", "stop_words"):
         code, _, err = run(capsys, "check", *command, "--set", f"{setting}={tmp_path / 'none'}")
         assert code == 2
-        assert setting in err
-        assert "a file of one term a line" in err
+        assert f"setting {setting}: expected a file of text, found {tmp_path / 'none'}: " in err
+        assert "there is no such file or folder; name a file that can be read" in err
     code, _, err = run(capsys, "check", *command, "--set", "vocabulary=x", "--set", "unit=word")
     assert (code, "goes with unit phrase" in err) == (2, True)
 
