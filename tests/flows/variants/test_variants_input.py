@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
+from functools import update_wrapper
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_bed_that_was_edited_is_read_again(capsys, monkeypatch, reads, tmp_pat
         raise storage.StorageError("the store went away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "_score", fails)
+        patch.setattr(stages.score, "function", update_wrapper(fails, stages.score.function))
         assert run(capsys, "variants", source, tmp_path / "stopped", *how)[0] == 1
     (run_id,) = (path.name for path in (tmp_path / "stopped" / "runs").iterdir())
     edit_bed(bed, "chr1\t25\t31\n")
