@@ -199,8 +199,8 @@ def warnings_of(
     if any(cap.startswith("M0 = ") for cap in caps):
         warnings.append(
             "No difference between locations was found in the errors of a sample, so each has the "
-            "sample's mean rate, and a call may show the samples' difference alone: use "
-            "test=two_groups, or more reads."
+            "sample's mean rate: variants can be missed, strong ones too, and a call may show the "
+            "samples' difference alone. Use test=two_groups, or more reads."
         )
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)

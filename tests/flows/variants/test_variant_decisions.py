@@ -91,14 +91,18 @@ def test_chains_that_never_moved_or_stand_apart_are_reported():
     assert any("disagree at 2 of 2 locations" in warning for warning in findings.warnings)
 
 
-def two_alleles(folder):
-    """Counts of 60 locations; at position 8 the control has 700 of 1000 T, the case none."""
+def two_alleles(folder, uneven=0):
+    """Counts of 60 locations; at position 8 the control has 700 of 1000 T, the case none.
+
+    Every fourth location has so many errors more in both samples.
+    """
     rng = np.random.default_rng(0)
     rows = []
     for pos in range(1, 61):
         for sample in ("case", "control"):
             for replicate in ("1", "2"):
                 c, g, t = rng.binomial(1000, 3e-4, 3)
+                c += uneven * (pos % 4 == 0)
                 t = 700 if (pos, sample) == (8, "control") else t
                 c, g, t = (0, 0, 0) if (pos, sample) == (8, "case") else (c, g, t)
                 rows.append(("chr1", pos, "A", sample, replicate, 1000 - c - g - t, c, g, t))
@@ -110,10 +114,12 @@ def two_alleles(folder):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "test", ["two_groups", pytest.param("posterior_difference", marks=pytest.mark.slow)]
+    ("test", "uneven"),
+    [("two_groups", 0), pytest.param("posterior_difference", 20, marks=pytest.mark.slow)],
+    ids=["two_groups", "posterior_difference"],
 )
-def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(tmp_path, test):
-    source = two_alleles(tmp_path)
+def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(tmp_path, test, uneven):
+    source = two_alleles(tmp_path, uneven)
     sets = ("--set", f"test={test}", "--set", "two_sided=true", "--set", "tau=0.01")
     succeed("variants", source, tmp_path / "out", *FAST, *sets)
     vcf = open_run(str(tmp_path / "out"))[0].file("variants.vcf.gz")
@@ -125,6 +131,14 @@ def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(tmp_path, 
         assert call.samples["control"]["GT"] == (0, 1)
     succeed("variants", source, tmp_path / "gain", *FAST)
     assert not any(loci(tmp_path / "gain")["called"].to_pylist())
+
+
+def test_a_loss_that_the_papers_fit_takes_for_errors_is_warned_of(tmp_path, capsys):
+    """Where errors are even, M0 runs to its limit and hides the location in a small M_j."""
+    how = options(test="posterior_difference", two_sided=True, tau=0.01)
+    found = answer(capsys, "variants", two_alleles(tmp_path), tmp_path / "out", *FAST, *how)
+    assert found["results"]["calls"] == 0
+    assert any("variants can be missed, strong ones too" in text for text in found["warnings"])
 
 
 @pytest.mark.thorough
