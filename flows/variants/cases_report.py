@@ -66,10 +66,10 @@ def cases_report(
     for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
         headline += f"{'; the surest' * (passed > 1)}: {name}, {call_in_words(call, settings)}"
     said = callable_in_words([one.parts for one in found])
-    headline += f". {said[0].upper()}{said[1:]}."
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
-        headline += f"; without reads: {', '.join(thin)}"
+        said += f"; without reads: {', '.join(thin)}"
+    headline += f". {said[0].upper()}{said[1:]}."
     rows = {name: row for own in results.values() for name, row in own.get("reads", {}).items()}
     sections = [
         _cases(results, warned, found, settings), _calls(calls, settings), _errors(found, settings)

@@ -290,6 +290,10 @@ CASES = {
         ("without reads: case 2", "5 % of the reads would have been called, with a probability of",
          "Sample case has one replicate"),
     ),
+    "a case of several without reads is allowed": Case(
+        of_cases, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
+        ("positions of each case; without reads: bob 1.",),
+    ),
     "chr1 in the reads, 1 in the reference": Case(
         other_names("1", "chr1"), "check variants samples.csv --set bed=x.bed", 0,
         ("Contigs of t.bam are taken for those of the reference: chr1 for 1.",),
