@@ -70,7 +70,7 @@ def strength_charts(
     to = "the log odds" if of == LOG_ODDS else of
     how = f"How much what a {what} adds to {to} varies between the fit's rows (standard deviation"
     how += f", sd){_ODDS if of == LOG_ODDS else ''}."
-    if len(effects) > 1 and all(map(_holds_zero, (*effects, *pairs))):
+    if len(effects) > 1 and all([*map(_holds_zero, effects), *map(_holds_zero, pairs)]):
         how += f" No single {what}'s direction is sure: see below."
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 

@@ -109,7 +109,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     seen = sum(file.fingerprint in read for file in run.inputs)
     if not seen:
         return findings
-    every, steps = seen == len(run.inputs), findings.next_steps
+    every, steps = seen == len(run.inputs), [*findings.next_steps]
     which = "this input" if every else f"{seen:,} of {len(run.inputs):,} files"
     headline = f"Too good, since the fit read {which} too: {findings.headline}"
     here = next((tile.value for tile in findings.tiles if tile.label == name), "")
