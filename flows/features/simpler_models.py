@@ -108,7 +108,7 @@ def model_section(found: SimplerModels, features: int) -> Section:
     note = (
         f"Log probability of {found.rows:,.0f} rows in nats, less that of each column's shares "
         "alone: higher is better. Latent classes: each row is in one of a few groups, the best "
-        "number of 2 to 4 by the BIC. Features: each row may have any of them. 1 nat: a factor of 2.7."
+        "number of 2 to 4 by the BIC. Features: each row may have any of them."
     )
     heads = ("model", "number", "log probability")
     return Section(

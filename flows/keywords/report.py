@@ -460,8 +460,7 @@ def _which(
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
         if without := sum(s.documents - s.with_new for s in summaries):
-            text += f" In {without:,} of {sum(s.documents for s in summaries):,} documents none is "
-            text += f"selected: no unknown {names.unit} is probable enough and not left out."
+            text += f" Documents in which these rules select no unknown {names.unit}: {without:,}."
         above = np.sum([s.above for s in summaries], axis=0)
         if above[0, 0] < found:
             text += (

@@ -507,12 +507,10 @@ def _callable(parts: Sequence[PartCalls]) -> int:
 def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     """Return what to do next, about positions that are not callable too."""
     missed = detection.join_missed([part.missed for part in parts])
-    if not missed:
-        return NEXT_STEPS
     where = [one.name for one in missed[:MOST_MISSED]] + ["..."] * (len(missed) > MOST_MISSED)
     text = f"Positions that are not callable ({', '.join(where)}) need more reads or fewer errors "
     text += "before absence can be claimed there. No other caller was run; confirm calls with one."
-    return (*NEXT_STEPS, NextStep(text))
+    return (*NEXT_STEPS, NextStep(text)) if missed else NEXT_STEPS
 
 
 def _detection(
