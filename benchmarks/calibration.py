@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,13 +23,17 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtr
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from scipy.special import expit, ndtr
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 sys.path.append("tests/outside/vbflows_counts")  # a package of the contract's table
 
+from flows.catalogue import pipeline_named
 from flows.report.auroc import auroc, auroc_interval
+from flows.settings import ComputeSettings
 from tests.contract.cases import cases
 from vbmodels.testing.calibration import forecast_figures, inside
 from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
@@ -89,6 +94,45 @@ def features() -> Iterator[Readings]:
         ]
         z = z[:, true][:, abs(same - 0.5) > MATCHED - 0.5]
         yield {"rows' features": Forecast(p.ravel(), z.ravel())}
+
+
+def effects(columns: int, features: int) -> Iterator[Readings]:
+    """Yield 95 % intervals of what each feature does to columns, of fits with as many as there are.
+
+    The difference of two shares, in the order of the table's features that it is most like.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    from flows.run import run
+
+    family = pipeline_named("features")
+    for seed in range(1000):
+        rng = np.random.default_rng([seed, columns])
+        base, weight = rng.normal(0.0, 0.7, columns), rng.normal(0.0, 2.0, (features, columns))
+        weight *= (rng.random(weight.shape) < 0.6) | (features == 1)
+        z, other = (rng.random((n, features)) < 0.3 for n in (300, 20_000))
+        codes = (rng.random((300, columns)) < expit(base + z @ weight)).astype(int)
+        psi = [base + (other @ weight) - np.outer(other[:, k], weight[k]) for k in range(features)]
+        true = np.array(
+            [(expit(p + w) - expit(p)).mean(0) for p, w in zip(psi, weight, strict=True)]
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            names = [f"q{d}" for d in range(columns)]
+            pacsv.write_csv(pa.table([*codes.T], names), f"{folder}/in.csv")
+            settings = family.settings(n_features=features, categories=names)
+            out = run("features", f"{folder}/in.csv", f"{folder}/out", settings, ComputeSettings())
+        meant = out["results"]["meaning"]
+        if len(meant) != features:
+            continue
+        found = np.zeros((2, features, columns))
+        for k, c in [(k, c) for k, one in enumerate(meant) for c in one["columns"]]:
+            sign = 1.0 if c["category"] == "1" else -1.0
+            found[:, k, int(c["column"][1:])] = sign * (c["with"] - c["without"]), c["sd"]
+        which = linear_sum_assignment(-abs(true @ found[0].T))[1]
+        mean, sd = found[:, which]
+        mean = (mean * np.sign((mean * true).sum(1, keepdims=True))).ravel()
+        low, high = mean - 1.96 * sd.ravel(), mean + 1.96 * sd.ravel()
+        yield {"95 % interval of an effect": inside(low, high, true.ravel())}
 
 
 def areas() -> Iterator[Readings]:
@@ -181,6 +225,8 @@ def forms(data: Path) -> dict[str, Runs]:
         "variants, batches shifted": partial(shifted, "batch"),
         "variants, contexts shifted": partial(shifted, "contexts"),
         "features, search": features,
+        "features, effects of one": partial(effects, 5, 1),
+        "features, effects of three": partial(effects, 16, 3),
         "any, AUROC": areas,
     }
     if data.is_dir():
