@@ -141,7 +141,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     text = f"{said}{moved_in_words(one)}"
     text = "\n".join(filter(None, (reasons_in_words(one), text)))
-    heading = f"{_NAMES.get(one.table, one.table).capitalize()} that changed"
+    heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
     how = "Moved: by more than 0.1, or across 0.5." if STAYED in one.places else ""
@@ -149,7 +149,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     return Section(heading, text, [chart], grids, folded=title, how=how)
 
 
-_NAMES = {**LABELS, "term": "phrase", "keywords": "keyphrases"}  # of columns and tables
+_NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 
 
 def _split_by_reason(one: Moved) -> Iterator[tuple[str, str, np.ndarray]]:

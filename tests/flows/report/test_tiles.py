@@ -43,7 +43,7 @@ def test_bags():
     results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
                 "base_log_loss": 0.693}  # fmt: skip
     found = shown(bags(results, "40 scored bags"))
-    assert found["AUROC"] == ("0.980", "0.950 to 0.990; 40 scored bags")
+    assert found["AUROC"] == ("0.980", "0.950 to 0.990 (95\u00a0%); 40 scored bags")
     assert found["log loss"] == ("0.190", "0.693 for the base rate")
     found = shown(bags(results | {"log_loss_se": 0.02}, "40 scored bags"))
     assert found["log loss"] == ("0.190", "0.151 to 0.229; 0.693 for the base rate")
