@@ -46,7 +46,7 @@ def test_bags():
     assert found["AUROC"] == ("0.980", "0.950 to 0.990 (95\u00a0%); 40 scored bags")
     assert found["log loss"] == ("0.190", "0.693 for the base rate")
     found = shown(bags(results | {"log_loss_se": 0.02}, "40 scored bags"))
-    assert found["log loss"] == ("0.190", "0.151 to 0.229; 0.693 for the base rate")
+    assert found["log loss"] == ("0.190", "0.151 to 0.229 (95\u00a0%); 0.693 for the base rate")
 
 
 def test_experts():
