@@ -58,7 +58,7 @@ def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
-        second = NextStep("Check it with more starts: fit again with --set starts=10.", "", True)
+        second = NextStep("Check features with more starts (a new fit, --set starts=10).", "", True)
     return (
         *([first] if features else []),
         second,

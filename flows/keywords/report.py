@@ -392,7 +392,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean), next_steps(scores), row="document",
-        used={} if q is None or mean is None else {"keyword_rate": f"from keyphrases={mean:g}"},
+        used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
 
 

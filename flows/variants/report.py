@@ -508,8 +508,8 @@ def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     """Return what to do next, about positions that are not callable too."""
     missed = detection.join_missed([part.missed for part in parts])
     where = [one.name for one in missed[:MOST_MISSED]] + ["..."] * (len(missed) > MOST_MISSED)
-    text = f"Positions that are not callable ({', '.join(where)}) need more reads or fewer errors "
-    text += "before absence can be claimed there. No other caller was run; confirm calls with one."
+    text = f"Positions with reads, not callable ({', '.join(where)}), need more reads or fewer "
+    text += "errors before you claim absence. No other caller was run; confirm calls independently."
     return (*NEXT_STEPS, NextStep(text)) if missed else NEXT_STEPS
 
 
