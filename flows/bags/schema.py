@@ -153,7 +153,7 @@ BAGS = Table(
     "Every bag with the probability that its label is 1.",
     (
         Column("bag_id", TEXT, "name of the bag"),
-        Column("label", INT8, "its label as given", nullable=True),
+        Column("label", INT8, "its label: 1 positive, 0 not", nullable=True),
         Column(
             "probability",
             NUMBER,

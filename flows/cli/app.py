@@ -357,6 +357,7 @@ def show(
         columns_of,
         conditions,
         described,
+        first_table,
         no_rows,
         rows_of,
         tables_of,
@@ -366,8 +367,7 @@ def show(
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
     given = [name for name, value in {**of_rows, "--columns": columns}.items() if value]
     if given and not table and columns != "list":
-        tables = ", ".join(tables_of(place))
-        raise InputError.of(given[0], f"the name of a table out of {tables}", "none")
+        table = first_table(place)[0]
     if columns == "list" and given != ["--columns"]:
         raise InputError.of(
             "--columns list", "no condition and no order, since it prints no rows", given[0]

@@ -437,12 +437,15 @@ def other_columns(files: Sequence[str], columns: Sequence[Collection[str]]) -> l
     faults = []
     for file, own in zip(files[1:], columns[1:], strict=True):
         if odd := sorted(set(own) ^ set(columns[0])):
+            remedy = "give all files the same columns"
+            if len(odd) == 1 and odd[0] in columns[0]:
+                remedy += f"; if {odd[0]} is the label, add --column label={odd[0]}"
             faults.append(
                 Fault(
                     file=file,
                     expected=f"the columns of {files[0]}",
                     found=f"a difference in {', '.join(odd[:5])}",
-                    remedy="give all files the same columns",
+                    remedy=remedy,
                 )
             )
     return faults

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from flows.catalogue import table_read
@@ -88,7 +89,7 @@ def _refuse_unknown_names(run: Run) -> None:
             storage.source_in_words(run.source),
             "",
             f"no column {name} {why}",
-            remedy=f"{did_you_mean(name, columns) or 'correct the name'} The columns are "
+            remedy=f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
             f"{listed(columns, 8)}",
         )
         for name, why in named
@@ -256,9 +257,22 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or run.family.validate_dataset(run.files, checked)
-    if run.fitted is None and rows and isinstance(run.family, ChecksToFit):
+    if run.fitted is not None:
+        faults = [_without_option(fault) for fault in faults]
+    elif rows and isinstance(run.family, ChecksToFit):
         faults = faults or run.family.require_labels(run.files, checked)
     return [*_on_questions(run), *faults] if faults and rows else faults
+
+
+def _without_option(fault: Fault) -> Fault:
+    """Return the fault of a column that new data lack; a score has no option that names one."""
+    if not (fault.column and fault.found.startswith("not in the file")):
+        return fault
+    first, *more = fault.column.split(",")
+    remedy = f"rename the column to {first}, as in the input of the fit"
+    if more:
+        remedy = f"give {first} and {len(more):,} more columns, called as in the input of the fit"
+    return replace(fault, column=first, remedy=remedy)
 
 
 def _on_questions(run: Run) -> list[Fault]:

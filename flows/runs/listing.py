@@ -431,7 +431,10 @@ def _condition(
     parts = _CONDITION.fullmatch(text)
     if parts is None or parts[3].startswith("="):
         expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
-        raise InputError.of("--where", expected, repr(text))
+        remedy = None
+        if parts and parts[2] in "<>":
+            remedy = f"write {parts[1].strip()}{parts[2]}{parts[3].removeprefix('=').strip()}"
+        raise InputError.of("--where", expected, repr(text), remedy=remedy)
     column, relation, given = (part.strip() for part in parts.groups())
     _require(column, single, table, schema.names)
     field, kind = pc.field(column), schema.field(column).type

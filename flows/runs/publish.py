@@ -91,9 +91,13 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     fit = read_record(run.fitted)
     own = {} if fit.fitted else _read_figures(fit.tiles)
     name = next((one for one in own if one in _MEASURES), "")
+    read = {file.fingerprint for file in fit.inputs}
+    seen = sum(file.fingerprint in read for file in run.inputs)
     if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
         if not findings.predicted:
-            return findings
+            known = f"{_NOTHING_NEW} {findings.headline}"
+            again = seen and seen == len(run.inputs)
+            return replace(findings, headline=known) if again else findings
         few = "Too few" if findings.results.get("labelled") else "No"
         headline = f"{findings.predicted}. {few} labels here, so how right this is was not measured"
         tiles = [tile for tile in findings.tiles if tile.value != UNKNOWN]
@@ -105,8 +109,6 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
             tiles.append(report.Tile(f"{name} of the fit", value, note))
         steps = [*findings.next_steps[:2], _MEASURE]
         return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
-    read = {file.fingerprint for file in fit.inputs}
-    seen = sum(file.fingerprint in read for file in run.inputs)
     if not seen:
         return findings
     every, steps = seen == len(run.inputs), [*findings.next_steps]
@@ -122,7 +124,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
         ]  # fmt: skip
     if here and every:
         headline = (
-            f"No new information: the fit read this input too. {name} {here} here is inflated, "
+            f"{_NOTHING_NEW} {name} {here} here is inflated, "
             "since it counts labels that were fitted; the honest figure is the fit's, "
             f"{own[name][0]}. {findings.predicted}"
         )
@@ -143,6 +145,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     )  # fmt: skip
 
 
+_NOTHING_NEW = "No new information: the fit read this input too."
 _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
@@ -287,7 +290,10 @@ def outcome(
     lines += [f"note: {note}" for note in record.notes]
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {paths.file('report.html')}")
-    if command := rows_command(paths, paths.target):
+    command = rows_command(paths, paths.target)
+    if record.fitted and _ROWS in storage.names(paths.root):
+        command = f"vbflows show {shlex.quote(paths.target)} {_ROWS}"
+    if command:
         lines.append(f"rows: {command}")
     return {
         "run_id": record.run_id,

@@ -53,7 +53,7 @@ def cases_report(
         key=lambda pair: -pair[1]["qual"],
     )
     top = [
-        {"case": name, "variant": name_of(c), "prob": round(c["P"], 4),
+        {"case": name, "variant": name_of(c), "prob": c["P"],
          "q_value": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
         for name, c in calls[:20]
     ]  # fmt: skip

@@ -214,7 +214,7 @@ def marks_of(settings: VariantSettings) -> Marks:
             raise
         except storage.StorageError as error:
             faults.append(
-                Fault(file=url, expected=f"the file of the setting {name}", found=str(error))
+                Fault(file=url, expected="", found=f"{error} (setting {name})")
             )
     if faults:
         raise InputError(faults)

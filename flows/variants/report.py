@@ -166,7 +166,7 @@ def report(
         sections.append(_sampler(mixing, locations))
     sections.append(_hyperparameters(hyperparameters, units, settings))
     top = [
-        {"variant": name_of(c), "prob": round(c["P"], 4), "q_value": float(f"{c['QV']:.2g}"),
+        {"variant": name_of(c), "prob": c["P"], "q_value": float(f"{c['QV']:.2g}"),
          "rate": float(f"{c['MU']:.3g}")}
         for c in calls[:20]
     ]  # fmt: skip

@@ -140,6 +140,10 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         return StorageError(
             f"{message}: permission denied; {keys}give access or choose another place"
         )
+    if url.lower().endswith((".bam", ".cram")):
+        what = url[url.rindex(".") + 1 :].upper()
+        reads = "which only vbflows variants reads, through a sample sheet"
+        return DamagedError(f"{message}: it is a {what} file, {reads}", url)
     if _damage(error, text, remote):
         return DamagedError(f"{message}: it is damaged or not a Parquet file ({_line(error)})", url)
     number = error.errno if isinstance(error, OSError) else None
