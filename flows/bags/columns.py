@@ -128,6 +128,9 @@ def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
     return codes.indices.to_numpy(), codes.dictionary.to_pylist()
 
 
+_NAMED = 3  # bags with two labels that are named; the rest is counted
+
+
 def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np.int8]:
     """Return every bag's label; name the first row that gives its bag another one."""
     label = pc.fill_null(table["label"], NOT_KNOWN).to_numpy()
@@ -139,7 +142,7 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
     found.rows(
         other, "label",
         lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: str(label[row]), "give every bag one label",
+        lambda row: str(label[row]), "give every bag one label", _NAMED,
     )  # fmt: skip
     return per_bag
 
@@ -183,7 +186,7 @@ def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray
     found.rows(
         other, "label",
         lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: f"{values[row]:g}", "give every bag one label",
+        lambda row: f"{values[row]:g}", "give every bag one label", _NAMED,
     )  # fmt: skip
     return out
 

@@ -86,6 +86,8 @@ class PlainCommand(TyperCommand):
             missing: Any = error
             if isinstance(getattr(missing, "param", None), TyperArgument) and not missing.message:
                 missing.param = self._missing(ctx, args)
+            bound = str(missing.message).partition("greater than or equal to ")[2]
+            missing.message = f"expected at least {bound}" if bound else missing.message
             raise
 
     def _missing(self, ctx: Any, args: list[str]) -> TyperArgument:

@@ -151,10 +151,12 @@ def show_rows(
     last = [n for n in names if _SHARE.fullmatch(n) and n not in first]
     leading = {max(last, key=lambda n: row[n] or 0.0) for row in rows if last}
 
-    def place(name: str) -> tuple[bool, bool, bool, int]:
+    def place(name: str) -> tuple[bool, bool, bool, float]:
         """Return what columns are ordered by."""
         alike = name in same and name not in first
         late = name in last or name in {*_AGAIN} - {*first}
+        if name in last:  # the largest first
+            return True, late, False, -sum(row[name] or 0.0 for row in rows)
         return name not in always, late, alike, rank.get(name, len(rank))
 
     wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]

@@ -432,22 +432,20 @@ def _alike(files: Sequence[str]) -> list[Fault]:
     ]
 
 
-def other_columns(files: Sequence[str], columns: Sequence[Collection[str]]) -> list[Fault]:
-    """List the files whose columns are not those of the first."""
+def other_columns(
+    files: Sequence[str], columns: Sequence[Collection[str]], labelled: bool = False
+) -> list[Fault]:
+    """List files with other columns than the first; ``labelled``: one may be a label."""
     faults = []
     for file, own in zip(files[1:], columns[1:], strict=True):
         if odd := sorted(set(own) ^ set(columns[0])):
-            remedy = "give all files the same columns"
-            if len(odd) == 1 and odd[0] in columns[0]:
-                remedy += f"; if {odd[0]} is the label, add --column label={odd[0]}"
-            faults.append(
-                Fault(
-                    file=file,
-                    expected=f"the columns of {files[0]}",
-                    found=f"a difference in {', '.join(odd[:5])}",
-                    remedy=remedy,
-                )
-            )
+            remedy, names = "give all files the same columns", ", ".join(odd[:5])
+            lacks, has = (files[0], file) if set(odd) <= set(own) else (file, files[0])
+            expected, found = f"the columns of {has}", f"a difference in {names}"
+            if len(odd) == 1:
+                expected, found = "", f"no column {names}, which {has} has"
+                remedy += f"; if {names} is the label, add --column label={names}" * labelled
+            faults.append(Fault(lacks, expected, found, remedy=remedy))
     return faults
 
 

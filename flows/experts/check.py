@@ -185,9 +185,10 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     cells = added(c.label_cells for c in checked)
     if label_kind(merged, cells, settings) != "classes":
         return _numbers(where, merged, cells, settings)
+    cut = _CUT if number_rule(cells, settings) else _CUT.partition(";")[0]
     if merged.many or len(merged.counts) > _EACH:
         found = f"more than {_EACH:,} different ones"
-        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
+        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, cut)]
     labels = named_labels(merged.counts, settings)
     if settings.target == "ordered" and len(labels.names) > 2 and in_order(labels) is None:
         found, expected = listed(labels.names), "numbers or words of a known scale (low, high)"
@@ -195,7 +196,7 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     rows = labels.counts(merged.counts)
     if len(labels.names) > MOST_CLASSES:
         found = f"{len(labels.names):,}"
-        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
+        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, cut)]
     positive = settings.positive
     if positive is not None and (len(rows) != 2 or labels.code(positive) < 0):
         expected = "one of two labels" if len(rows) != 2 else f"one of {' and '.join(labels.names)}"

@@ -86,7 +86,8 @@ class Experts:
         """List rows that two files share, and files with other columns than the first."""
         faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
         columns = [tuple(rows_of(c).seen) for c in checked]
-        return faults + other_columns([f.url for f in files], columns)
+        named = any(c.labels.counts or "label" in c.settings.columns for c in map(rows_of, checked))
+        return faults + other_columns([f.url for f in files], columns, labelled=not named)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: labels, and columns that are sound."""

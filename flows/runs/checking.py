@@ -89,7 +89,9 @@ def _refuse_unknown_names(run: Run) -> None:
             storage.source_in_words(run.source),
             "",
             f"no column {name} {why}",
-            remedy=f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
+            remedy=f"did you mean --column {name}={own}? It is OURS=YOURS"
+            if (own := why.removeprefix("for ")) in columns
+            else f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
             f"{listed(columns, 8)}",
         )
         for name, why in named

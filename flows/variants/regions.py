@@ -213,9 +213,9 @@ def marks_of(settings: VariantSettings) -> Marks:
         except storage.TransientStorageError:
             raise
         except storage.StorageError as error:
-            faults.append(
-                Fault(file=url, expected="", found=f"{error} (setting {name})")
-            )
+            gone = isinstance(error, storage.MissingError)
+            found = "there is no such file" if gone else str(error)
+            faults.append(Fault(file=url, expected="", found=f"{found} (setting {name})"))
     if faults:
         raise InputError(faults)
     return tuple(marks)
