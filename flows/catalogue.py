@@ -121,9 +121,8 @@ def _with_owners(fault: Fault) -> Fault:
     if fault.expected != "a known setting":
         return fault
     owners = [name for name in PIPELINES if fault.column in known(name).model_fields]
-    if not owners:
-        return fault
-    return replace(fault, remedy=f"{fault.column} is a setting of {' and '.join(owners)}")
+    said = f"{fault.column} is a setting of {' and '.join(owners)}"
+    return replace(fault, remedy=said) if owners else fault
 
 
 def table_read(name: str) -> Table | None:

@@ -271,10 +271,8 @@ def _without_option(fault: Fault) -> Fault:
     if not (fault.column and fault.found.startswith("not in the file")):
         return fault
     first, *more = fault.column.split(",")
-    remedy = f"rename the column to {first}, as in the input of the fit"
-    if more:
-        remedy = f"give {first} and {len(more):,} more columns, called as in the input of the fit"
-    return replace(fault, column=first, remedy=remedy)
+    what = f"give {first} and {len(more):,} more" if more else f"rename the column to {first}"
+    return replace(fault, column=first, remedy=f"{what}, as in the input of the fit")
 
 
 def _on_questions(run: Run) -> list[Fault]:

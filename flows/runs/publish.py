@@ -95,9 +95,8 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     seen = sum(file.fingerprint in read for file in run.inputs)
     if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
         if not findings.predicted:
-            known = f"{_NOTHING_NEW} {findings.headline}"
-            again = seen and seen == len(run.inputs)
-            return replace(findings, headline=known) if again else findings
+            again = f"{_NOTHING_NEW} " * (seen == len(run.inputs))
+            return replace(findings, headline=f"{again}{findings.headline}")
         few = "Too few" if findings.results.get("labelled") else "No"
         headline = f"{findings.predicted}. {few} labels here, so how right this is was not measured"
         tiles = [tile for tile in findings.tiles if tile.value != UNKNOWN]
