@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -106,23 +105,6 @@ def known(name: str) -> type[RunSettings]:
         remedy=f"did you mean {near}?" if near else "it comes first: vbflows check PIPELINE SOURCE",
     )
     raise InputError([fault])
-
-
-@contextmanager
-def naming_owners() -> Iterator[None]:
-    """Say of a setting that a pipeline does not have which others have it."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError([_with_owners(fault) for fault in error.faults]) from None
-
-
-def _with_owners(fault: Fault) -> Fault:
-    if fault.expected != "a known setting":
-        return fault
-    owners = [name for name in PIPELINES if fault.column in known(name).model_fields]
-    said = f"{fault.column} is a setting of {' and '.join(owners)}"
-    return replace(fault, remedy=said) if owners else fault
 
 
 def table_read(name: str) -> Table | None:

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel
 
 from flows import settings as settings_of
-from flows.catalogue import PIPELINES, known, naming_owners, pipeline_named
+from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
 from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome, prose
 from flows.escape import without_secrets
@@ -221,17 +221,16 @@ def _add_pipeline(name: str) -> None:
         json_output: Json = False,
         _all: HelpAll = False,
     ) -> None:
-        with naming_owners():
-            chosen = settings_of.load(
-                known(name),
-                config,
-                assign or [],
-                **_reading(name, column, exclude, include, encoding, strict),
-                partitions=partitions,
-                seed=seed,
-                max_iter=max_iter,
-                checkpoint_every=checkpoint_every,
-            )
+        chosen = settings_of.load(
+            known(name),
+            config,
+            assign or [],
+            **_reading(name, column, exclude, include, encoding, strict),
+            partitions=partitions,
+            seed=seed,
+            max_iter=max_iter,
+            checkpoint_every=checkpoint_every,
+        )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         request = (_existing(source, resume), target, chosen, compute, since, resume)
         with followed(json_output):
@@ -279,8 +278,7 @@ def check(
 ) -> None:
     """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
-    with naming_owners():
-        chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
+    chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
     from flows.preview import estimate, in_lines
 
