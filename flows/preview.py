@@ -19,7 +19,6 @@ from flows.data import storage
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
-from flows.data.storage.expansion import bytes_in_words
 from flows.data.table import ROW_ID
 from flows.events import Events, Stage
 from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
@@ -37,7 +36,7 @@ from vbmodels.core.state import TreeSum, nbytes
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
 _MOST_SECONDS = 3.0  # of a processor, for which the fit of the first partition is timed
-_USUAL, _MANY = 100, 500  # sweeps, of a fit that is not timed to its end
+_MANY = 500  # sweeps, of a fit that is not timed to its end
 _REST = 3.5  # CPU seconds of a small run beyond reading and fit; 2.0 to 5.3 over five of 2026
 
 
@@ -68,9 +67,11 @@ class Estimate:
         That the fit of the first partition took where it ended while it was timed; else None.
     most_sweeps
         After which the fit stops, if it has not converged.
+    usual_sweeps
+        That the fit is taken to need where ``sweeps`` is None.
     seconds
-        Of the whole run in one process: reading, the fit (of 100 sweeps where ``sweeps`` is None),
-        and the rest of a small run: tables, baselines, the report.
+        Of the whole run in one process: reading, the fit, and the rest of a small run:
+        tables, baselines, the report.
     columns
         How every column was read, and whether it is used.
     notes
@@ -90,6 +91,7 @@ class Estimate:
     seconds_a_sweep: float | None = None
     sweeps: int | None = None
     most_sweeps: int | None = None
+    usual_sweeps: int = RunSettings.usual_sweeps
     seconds: float | None = None
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
@@ -121,7 +123,7 @@ def in_lines(found: Estimate, width: int = 0) -> list[str]:
 def _time(found: Estimate) -> str:
     """Say what a run takes, of which parts that is the sum, and how far off it may be."""
     total = found.seconds or 0.0
-    sweeps = found.sweeps or _USUAL
+    sweeps = found.sweeps or found.usual_sweeps
     fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
     most = _MANY if found.most_sweeps is None else min(_MANY, found.most_sweeps)
@@ -138,8 +140,18 @@ def _time(found: Estimate) -> str:
 
 def _memory(held: int) -> str:
     """Say what a run takes: what this process took to read and to begin, and what a fit holds."""
-    more = f", of which {bytes_in_words(held)} are data and local state" if held >= _MUCH else ""
-    return f"memory: about {bytes_in_words(peak_memory() + held)} in one process{more}"
+    more = f", of which {_in_two_digits(held)} are data and local state" if held >= _MUCH else ""
+    return f"memory: about {_in_two_digits(peak_memory() + held)} in one process{more}"
+
+
+def _in_two_digits(size: float) -> str:
+    """Say how much that is, as an estimate.
+
+    >>> _in_two_digits(353.4 * 2**20), _in_two_digits(1.26 * 2**30)
+    ('350 MiB', '1.3 GiB')
+    """
+    number, unit = (size / 2**30, "GiB") if size >= 2**30 else (size / 2**20, "MiB")
+    return f"{float(f'{number:.2g}'):g} {unit}"
 
 
 _MUCH = 2**26  # bytes
@@ -236,7 +248,7 @@ def estimate(
         run.events.emit(Stage("time a sweep"))
         q, warned, costs = _begin(run.model, run.prepared, run.settings)
         if costs:
-            fit = (costs["sweeps"] or _USUAL) * costs["seconds_a_sweep"]
+            fit = (costs["sweeps"] or costs["usual_sweeps"]) * costs["seconds_a_sweep"]
             costs["seconds"] = read + fit + _REST
         foreseen = (
             family.warnings_before_fit(q, run.settings)
@@ -317,6 +329,7 @@ def _begin(
         "seconds_a_sweep": _a_sweep(model, q, first, ended=sweeps is not None) * share,
         "sweeps": sweeps,
         "most_sweeps": most,
+        "usual_sweeps": min(settings.usual_sweeps, most),
     }
     return q, warned, costs
 

@@ -50,8 +50,8 @@ INSTANCES_IN = Table(
         optional(
             "labels",
             WORDS,
-            "classes that the bag has, or its only one, each a problem of its own (gp_probit, "
-            "gp_logistic); empty where they are not known",
+            "classes that the bag has, or its only one, each fitted on its own (only "
+            "with --set model=gp_probit or gp_logistic); empty where they are not known",
             accepts=(list_of(INT64), TEXT, INT64),
         ),
         optional(
@@ -70,8 +70,8 @@ INSTANCES_IN = Table(
         optional(
             "instance_label",
             INT8,
-            "label of the instance: 1 or 0 where it is known, else empty; the process of instances "
-            "learns from it (auto, gp_probit)",
+            "label of the instance: 1 or 0 where it is known, else empty; used only with "
+            "model=auto (the default) or gp_probit",
             accepts=(FLAG, NUMBER),
             values=(0, 1),
             remedy="code it as 0 or 1, empty where it is not known",

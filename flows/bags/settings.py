@@ -54,11 +54,12 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="What predicts; auto is right unless you compare models. auto: the next three "
-        "and the base rate, weighted by how well each predicts labels that it has not seen; "
-        "embedding: pooled features and kernels in one probit regression; gp_probit: a Gaussian "
-        "process of instances, a bag positive when one of them is; vmmic: probit regressions of "
-        "primary instances and of the bag; gp_logistic: gp_probit with a logistic link.",
+        description="What predicts; auto is right unless you compare models. auto: embedding, "
+        "gp_probit, vmmic and the base rate, weighted by how well each predicts labels that it "
+        "has not seen; embedding: pooled features and kernels in one probit regression; gp_probit: "
+        "a Gaussian process of instances, a bag positive when one of them is; vmmic: probit "
+        "regressions of primary instances and of the bag; gp_logistic: "
+        "gp_probit with a logistic link.",
     )
     target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",

@@ -25,8 +25,8 @@ app = typer.Typer(
     name="vbflows",
     help="Fit interpretable Bayesian models to documents, sequencing reads, tables, surveys and "
     "bags (groups of rows with one label); each run is a folder of tables with probabilities and a "
-    "report.\n\nSOURCE is a file, folder, glob or URL; TARGET a folder that gets "
-    "TARGET/runs/RUN_ID.",
+    "report.\n\nSOURCE is a file, folder, glob or URL. TARGET is the folder for results; each run "
+    "gets a subfolder TARGET/runs/RUN_ID, and TARGET alone means its latest run.",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
@@ -190,7 +190,7 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     _option(
-        "--help-all", None, "Show this with all settings, and exit.",
+        "--help-all", None, "Show this with all columns, settings and options, and exit.",
         is_eager=True, callback=_help_all,
     ),
 ]  # fmt: skip
@@ -249,7 +249,7 @@ def score(
     record: Record = False,
     json_output: Json = False,
 ) -> None:
-    """Apply a finished run to new data, without a fit.
+    """Predict new rows with a finished run.
 
     The new data's columns are called as in the input of the fit.
     """
@@ -276,7 +276,10 @@ def check(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
+    """Say what is wrong, estimate time and memory; fit nothing.
+
+    For bags, experts and features: say how each column is read, too.
+    """
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)

@@ -25,6 +25,8 @@ LARGE = (
     "record",
 )  # fmt: skip
 """Options for large input and repeated runs."""
+FEW = ("workers", "resume", "since")
+"""Those of them that the help of a pipeline has without --help-all."""
 
 
 EVERY = "vbflows.help-all"
@@ -158,6 +160,10 @@ class Commands(TyperGroup):
         listed = [name for members in SECTIONS.values() for name in members]
         return sorted(self.commands, key=lambda n: listed.index(n) if n in listed else len(listed))
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, that of a store last."""
+        return sorted(super().get_params(ctx), key=lambda one: one.name == "s3")
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; a pipeline that is left out says why."""
         command = super().get_command(ctx, cmd_name)
@@ -184,7 +190,9 @@ class PipelineCommand(PlainCommand):
     """A command whose help teaches the pipeline."""
 
     def takes(self, ctx: Any, option: str | None) -> bool:
-        """Leave out of the help what the pipeline refuses."""
+        """Leave out of the help what the pipeline refuses, and what only --help-all has."""
+        if option in LARGE and option not in FEW and not ctx.meta.get(EVERY):
+            return False
         return option not in OF_TABLES or option in known(str(ctx.info_name)).model_fields
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -194,7 +202,7 @@ class PipelineCommand(PlainCommand):
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
         if table is not None:
-            _write_columns(formatter, table)
+            _write_columns(formatter, table, every)
         if settings.example:
             _write_lines(formatter, "Example", *settings.example)
         if settings.own_file:
@@ -215,7 +223,7 @@ class PipelineCommand(PlainCommand):
             _write_lines(formatter, "More", *more)
 
 
-def _write_columns(formatter: Any, table: Table) -> None:
+def _write_columns(formatter: Any, table: Table, every: bool) -> None:
     with formatter.section("What goes in"):
         for one in filter(None, (table.or_else, table)):
             either = one.either.columns if one.either else ()
@@ -230,7 +238,10 @@ def _write_columns(formatter: Any, table: Table) -> None:
             formatter.write_text(f"{one.formats}{called if one is table else ''}.{must}")
             formatter.write_paragraph()
             rows = []
+            hidden = () if every else one.details
             for column in (*one.columns, *one.named):
+                if column.name in hidden:
+                    continue
                 must_be = column.required and column not in one.named
                 mark = " *" if must_be else " (*)" if column.name in either else ""
                 kind = "" if column.values else f"{column.type}: "
@@ -238,6 +249,9 @@ def _write_columns(formatter: Any, table: Table) -> None:
             if other := one.others:
                 rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
             formatter.write_dl(rows)
+            if hidden:
+                formatter.write_paragraph()
+                formatter.write_text(f"{len(hidden)} more optional columns: --help-all")
 
 
 _EMPTY = ("None", "()", "{}", "''")

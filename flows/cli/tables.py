@@ -162,7 +162,9 @@ def show_rows(
     wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
     kept = _fitting(console.width, rows, sorted(wanted, key=place), always)
     shown_names = [name for name in names if name in kept]
-    table = _table(*shown_names, numbers=numbers, fixed=numbers)
+    longest = max(len(cell(row[always[0]])) for row in rows)
+    fixed = [*numbers, *always[: longest <= console.width // 2]]  # names are not split
+    table = _table(*shown_names, numbers=numbers, fixed=fixed)
     for row in rows:
         table.add_row(*(_text(cell(row[name])) for name in shown_names))
     _print(console, table)
@@ -229,7 +231,7 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
         for name, value in one.changed.items() if one else ():
             given = value.items() if name == "columns" else ()
             words = [f"--column {ours}={theirs}" for ours, theirs in given]
-            for word in words or [f"{name}={cell(value)}"]:
+            for word in words or [f"--set {shlex.quote(f'{name}={cell(value)}')}"]:
                 console.print(_text(f"    {word}"), soft_wrap=True)
     if any(run.converged is False for run in runs):
         console.print("! had not converged")

@@ -166,8 +166,11 @@ def _some(names: Sequence[str]) -> str:
     return listed(names, 8)
 
 
-def summary(columns: Sequence[ColumnRead]) -> list[str]:
-    """Say in a few lines which columns were used, and which were left out and why."""
+def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
+    """Say in a few lines which columns were used, and which were left out and why.
+
+    ``unnamed``: say which column could name the rows, as none does.
+    """
     if not columns:
         return []
     used = [one for one in columns if not one.left_out]
@@ -189,7 +192,9 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     for one in columns:
         if one.left_out:
             reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
-    lines += [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
+    for why, names in reasons.items():
+        hint = f"; --column id={names[0]} names the rows by it"
+        lines.append(f"left out: {_some(names)} ({why}){hint * (unnamed and why.startswith('id'))}")
     return lines
 
 
@@ -245,6 +250,8 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
         own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
         parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1]), missing.rjust(widths[2])]
         lines.append("  ".join([*parts, _cut(holds, own).ljust(own), used]).rstrip())
+        if used.startswith(LABEL) and len(holds) > own:
+            lines.append(f"  {holds}")
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
     return lines

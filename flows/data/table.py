@@ -255,6 +255,8 @@ class Table:
         Of the files, in words.
     or_else
         What may be given in its place, for help.
+    details
+        Columns that help has only where all settings are wanted.
     """
 
     name: str
@@ -274,6 +276,7 @@ class Table:
     commas: tuple[str, ...] = ()
     formats: str = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
     or_else: Table | None = None
+    details: tuple[str, ...] = ()
 
     def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""

@@ -268,7 +268,8 @@ def unlabelled_warning(labels: Levels) -> list[str]:
     if 10 * labels.missing <= rows:
         return []
     return [
-        f"{labels.missing:,} of {rows:,} rows ({labels.missing / rows:.0%}) have no label: they "
-        "are predicted, and the fit learns nothing from them. If they should have one, check the "
-        "label's column (--column label=YOURS); blank cells, NA and the words of missing are none."
+        f"{labels.missing:,} of {rows:,} rows ({100 * labels.missing / rows:.0f} %) have no label: "
+        "they are predicted, and the fit learns nothing from them. If they should have one, check "
+        "the label's column (--column label=YOURS); blank cells, NA and the words of missing "
+        "are none."
     ]

@@ -24,6 +24,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     own_file = "vbflows experts tumours.csv out/ --column label=diagnosis --column id=patient"
     page = "docs/pipelines/experts.md"
     first = ("target", "positive", "test_share", "n_experts", "class_weight")
+    usual_sweeps = 300
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("max_levels", "standardise"),
         "expert": (

@@ -195,7 +195,7 @@ def refuse_unused(run: Run) -> None:
 def loss_warnings(run: Run) -> list[str]:
     """Say of what more than a tenth was not used, and what is the likely cause."""
     return [
-        f"{one.count:,} of {one.of:,} ({one.count / one.of:.0%}) not used: {one.reason}. "
+        f"{one.count:,} of {one.of:,} ({100 * one.count / one.of:.0f} %) not used: {one.reason}. "
         f"{one.cause}."
         for one in all_dropped(run)
         if one.is_large and one.cause

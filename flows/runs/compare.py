@@ -42,6 +42,7 @@ _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
+_COLUMN, _UNNAMED = "--column ", "not named"
 _OWN, _VERSION = "its own", "version of "
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _ASK = "ask"  # the table of documents worth labelling
@@ -164,6 +165,9 @@ def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
             for run in (row.second, row.first)
         )
         return f"{second} instead of {first}"
+    if row.name.startswith(_COLUMN):
+        named = row.name if row.second == _UNNAMED else f"{row.name}={row.second}"
+        return f"{'no ' * (row.second == _UNNAMED)}{named} (was {row.first})"
     first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
     if row.second.startswith(DEFAULT):
         return f"the {row.second} for {row.name} instead of {first}"
@@ -177,7 +181,7 @@ def _effect(found: Comparison) -> str:
     differ = [(name, values) for name, values in answer.items() if differs(values)]
     differ.sort(key=lambda one: one[1]["clear"] is not True)
     if not differ:
-        same = [f" ({shown(values['first'])} {name})" for name, values in answer.items()]
+        same = [f" ({counted(shown(v['first']), name)})" for name, v in answer.items()]
         return f"the same answer{''.join(same[:1])}"
     name, values = differ[0]
     first, second = _with_intervals(values)
@@ -187,11 +191,21 @@ def _effect(found: Comparison) -> str:
     if values["clear"] is False:
         return f"no clear difference in {name}, {second} instead of {first}"
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
-        return f"{second} {name} instead of {first}"
+        return f"{counted(second, name)} instead of {first}"
     return f"{name} {second} instead of {first}"
 
 
 _WHOLE = re.compile(r"[\d,]+")
+
+
+def counted(number: str, name: str) -> str:
+    """Return a number and what it counts.
+
+    >>> counted("1", "features"), counted("2", "features"), counted("1", "log loss")
+    ('1 feature', '2 features', '1 log loss')
+    """
+    one = number == "1" and not name.endswith("ss")
+    return f"{number} {name.removesuffix('s') if one else name}"
 
 
 def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
@@ -236,13 +250,22 @@ def expected_in_words(count: int, right: float) -> str:
 def changes(found: Comparison) -> list[Row]:
     """Return what differs between two runs before their fits: settings, input, start, versions.
 
-    Settings that the user gave come before those that they or the input decide.
+    Settings that the user gave come before those that they or the input decide, and the seed last.
     """
     one, two = found.records
     kind = PIPELINES.get(one.pipeline)
     meanings = {} if kind is None else {row[0]: _begin(row[3]) for row in describe(kind)}
-    filled = sorted(found.parts["settings"], key=lambda name: name not in one.changed | two.changed)
-    rows = [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
+    given = one.changed | two.changed
+    filled = sorted(found.parts["settings"], key=lambda name: (name not in given, name == "seed"))
+    rows = [
+        row
+        for name in filled
+        for row in (
+            _columns_in_words(found.parts["settings"][name])
+            if name == "columns"
+            else [Row(name, *_settings_in_words(found, name), meanings.get(name, ""))]
+        )
+    ]
     if (shared := same_files(found)) is not None:
         count = len(two.inputs)
         note = f"{shared:,} of {count:,} files in the second run are as the first run read them"
@@ -444,6 +467,16 @@ def _settings_in_words(found: Comparison, name: str) -> tuple[str, str]:
         for which, record in zip(("first", "second"), found.records, strict=True)
     )
     return one, two
+
+
+def _columns_in_words(values: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each column that the runs' settings name differently."""
+    one, two = (values["first"] or {}, values["second"] or {})
+    return [
+        Row(f"{_COLUMN}{name}", one.get(name, _UNNAMED), two.get(name, _UNNAMED))
+        for name in dict.fromkeys((*one, *two))
+        if one.get(name) != two.get(name)
+    ]
 
 
 def _default(record: RunRecord, name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.column_table import HEADINGS, rows_of
 from flows.data.column_table import summary as column_summary
@@ -30,6 +31,7 @@ from flows.data.runs import (
     write_posterior,
     write_trace,
 )
+from flows.data.table import ROW_ID
 from flows.events import Published
 from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
@@ -284,7 +286,9 @@ def outcome(
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None or record.fitted:
         lines.append(fit_in_words(record, brief=True))
-    lines += column_summary(record.columns)
+    table, named = table_read(record.pipeline), record.settings.get("columns") or {}
+    unnamed = table is not None and table.id is ROW_ID and not (record.fitted or named.get("id"))
+    lines += column_summary(record.columns, unnamed)
     lines += dropped_in_words(record)
     lines += [f"note: {note}" for note in record.notes]
     lines += [f"warning: {warning}" for warning in record.warnings]

@@ -137,6 +137,8 @@ class RunSettings(_Form, BaseModel):
         The entry point of its Prefect flow, for schedules; ours are in `flows.pipelines`.
     first
         The settings that matter first.
+    usual_sweeps
+        Of a fit, for an estimate of its time.
     units
         What the numbers of some settings are of, as a comparison of two runs says it.
     groups
@@ -152,6 +154,7 @@ class RunSettings(_Form, BaseModel):
     page: ClassVar[str] = ""
     flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
+    usual_sweeps: ClassVar[int] = 100
     units: ClassVar[dict[str, str]] = {}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (

@@ -90,6 +90,7 @@ COUNTS = Table(
     formats="Parquet, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS (CSV and TSV are taken for "
     "sample sheets)",
     or_else=SHEET,
+    details=("forward", *READ_SUMS),
 )
 
 

@@ -47,7 +47,7 @@ TABLE = [
     ("tables/icd_blank.csv", "features", "", READ, ["yes/no (only yes or blank: 47", "patient id"]),
     ("tables/likert_text.csv", "features", "", READ, ["respondent id", "all 300 cells differ"]),
     ("tables/half_empty_rows.csv", "features", "", READ,
-     ["row without any cell: 150 (half", "150 of 300 (50%) not used: row without any", "Delete"]),
+     ["row without any cell: 150 (half", "150 of 300 (50 %) not used: row without any", "Delete"]),
     ("tables/skip.csv", "features", "", READ, ["not filled (690 cells)", "where smoke = no"]),
     ("tables/mixed_yesno.csv", "features", "", READ, ["s0 yes/no 0 yes 144, no 156"]),
     ("tables/qualtrics.csv", "features", "", READ, ["--set skip_rows=2"]),

@@ -25,9 +25,9 @@ class FeatureOptions:
     )
     inference: Literal["variational", "multinomial", "laplace"] = option(
         "variational",
-        "variational: a search for features and their number, by a Polya-Gamma bound; "
-        "multinomial: the variational form of Ruiz et al.; laplace: their collapsed sampler, in "
-        f"one partition, for tables of at most {LARGEST_LAPLACE} rows.",
+        "variational: finds the number of features too (recommended); multinomial: the "
+        "variational method of Ruiz et al. 2014, for comparison; laplace: their sampler, for "
+        f"comparison, in one partition, for tables of at most {LARGEST_LAPLACE} rows.",
     )
     search_rows: int | None = option(
         10_000,

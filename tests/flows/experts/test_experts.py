@@ -71,7 +71,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     source, target = written(tmp_path, columns), tmp_path / "out"
     args = setting_args("n_experts=1", "baselines=false", "test_share=0.3")
     said = printed(capsys, "experts", source, target, *args)
-    assert "warning: 9 of 60 rows (15%) have no label: they are predicted" in said
+    assert "warning: 9 of 60 rows (15 %) have no label: they are predicted" in said
     assert "rows without a label" not in said
     assert "label = 1: AUROC " in said
     assert "not used" not in said

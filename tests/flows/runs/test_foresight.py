@@ -126,12 +126,12 @@ def bags(folder):
 
 
 LOST = {
-    "keywords": (documents, ("--set", "max_words=100"), "3 of 20 (15%) not used: document cut",
+    "keywords": (documents, ("--set", "max_words=100"), "3 of 20 (15 %) not used: document cut",
                  "Raise max_words above 100"),
-    "features": (categories, (), "5 of 40 (12%) not used: row without any cell", "Delete blank"),
-    "bags": (bags, (), "3 of 20 (15%) not used: bag without instances", "under the same bag_id"),
+    "features": (categories, (), "5 of 40 (12 %) not used: row without any cell", "Delete blank"),
+    "bags": (bags, (), "3 of 20 (15 %) not used: bag without instances", "under the same bag_id"),
     "experts": (lambda folder: rows(folder, label=[None] * 5 + [1.0, 0.0] * 17 + [1.0]), (),
-                "5 of 40 rows (12%) have no label", "check the label's column"),
+                "5 of 40 rows (12 %) have no label", "check the label's column"),
 }  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_a_loss_that_a_warning_says_is_said_once():
     assert [line for line in said if "not used:" in line] == ["not used: blank: 1"]
     [memory] = [line for line in said if line.startswith("memory: ")]
     assert memory.endswith(" MiB in one process")
-    assert preview._memory(2**27).endswith("of which 128.0 MiB are data and local state")
+    assert preview._memory(2**27).endswith("of which 130 MiB are data and local state")
     assert "KiB" not in memory
 
 
