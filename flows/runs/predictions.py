@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import storage
-from flows.data.runs import RunPaths, read_record
+from flows.data.runs import RunPaths
 from flows.runs.listing import cell, parts_of, probability_in, selection_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
@@ -387,8 +387,6 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
 
 def why_not_compared(first: RunPaths, second: RunPaths) -> str:
     """Say why no row of two runs was compared."""
-    if read_record(first).pipeline == "features":
-        return "Rows are not compared: features of two fits are not matched."
     for name in tables_of(first):
         tables = [_read(run, name) for run in (first, second) if name in tables_of(run)]
         found = [table for table in tables if table is not None]
