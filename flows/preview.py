@@ -145,11 +145,7 @@ def _memory(held: int) -> str:
 
 
 def _in_two_digits(size: float) -> str:
-    """Say how much that is, as an estimate.
-
-    >>> _in_two_digits(353.4 * 2**20), _in_two_digits(1.26 * 2**30)
-    ('350 MiB', '1.3 GiB')
-    """
+    """Say how much that is, as an estimate."""
     number, unit = (size / 2**30, "GiB") if size >= 2**30 else (size / 2**20, "MiB")
     return f"{float(f'{number:.2g}'):g} {unit}"
 

@@ -239,9 +239,7 @@ def _write_columns(formatter: Any, table: Table, every: bool) -> None:
             formatter.write_paragraph()
             rows = []
             hidden = () if every else one.details
-            for column in (*one.columns, *one.named):
-                if column.name in hidden:
-                    continue
+            for column in (c for c in (*one.columns, *one.named) if c.name not in hidden):
                 must_be = column.required and column not in one.named
                 mark = " *" if must_be else " (*)" if column.name in either else ""
                 kind = "" if column.values else f"{column.type}: "

@@ -166,8 +166,7 @@ def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
         )
         return f"{second} instead of {first}"
     if row.name.startswith(_COLUMN):
-        named = row.name if row.second == _UNNAMED else f"{row.name}={row.second}"
-        return f"{'no ' * (row.second == _UNNAMED)}{named} (was {row.first})"
+        return f"{row.name}: {row.second} (was {row.first})"
     first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
     if row.second.startswith(DEFAULT):
         return f"the {row.second} for {row.name} instead of {first}"
@@ -181,7 +180,7 @@ def _effect(found: Comparison) -> str:
     differ = [(name, values) for name, values in answer.items() if differs(values)]
     differ.sort(key=lambda one: one[1]["clear"] is not True)
     if not differ:
-        same = [f" ({counted(shown(v['first']), name)})" for name, v in answer.items()]
+        same = [f" ({_counted(shown(v['first']), name)})" for name, v in answer.items()]
         return f"the same answer{''.join(same[:1])}"
     name, values = differ[0]
     first, second = _with_intervals(values)
@@ -191,21 +190,16 @@ def _effect(found: Comparison) -> str:
     if values["clear"] is False:
         return f"no clear difference in {name}, {second} instead of {first}"
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
-        return f"{counted(second, name)} instead of {first}"
+        return f"{_counted(second, name)} instead of {first}"
     return f"{name} {second} instead of {first}"
 
 
 _WHOLE = re.compile(r"[\d,]+")
 
 
-def counted(number: str, name: str) -> str:
-    """Return a number and what it counts.
-
-    >>> counted("1", "features"), counted("2", "features"), counted("1", "log loss")
-    ('1 feature', '2 features', '1 log loss')
-    """
-    one = number == "1" and not name.endswith("ss")
-    return f"{number} {name.removesuffix('s') if one else name}"
+def _counted(number: str, name: str) -> str:
+    """Return a number and what it counts: 1 feature, 2 features."""
+    return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")
 
 
 def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
@@ -257,15 +251,14 @@ def changes(found: Comparison) -> list[Row]:
     meanings = {} if kind is None else {row[0]: _begin(row[3]) for row in describe(kind)}
     given = one.changed | two.changed
     filled = sorted(found.parts["settings"], key=lambda name: (name not in given, name == "seed"))
+    named = [record.settings.get("columns") or {} for record in found.records]
     rows = [
-        row
-        for name in filled
-        for row in (
-            _columns_in_words(found.parts["settings"][name])
-            if name == "columns"
-            else [Row(name, *_settings_in_words(found, name), meanings.get(name, ""))]
-        )
+        Row(f"{_COLUMN}{name}", *(of.get(name, _UNNAMED) for of in named))
+        for name in {**named[0], **named[1]}
+        if named[0].get(name) != named[1].get(name)
     ]
+    filled = [name for name in filled if name != "columns"]
+    rows += [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
     if (shared := same_files(found)) is not None:
         count = len(two.inputs)
         note = f"{shared:,} of {count:,} files in the second run are as the first run read them"
@@ -467,16 +460,6 @@ def _settings_in_words(found: Comparison, name: str) -> tuple[str, str]:
         for which, record in zip(("first", "second"), found.records, strict=True)
     )
     return one, two
-
-
-def _columns_in_words(values: Mapping[str, Any]) -> list[Row]:
-    """Return a row for each column that the runs' settings name differently."""
-    one, two = (values["first"] or {}, values["second"] or {})
-    return [
-        Row(f"{_COLUMN}{name}", one.get(name, _UNNAMED), two.get(name, _UNNAMED))
-        for name in dict.fromkeys((*one, *two))
-        if one.get(name) != two.get(name)
-    ]
 
 
 def _default(record: RunRecord, name: str) -> str:
