@@ -19,6 +19,7 @@ from flows.data import storage
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
+from flows.data.storage.expansion import bytes_in_words
 from flows.data.table import ROW_ID
 from flows.events import Events, Stage
 from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
@@ -67,8 +68,6 @@ class Estimate:
         That the fit of the first partition took where it ended while it was timed; else None.
     most_sweeps
         After which the fit stops, if it has not converged.
-    usual_sweeps
-        That the fit is taken to need where ``sweeps`` is None.
     seconds
         Of the whole run in one process: reading, the fit, and the rest of a small run:
         tables, baselines, the report.
@@ -140,14 +139,9 @@ def _time(found: Estimate) -> str:
 
 def _memory(held: int) -> str:
     """Say what a run takes: what this process took to read and to begin, and what a fit holds."""
-    more = f", of which {_in_two_digits(held)} are data and local state" if held >= _MUCH else ""
-    return f"memory: about {_in_two_digits(peak_memory() + held)} in one process{more}"
-
-
-def _in_two_digits(size: float) -> str:
-    """Say how much that is, as an estimate."""
-    number, unit = (size / 2**30, "GiB") if size >= 2**30 else (size / 2**20, "MiB")
-    return f"{float(f'{number:.2g}'):g} {unit}"
+    more = f", of which {bytes_in_words(held)} are data and local state" if held >= _MUCH else ""
+    size = float(f"{(peak_memory() + held) / 2**20:.2g}")
+    return f"memory: about {size:,.0f} MiB in one process{more}"
 
 
 _MUCH = 2**26  # bytes

@@ -24,9 +24,8 @@ LARGE = (
     "workers", "scheduler", "memory_limit", "partitions", "checkpoint_every", "resume", "since",
     "record",
 )  # fmt: skip
-"""Options for large input and repeated runs."""
 FEW = ("workers", "resume", "since")
-"""Those of them that the help of a pipeline has without --help-all."""
+"""Options for large input and repeated runs; those that are in help without --help-all."""
 
 
 EVERY = "vbflows.help-all"
@@ -159,10 +158,6 @@ class Commands(TyperGroup):
         """Return the commands in the order of use."""
         listed = [name for members in SECTIONS.values() for name in members]
         return sorted(self.commands, key=lambda n: listed.index(n) if n in listed else len(listed))
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, that of a store last."""
-        return sorted(super().get_params(ctx), key=lambda one: one.name == "s3")
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; a pipeline that is left out says why."""

@@ -167,10 +167,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
-    """Say in a few lines which columns were used, and which were left out and why.
-
-    ``unnamed``: say which column could name the rows, as none does.
-    """
+    """Say which columns were used or left out and why, and, if ``unnamed``, one to name rows by."""
     if not columns:
         return []
     used = [one for one in columns if not one.left_out]

@@ -42,7 +42,6 @@ _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
-_COLUMN, _UNNAMED = "--column ", "not named"
 _OWN, _VERSION = "its own", "version of "
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _ASK = "ask"  # the table of documents worth labelling
@@ -165,8 +164,6 @@ def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
             for run in (row.second, row.first)
         )
         return f"{second} instead of {first}"
-    if row.name.startswith(_COLUMN):
-        return f"{row.name}: {row.second} (was {row.first})"
     first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
     if row.second.startswith(DEFAULT):
         return f"the {row.second} for {row.name} instead of {first}"
@@ -251,14 +248,7 @@ def changes(found: Comparison) -> list[Row]:
     meanings = {} if kind is None else {row[0]: _begin(row[3]) for row in describe(kind)}
     given = one.changed | two.changed
     filled = sorted(found.parts["settings"], key=lambda name: (name not in given, name == "seed"))
-    named = [record.settings.get("columns") or {} for record in found.records]
-    rows = [
-        Row(f"{_COLUMN}{name}", *(of.get(name, _UNNAMED) for of in named))
-        for name in {**named[0], **named[1]}
-        if named[0].get(name) != named[1].get(name)
-    ]
-    filled = [name for name in filled if name != "columns"]
-    rows += [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
+    rows = [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
     if (shared := same_files(found)) is not None:
         count = len(two.inputs)
         note = f"{shared:,} of {count:,} files in the second run are as the first run read them"

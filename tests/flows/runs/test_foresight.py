@@ -157,7 +157,7 @@ def test_a_loss_that_a_warning_says_is_said_once():
     assert [line for line in said if "not used:" in line] == ["not used: blank: 1"]
     [memory] = [line for line in said if line.startswith("memory: ")]
     assert memory.endswith(" MiB in one process")
-    assert preview._memory(2**27).endswith("of which 130 MiB are data and local state")
+    assert preview._memory(2**27).endswith("of which 128.0 MiB are data and local state")
     assert "KiB" not in memory
 
 
