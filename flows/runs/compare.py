@@ -195,8 +195,7 @@ _WHOLE = re.compile(r"[\d,]+")
 
 
 def _counted(number: str, name: str) -> str:
-    """Return a number and what it counts: 1 feature, 2 features."""
-    return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")
+    return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")  # 1 feature
 
 
 def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
