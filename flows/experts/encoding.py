@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from flows.data import json_files, mixed, storage
-from flows.data.mixed import CATEGORY
+from flows.data.mixed import CATEGORY, NUMBER
 from flows.data.names import listed
 from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, in_order, labels_of
 from flows.experts.settings import ExpertSettings
-from vbmodels.core.columns import Rule
+from vbmodels.core.columns import Rule, Seen, ends_of
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import (
@@ -73,6 +74,8 @@ class Encoding(json_files.Form):
         The label where it is a number; there are no ``labels`` then.
     ordered
         Whether the labels are fitted in their order.
+    ranges
+        Ends of the columns of numbers in the fit.
     """
 
     columns: list[Encoded]
@@ -81,6 +84,7 @@ class Encoding(json_files.Form):
     labels: list[str] = Field(default_factory=lambda: ["0", "1"])
     target: Target | None = None
     ordered: bool = False
+    ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
     @property
     def splits(self) -> list[str]:
@@ -215,6 +219,28 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
         if names:
             warnings.append(f"{words}: {listed(names)}.")
     return warnings
+
+
+def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[float, float]]:
+    """Return the ends of the columns of numbers in a table."""
+    rules = {n: rule for n, rule in encoding.kinds.items() if rule.kind == NUMBER}
+    return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
+
+
+def beyond_ranges(encoding: Encoding, seen: Mapping[str, Seen]) -> list[str]:
+    """Say which columns of a new table have numbers outside the range of the fit."""
+    beyond = []
+    for name, (low, high) in ranges_of(encoding, seen).items():
+        least, most = encoding.ranges.get(name, (-inf, inf))
+        if low < least or high > most:
+            beyond.append(f"{name} ({low:.4g} to {high:.4g}; fit {least:.4g} to {most:.4g})")
+    if not beyond:
+        return []
+    of = f"{len(beyond):,} of {len(encoding.ranges):,} columns of numbers"
+    return [
+        f"Numbers outside the range of the fit, where predictions are extrapolated, in {of}: "
+        f"{listed(beyond)}."
+    ]
 
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:

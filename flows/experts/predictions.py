@@ -147,8 +147,8 @@ def predictions_section(
         centres, what = (np.arange(BINS) + 0.5) / BINS, columns[-1]
         title = f"Rows by {what}"
         charts.append(plots.histogram(centres, what, "rows", title, BINS, counts))
-    text = "Before use, compare each column's range with that of the fit (Columns in its report): "
-    text += "this was not checked, and outside it predictions are extrapolated."
+    text = "Columns with numbers outside the range of the fit, where predictions are extrapolated, "
+    text += "are in the warnings above, if there are any."
     return [Section("Predictions", text, charts, grids)]
 
 

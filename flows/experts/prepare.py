@@ -96,6 +96,8 @@ def prepared(
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
     warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
+    if fitted is not None:
+        warnings += tuple(of_encoding.beyond_ranges(encoding, about.seen))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
@@ -181,6 +183,7 @@ def _choose_columns(
             "row are left out together.",
         )
     used = [one.name for one in encoding.columns]
+    encoding = encoding.model_copy(update={"ranges": of_encoding.ranges_of(encoding, seen)})
     if isinstance(labels, Target):
         said.append(number_warning(about.labels, labels.count))
     else:

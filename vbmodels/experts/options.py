@@ -17,7 +17,7 @@ class ExpertOptions:
     n_experts: int | None = option(
         None,
         "Most experts; an expert is a submodel for some of the rows. By default 10: as many, half "
-        "as many and none are tried; 1 means curves without experts. With inference cavi or mh "
+        "as many and none are tried; 1 means curves alone: no experts or pairs. With inference cavi or mh "
         "exactly this many, by default 5; 1 is Bayesian logistic regression.",
         ge=1,
         le=100,

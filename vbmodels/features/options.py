@@ -32,7 +32,7 @@ class FeatureOptions:
     search_rows: int | None = option(
         10_000,
         "In tables of more than twice this many rows, features are searched for in about this many "
-        "(variational); then all rows are fitted, and searched for rare features (10,000 rows or "
+        "(variational); then all rows are fitted, and searched for rare features (500 rows or "
         "more, at most 1,000 categories). Empty: all rows are searched.",
         ge=100,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -83,8 +85,15 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert tile in page
     assert f"{held_out} rows are too few to see calibration." in page
     assert "Calibration on held-out rows" not in page
-    new = written(tmp_path, {k: v for k, v in plain(seed=1).items() if k != "label"}, "new.parquet")
+    cells = {k: v for k, v in plain(seed=1).items() if k != "label"}
+    name = next(k for k, v in cells.items() if np.asarray(v).dtype.kind == "f")
+    cells[name] = [99.0, *cells[name][1:]]
+    new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
+    beyond = re.search(
+        rf"extrapolated, in \d of \d columns of numbers: .*{name} \(.* to 99; fit ", said
+    )
+    assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
     above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
     said = " ".join(said.split())
@@ -97,7 +106,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     for text in (
         f"Most probably 1 ({above})", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
         "List all 60 rows, the largest probability_1 first",
-        "outside it predictions are extr", f"<dd>{unsure} of 60</dd>",
+        "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
         record["headline"], folder.as_uri(),
     ):  # fmt: skip
