@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.catalogue import PIPELINES
 from flows.cli import main
 from flows.cli.output import out
 
@@ -58,7 +59,7 @@ def test_the_commands_exist():
     for command in sorted(set(re.findall(r"^    vbflows (\w+)", README, re.MULTILINE))):
         text = io.StringIO()
         with contextlib.redirect_stdout(text), pytest.raises(SystemExit) as stopped:
-            main([command, "--help"])
+            main([command, "--help-all" if command in PIPELINES else "--help"])
         assert stopped.value.code == 0, command
         options = set(re.findall(rf"vbflows {command} .*?(--\w[\w-]*)", README))
         assert all(option in text.getvalue() for option in options), command
