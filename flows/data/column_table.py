@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -190,11 +191,13 @@ def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
         if one.left_out:
             reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
     for why, names in reasons.items():
-        hint = f"; --column id={names[0]} names the rows by it"
-        lines.append(f"left out: {_some(names)} ({why}){hint * (unnamed and why.startswith('id'))}")
+        hint = f"; --column id={shlex.quote(names[0])} names the rows by it"
+        advised = unnamed and why.startswith("id") and len(names[0]) <= _LONGEST
+        lines.append(f"left out: {_some(names)} ({why}){hint * advised}")
     return lines
 
 
+_LONGEST = 60  # letters of a name that a hint repeats
 FEATURE = "feature"
 """The use of a column that is one of the features, where other columns have a name of their own."""
 LABEL = "label"

@@ -75,7 +75,9 @@ def _refuse_unknown_names(run: Run) -> None:
     ]
     if not (settings.columns or options) or run.fitted is not None:
         return
-    if table := table_read(run.family.name):
+    table = table_read(run.family.name)
+    ours = {column.name for column in table.columns} if table else set[str]()
+    if table:
         _raise(_unknown_columns(run.family.name, table, settings.columns))
     named = [(one, f"for {own}") for own, one in settings.columns.items()]
     named += options
@@ -90,7 +92,7 @@ def _refuse_unknown_names(run: Run) -> None:
             "",
             f"no column {name} {why}",
             remedy=f"did you mean --column {name}={own}? It is OURS=YOURS"
-            if (own := why.removeprefix("for ")) in columns
+            if (own := why.removeprefix("for ")) in columns and name in ours
             else f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
             f"{listed(columns, 8)}",
         )
