@@ -17,8 +17,9 @@ class ExpertOptions:
     n_experts: int | None = option(
         None,
         "Most experts; an expert is a submodel for some of the rows. By default 10: as many, half "
-        "as many and none are tried; 1 means curves alone: no experts or pairs. With inference cavi or mh "
-        "exactly this many, by default 5; 1 is Bayesian logistic regression.",
+        "as many and none are tried; 1 means curves alone: no experts, pairs or Gaussian process. "
+        "With inference cavi or mh exactly this many, by default 5; 1 is Bayesian logistic "
+        "regression.",
         ge=1,
         le=100,
         positional=True,
