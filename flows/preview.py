@@ -16,6 +16,7 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named, table_read
 from flows.data import storage
+from flows.data.column_table import id_option
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
@@ -270,7 +271,8 @@ def _named(
     if named:
         return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
     ids = [one.name for one in columns if one.used.startswith("left out: id")]
-    return tuple(columns), [f"--column id={one} takes {one} for names of rows" for one in ids[:1]]
+    options = [(one, id_option(one)) for one in ids[:1]]
+    return tuple(columns), [f"{how} takes {one} for names of rows" for one, how in options if how]
 
 
 def _clock(source: storage.Sources) -> Callable[[], float]:

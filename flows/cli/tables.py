@@ -258,14 +258,12 @@ def show_comparison(console: Console, found: Comparison) -> None:
 
 
 _ALL = "--json and --report have them"
-_UNMATCHED = "Rows are not compared: features of two fits are not matched."
 
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
     """Print the rows that changed, of each table; ``most`` of each kind of change."""
     if not found.predictions:
-        unmatched = found.records[0].pipeline == "features"
-        _say(console, _UNMATCHED if unmatched else why_not_compared(*found.runs))
+        _say(console, why_not_compared(*found.runs))
     for one in found.predictions:
         _say(console, f"{one.table}: {rows_in_words(one)}")
         if why := reasons_in_words(one):

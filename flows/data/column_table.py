@@ -191,10 +191,18 @@ def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
         if one.left_out:
             reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
     for why, names in reasons.items():
-        hint = f"; --column id={shlex.quote(names[0])} names the rows by it"
-        advised = unnamed and why.startswith("id") and len(names[0]) <= _LONGEST
-        lines.append(f"left out: {_some(names)} ({why}){hint * advised}")
+        hint = f"; {option} names the rows by it" if (option := id_option(names[0])) else ""
+        lines.append(f"left out: {_some(names)} ({why}){hint * (unnamed and why.startswith('id'))}")
     return lines
+
+
+def id_option(name: str) -> str:
+    """Return the option that names rows by a column; empty where its name is too long to repeat.
+
+    >>> id_option("id of row"), id_option("a" * 3000)
+    ("--column 'id=id of row'", '')
+    """
+    return f"--column {shlex.quote(f'id={name}')}" if len(name) <= _LONGEST else ""
 
 
 _LONGEST = 60  # letters of a name that a hint repeats

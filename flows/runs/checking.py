@@ -16,6 +16,7 @@ from functools import partial
 
 from flows.catalogue import table_read
 from flows.data import storage
+from flows.data.column_table import id_option
 from flows.data.names import listed
 from flows.data.partition import unreadable
 from flows.data.row_weights import WEIGHT
@@ -188,8 +189,9 @@ def refuse_unused(run: Run) -> None:
                 "every column to be used (strict)",
                 f"exclude it (--exclude {one.name})",
             )
-            if table and table.id is ROW_ID and one.used.startswith("left out: id"):
-                remedy = f"name the rows by it (--column id={one.name}), or {remedy}"
+            named = table and table.id is ROW_ID and one.used.startswith("left out: id")
+            if named and (option := id_option(one.name)):
+                remedy = f"name the rows by it ({option}), or {remedy}"
             faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
     _raise(faults)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.runs.listing import cell, parts_of, probability_in, selection_in, tables_of
+from flows.runs.listing import cell, columns_of, parts_of, probability_in, selection_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
 MOST_DRAWN = 2_000
@@ -405,4 +405,7 @@ def why_not_compared(first: RunPaths, second: RunPaths) -> str:
                 f"Rows are not compared: the runs have no {what} of {name} in common "
                 f"({here:,} and {there:,})."
             )
+    for name in {*tables_of(first)} & {*tables_of(second)}:
+        if any(one.name == "feature_1" for one in columns_of(first, name)):
+            return "Rows are not compared: features of two fits are not matched."
     return "Rows are not compared: no table of both runs names its rows and has a probability."

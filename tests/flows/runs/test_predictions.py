@@ -97,6 +97,8 @@ def test_why_no_row_is_compared_is_what_the_tables_show(tmp_path):
         assert why_not_compared(one, two).endswith(why)
     two = run_with(tmp_path, "e", value=[1.0, 2.0])
     assert "no table of both runs" in why_not_compared(one, two)
+    fits = [run_with(tmp_path, name, id=["a"], feature_1=[0.1]) for name in "fg"]
+    assert why_not_compared(*fits).endswith("features of two fits are not matched.")
 
 
 def test_a_run_without_spread_has_no_correlation(tmp_path):
