@@ -120,9 +120,9 @@ def instances(train: Bags, test: Bags, seed: int) -> np.ndarray:
     bag = np.concatenate([train.modalities[0].bag, train.n_bags + test.modalities[0].bag])
     n = train.n_bags + test.n_bags
     label = np.concatenate([train.label, test.label]).astype(np.int64)
-    of = Held(np.empty((n, 0)), label, np.arange(n) >= train.n_bags, np.empty(0), rows, bag)
-    seen, held = np.arange(train.n_bags), np.arange(train.n_bags, n)
-    return by_instances(of, seen, held, seed)
+    at = np.arange(n)
+    of = Held(np.empty((n, 0)), label, at >= train.n_bags, np.empty(0), rows, bag, at)
+    return by_instances(of, at[: train.n_bags], at[train.n_bags :], seed)
 
 
 RIVALS: Rivals = {
