@@ -1,7 +1,6 @@
 """The stack for bags, its members and simple rivals, fold by fold, on sets of bags.
 
-    python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals] [--vmmic]
-    python -m benchmarks.bag_stack FOLDER --left-out
+    python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals]
 
 FOLDER holds one Parquet file a set with bag_id, label and features (and instance_label, where it
 is known). Folds are scikit-learn's StratifiedKFold(5, shuffle=True, random_state=0) over bags in
@@ -32,11 +31,8 @@ from flows.report.baselines import trees
 from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.pools import pooled, sizes_of
-from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.stack.model import AutoModel
 from vbmodels.bags.stack.predict import predict_auto
-from vbmodels.bags.vmmic.model import CollapsedVMMIC
-from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit
 
 MISSING = []
@@ -76,16 +72,6 @@ def stack(train: Bags, test: Bags, seed: int) -> tuple[MemberStats, np.ndarray, 
     predicted = {"auto": found.probability, "embedding": found.members[:, 0]}
     predicted |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 3]}
     return predicted, q.weights, found.instances(test)[0]
-
-
-def mic(train: Bags, test: Bags, seed: int) -> np.ndarray:
-    """Return P of the test bags by vMMIC."""
-    model = CollapsedVMMIC()
-    posterior = model.posterior(fit(model, [train], seed=seed, max_iter=20_000).q)
-    return predict(posterior.draws(), posterior.scaling, test).bag
-
-
-VMMIC = {"vmmic": mic}
 
 
 def pools(data: Bags) -> np.ndarray:
@@ -134,9 +120,9 @@ def instances(train: Bags, test: Bags, seed: int) -> np.ndarray:
     bag = np.concatenate([train.modalities[0].bag, train.n_bags + test.modalities[0].bag])
     n = train.n_bags + test.n_bags
     label = np.concatenate([train.label, test.label]).astype(np.int64)
-    of = Held(np.empty((n, 0)), label, np.arange(n) >= train.n_bags, np.empty(0), rows, bag)
-    seen, held = np.arange(train.n_bags), np.arange(train.n_bags, n)
-    return by_instances(of, seen, held, seed)
+    at = np.arange(n)
+    of = Held(np.empty((n, 0)), label, at >= train.n_bags, np.empty(0), rows, bag, at)
+    return by_instances(of, at[: train.n_bags], at[train.n_bags :], seed)
 
 
 RIVALS: Rivals = {
@@ -183,23 +169,6 @@ def evaluate(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ..
     return out
 
 
-def left_out(path: Path, seed: int) -> str:
-    """Return a row: the embedding's log loss by EP without each fitted bag, and on held-out bags.
-
-    Of the first, the mean over folds of the mean over the fold's fitted bags.
-    """
-    data, _ = read(path)
-    y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
-    predicted, inside, cpu = np.zeros(y.size), [], time.process_time()
-    for train, test in StratifiedKFold(k, shuffle=True, random_state=0).split(y, y):
-        done = fit(EmbeddingModel(sample_seed=seed), [data.take(train)], seed=seed, max_iter=10_000)
-        inside.append(-float(done.reduce.local_states(done.iterations - 1)[0].log_z.mean()))
-        predicted[test] = predict_bags(done.q, data.take(test), 0.0).probability
-    cpu = (time.process_time() - cpu) / k
-    held, own = float(log_loss(y, np.clip(predicted, 1e-15, 1 - 1e-15))), float(np.mean(inside))
-    return f"| {path.stem} | {y.size} | {own:.3f} | {held:.3f} | {own - held:+.3f} | {cpu:.1f} |"
-
-
 def calibration(y: np.ndarray, p: np.ndarray, bins: int = 10) -> float:
     """Return the expected calibration error over ten bins of equal width."""
     which = np.minimum((p * bins).astype(int), bins - 1)
@@ -232,20 +201,13 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rivals", action="store_true")
-    parser.add_argument("--vmmic", action="store_true")
-    parser.add_argument("--left-out", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.rivals and MISSING:
         print("\n".join(MISSING), flush=True)
     paths = sorted(given.folder.glob("*.parquet"))
     paths = [p for p in paths if given.sets is None or p.stem in given.sets]
-    if given.left_out:
-        print("| set | bags | left out | held out | difference | CPU s |\n" + "|---" * 6 + "|")
-        for path in paths:
-            print(left_out(path, 0), flush=True)
-        return
-    rivals = (RIVALS if given.rivals else {}) | (VMMIC if given.vmmic else {})
+    rivals = RIVALS if given.rivals else {}
     for seed in range(given.seeds):
         found = {p.stem: evaluate(p, seed, rivals) for p in paths}
         print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))

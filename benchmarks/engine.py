@@ -4,13 +4,12 @@ A model with next to no arithmetic: 64 partitions of 100 kB and sums of 10 kB, o
 two workers as processes of their own. Bare Dask actors hold their partitions and get the
 parameters; nothing survives a lost worker. The engine keeps local states every 10 sweeps.
 
-    python -m benchmarks.engine [--sweeps 50] [--turns 3] [--json]
+    python -m benchmarks.engine [--sweeps 50] [--turns 3]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -213,11 +212,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweeps", type=int, default=50)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         found = compare(Path(name), given.sweeps, given.turns)
-    print(json.dumps(found) if given.json else table(found))
+    print(table(found))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Held-out cells of real surveys: the IBP and its rivals, all in one run.
 
-    python -m benchmarks.ibp_heldout npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
-                                     [--splits 3] [--draws CHAINS WARMUP DRAWS]
+    python -m benchmarks.ibp_heldout npi40 youthdep26 mushroom23 krvskp tmas vote [--rows N]
+                    [--data FOLDER] [--splits 3] [--draws CHAINS WARMUP DRAWS] [--only PARTS ...]
 
-10 % of the cells are hidden; figures are mean log probabilities of their categories, one a split,
-then the mean over splits and the CPU seconds of one thread for one split.
+Any other name is a file of the folder. StepMix is a rival where it is installed. 10 % of the cells
+are hidden; figures are mean log probabilities of their categories, one a split, then the mean over
+splits and the CPU seconds of one thread for one split.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +23,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ibp_rivals import (
-    factor_analysis,
     latent_classes,
+    latent_classes_by_bic,
     logistic_columns,
     logistic_factors,
     margins,
-    multinomial_mixture,
+    stepmix_by_bic,
 )
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.fit import fit
@@ -48,6 +50,7 @@ SIZES = {
     "tmas": {"factors": 8, "classes": 12, "sampler": 12},
     "vote": {"factors": 4, "classes": 6, "sampler": 12},
 }
+USUAL = {"factors": 4, "classes": 12, "sampler": 12}
 
 
 def say(*words: object) -> None:
@@ -56,9 +59,9 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-def table(name: str, rows: int | None = None) -> tuple[Codes, Codes]:
+def table(path: Path, rows: int | None = None) -> tuple[Codes, Codes]:
     """Return codes (-1 missing, the most frequent category 0) and numbers of categories."""
-    found = pq.read_table(DATA / f"{name}.parquet")
+    found = pq.read_table(path)
     codes, levels = [], []
     for column in found.column_names:
         if column == "id":
@@ -103,45 +106,44 @@ def ibp_searched(batch: FeatureBatch, seed: int) -> Table:
 
 def methods(sizes: dict[str, int], draws: Draws) -> dict[str, Method]:
     """Return the methods by name."""
-    factors, classes = sizes["factors"], sizes["classes"]
-    many = sizes["sampler"]
-    one = (1, *draws[1:])
-    return {
+    factors, classes, many = sizes["factors"], sizes["classes"], sizes["sampler"]
+    found: dict[str, Method] = {
         "marginal frequencies": lambda b, s: margins(b),
-        f"factor analysis ({factors}), mean-imputed": lambda b, s: factor_analysis(b, factors, 0),
-        f"factor analysis ({factors}), re-imputed": lambda b, s: factor_analysis(b, factors, 10),
         f"latent classes ({classes}) by EM, 5 starts averaged": lambda b, s: latent_classes(
             b, classes, 5, s
         ),
-        f"multinomial mixture ({classes}) by Gibbs": lambda b, s: multinomial_mixture(
-            b, classes, draws, s
-        ),
+        "latent classes by BIC": latent_classes_by_bic,
+        "StepMix by BIC": stepmix_by_bic,
         "IBP, searched (default)": ibp_searched,
         "one logistic regression a column": lambda b, s: logistic_columns(b),
-        f"IBP, PG-Gibbs (K={many}), 1 chain": lambda b, s: ibp_gibbs(b, many, one, s),
         f"IBP, PG-Gibbs (K={many})": lambda b, s: ibp_gibbs(b, many, draws, s + 1),
         f"logistic factor analysis ({factors}), PG-Gibbs": lambda b, s: logistic_factors(
             b, factors, draws, s
         ),
     }
+    if find_spec("stepmix") is None:
+        del found["StepMix by BIC"]
+    return found
 
 
 def main() -> None:
     """Compare all methods on the same held-out cells."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=sorted(SIZES))
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--draws", type=int, nargs=3, default=(3, 200, 300))
     parser.add_argument("--only", nargs="*", default=[""], help="names that contain any of these")
     options = parser.parse_args()
-    codes, levels = table(options.name, options.rows)
-    draws = (options.draws[0], options.draws[1], options.draws[2])
-    say(f"## {options.name}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
-    with threadpool_limits(1):
-        for name, method in methods(SIZES[options.name], draws).items():
-            if any(part in name for part in options.only):
-                say(f"| {name} | {line(method, codes, levels, options.splits)} |")
+    draws: Draws = tuple(options.draws)
+    for of in options.names:
+        codes, levels = table(options.data / f"{of}.parquet", options.rows)
+        say(f"## {of}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
+        with threadpool_limits(1):
+            for name, method in methods(SIZES.get(of, USUAL), draws).items():
+                if any(part in name for part in options.only):
+                    say(f"| {name} | {line(method, codes, levels, options.splits)} |")
 
 
 def line(method: Method, codes: NDArray[np.int64], levels: NDArray[np.int64], splits: int) -> str:

@@ -6,12 +6,8 @@ each of them [M, R], in the order of `missing_cells`.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
-from sklearn.decomposition import FactorAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from vbmodels.features.draw_kernels import draw_omega, row_keys
@@ -50,26 +46,6 @@ def margins(batch: FeatureBatch) -> Table:
     return picked(np.broadcast_to(np.nanmean(x, 0), x.shape), batch, first)
 
 
-def factor_analysis(batch: FeatureBatch, k: int, rounds: int) -> Table:
-    """Gaussian factors of indicators; missing cells at the mean, filled again ``rounds`` times.
-
-    Predictions are cut to [0.005, 0.995] before they are normalised.
-    """
-    whole, first = one_hot(batch)
-    # The most frequent category is what is left: with it the indicators would add up to one.
-    x = np.delete(whole, first[:-1], axis=1)
-    gone = np.isnan(x)
-    filled = np.where(gone, np.nanmean(x, 0), x)
-    for _ in range(rounds + 1):
-        model = FactorAnalysis(k, random_state=0, max_iter=200).fit(filled)
-        predicted = model.transform(filled) @ model.components_ + model.mean_
-        filled = np.where(gone, predicted, x)
-    p = np.clip(predicted, 0.005, 0.995)
-    rest = [1.0 - p[:, i:j].sum(1) for i, j in pairwise((first - np.arange(len(first))).tolist())]
-    full = np.insert(p, (first - np.arange(len(first)))[:-1], np.stack(rest, 1), axis=1)
-    return picked(np.clip(full, 0.005, 0.995), batch, first)
-
-
 def latent_classes(batch: FeatureBatch, k: int, starts: int, seed: int) -> Table:
     """Multinomial mixture by EM; starts averaged."""
     x, first = one_hot(batch)
@@ -85,33 +61,28 @@ def latent_classes_by_bic(batch: FeatureBatch, seed: int) -> Table:
     return picked(by_bic(seen, batch.levels, seed).categories(seen), batch, first)
 
 
-def multinomial_mixture(
-    batch: FeatureBatch, k: int, draws: tuple[int, int, int], seed: int
-) -> Table:
-    """Bayesian mixture of multinomials by Gibbs: Dirichlet(1/k) shares, Dirichlet(1/2) categories.
+def stepmix_by_bic(batch: FeatureBatch, seed: int) -> Table:
+    """Latent classes by the package StepMix; their number has the lowest BIC."""
+    from stepmix.stepmix import StepMix
 
-    ``draws`` is (chains, warm-up, draws that are averaged).
-    """
-    x, first = one_hot(batch)
-    seen = np.nan_to_num(x)
-    total = np.zeros_like(seen)
-    chains, warmup, kept = draws
-    for c in range(chains):
-        rng = np.random.default_rng([seed, c])
-        z = rng.integers(0, k, len(x))
-        for i in range(warmup + kept):
-            member = np.eye(k)[z]
-            log_pi = np.log(rng.dirichlet(member.sum(0) + 1.0 / k) + 1e-300)
-            gamma = rng.standard_gamma(member.T @ seen + 0.5) + 1e-300
-            for d in range(len(batch.levels)):
-                block = slice(first[d], first[d + 1])
-                gamma[:, block] /= gamma[:, block].sum(1, keepdims=True)
-            joint = log_pi + seen @ np.log(gamma).T
-            p = np.exp(log_softmax(joint, axis=1))
-            if i >= warmup:
-                total += p @ gamma
-            z = np.minimum((p.cumsum(1) < rng.random((len(x), 1))).sum(1), k - 1)
-    return picked(total, batch, first)
+    codes = batch.codes[batch.row_of].astype(float)
+    codes[codes < 0] = np.nan
+    best, least, risen = None, np.inf, 0
+    for k in range(1, 41):
+        model = StepMix(
+            k, measurement="categorical_nan", n_init=3, max_iter=300, abs_tol=1e-6,
+            random_state=seed, progress_bar=0, verbose=0,
+        ).fit(codes)  # fmt: skip
+        value = model.bic(codes)
+        best, least, risen = (model, value, 0) if value < least else (best, least, risen + 1)
+        if risen == 2:
+            break
+    assert best is not None
+    chance = best.get_parameters()["measurement"]["pis"]
+    rows, columns = missing_cells(batch)
+    p = (best.predict_proba_class(codes) @ chance).reshape(len(codes), codes.shape[1], -1)
+    found = np.maximum(p[rows, columns], 1e-9)
+    return found / found.sum(1, keepdims=True)
 
 
 def logistic_factors(batch: FeatureBatch, k: int, draws: tuple[int, int, int], seed: int) -> Table:

@@ -32,43 +32,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
+from benchmarks.keyword_corpora import (
+    LANGUAGES,
+    SHARED,
+    by_yake,
+    candidate_rows,
+    f_of,
+    features,
+    language_of,
+    ranked,
+    short,
+)
 from flows.keywords.counts import rows_of
 from flows.keywords.documents import Prepared, prepare
-from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
-from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, label_rates
+from vbmodels.keywords.features import FEATURE_NAMES, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.phrases.spans import Spans, find_spans
-from vbmodels.keywords.selection import select_share
 from vbmodels.keywords.text import Normaliser, TextOptions
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)
-
-
-def without_own_labels(batch: KeywordBatch) -> KeywordBatch:
-    """Return the batch with the features that hold labels of a word's own document neutral.
-
-    They leave out the word's own label, which is enough where words are known one by one. Where
-    phrases are known, the other words of its phrase are known with it and are next to it: the
-    features then separate known words from hidden ones. With 30 % of the phrases of 500 abstracts
-    known, .54 of the words selected at .1 were false with them, .17 without.
-    """
-    x = batch.x.copy()
-    for name, neutral in OF_OWN_LABELS.items():
-        x[:, FEATURE_NAMES.index(name)] = neutral
-    return replace(batch, x=x)
 
 
 @dataclass(frozen=True)
@@ -179,39 +170,6 @@ def fitted(task: Task, given: bool) -> tuple[Keyphrases, PhraseGlobal, np.ndarra
     return model, q, np.column_stack([units.x, r]), said
 
 
-def half(task: Task, second: bool) -> Task:
-    """Return the first or the second half of the documents."""
-    batch, spans = task.batch, task.spans
-    middle, last = batch.words.n_documents // 2, batch.words.n_documents
-    low, high = (middle, last) if second else (0, middle)
-    rows = slice(int(spans.offsets[low]), int(spans.offsets[high]))
-    has = (batch.document >= low) & (batch.document < high)
-    sizes = np.diff(batch.offsets)[has]
-    member = batch.member[rows]
-    start = int(batch.words.offsets[low])
-    own = PhraseBatch(
-        words=take_documents(batch.words, low, high),
-        x=batch.x[rows],
-        member=np.where(member >= 0, member - start, -1),
-        y=batch.y[rows],
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-        document=batch.document[has] - low,
-        listed=round(batch.listed * batch.y[rows].sum() / max(batch.y.sum(), 1)),
-    )
-    offsets = spans.offsets[low : high + 1] - spans.offsets[low]
-    spans = replace(spans, words=member, size=spans.size[rows], offsets=offsets)
-    absent = round(task.absent * (high - low) / last)
-    return Task(own, spans, task.truth[rows], task.scored[rows], absent)
-
-
-def held_out(task: Task) -> tuple[Task, Answer]:
-    """Fit the first half of the documents and score the second."""
-    first, second = half(task, False), half(task, True)
-    model, q, _, said = fitted(first, True)
-    units = model.phrase_units(q, second.batch)
-    return second, (model.phrases.predict(q.phrases, units), True, said)
-
-
 def rivals(task: Task, x: np.ndarray) -> dict[str, Answer]:
     """Return the answers of what sees nothing of the others but their features ``x``."""
 
@@ -238,80 +196,17 @@ def rivals(task: Task, x: np.ndarray) -> dict[str, Answer]:
     }
 
 
-def by_yake(corpus: Corpus) -> np.ndarray:
-    """YAKE on the texts, up to four words, joined by the product's stems; once a corpus."""
-    import yake
-
-    language = LANGUAGES[corpus.name]
-    short_name = {"english": "en", "french": "fr", "portuguese": "pt"}[language]
-    extractor = yake.KeywordExtractor(lan=short_name, n=4, top=100_000, dedupLim=1.0)
-    normalise = Normaliser(TextOptions(language=language))
-    score = np.full(len(corpus.spans.size), -1e9)
-    for d, text in enumerate(corpus.texts):
-        low, high = int(corpus.spans.offsets[d]), int(corpus.spans.offsets[d + 1])
-        place = {key: i for i, key in enumerate(corpus.spans.key[low:high].tolist(), low)}
-        for phrase, value in extractor.extract_keywords(text):
-            for one in normalise.variants(phrase)[:1]:
-                if (row := place.get(key_of(one.parts))) is not None:
-                    score[row] = max(score[row], -value)
-    return score
-
-
 def figures(task: Task, answer: Answer) -> dict[str, float]:
     """Return everything that the tables show."""
     score, calibrated, _ = answer
-    at = task.scored
-    s, true = score[at], task.truth[at]
-    offsets = np.concatenate([[0], np.cumsum(at)])[task.spans.offsets]
-    none = np.zeros(len(s), bool)
-    share = min(task.hidden / len(s), 1.0)
-    found = {"Fdoc": f_of(select_share(s, none, offsets, share), true, task.hidden)}
-    best = np.zeros(len(s), bool)
-    best[np.argsort(-s, kind="stable")[: task.hidden]] = True
-    found["Fcorp"] = f_of(best, true, task.hidden)
-    found["AP"] = float(average_precision_score(true, s))
-    if not calibrated:
-        return found
-    r = np.clip(s, 0.0, 1.0)
-    place = np.minimum((r * 10).astype(int), 9)
-    found["ECE"] = float(sum(abs((r - true)[place == b].sum()) for b in range(10)) / len(r))
-    order = np.argsort(-r, kind="stable")
-    expected = np.cumsum(1.0 - r[order]) / np.arange(1, len(r) + 1)
-    for level in LEVELS:
-        size = int(np.sum(expected <= level))
-        found[f"n{level:g}"] = size
-        found[f"false{level:g}"] = float(size - true[order[:size]].sum())
-    every = np.clip(score, 0.0, 1.0 - 1e-12)
-    known = ~task.scored
-    least = Histogram.of(every, known, task.spans.offsets).least_by_f()
-    chosen = select_above(every, known, task.spans.offsets, least) & at
-    found["best F"] = f_of(chosen[at], true, task.hidden)
+    at, offsets = task.scored, task.spans.offsets
+    found = ranked(answer, at, task.truth, offsets, task.hidden, LEVELS)
+    if calibrated:
+        every = np.clip(score, 0.0, 1.0 - 1e-12)
+        least = Histogram.of(every, ~at, offsets).least_by_f()
+        chosen = select_above(every, ~at, offsets, least) & at
+        found["best F"] = f_of(chosen[at], task.truth[at], task.hidden)
     return found
-
-
-def f_of(selected: np.ndarray, true: np.ndarray, hidden: int) -> float:
-    """F of a selection among ``hidden`` keyphrases, those that are no candidates too."""
-    return float(2.0 * (selected & true).sum() / max(selected.sum() + hidden, 1))
-
-
-def of_words(corpus: Corpus, task: Task) -> str:
-    """Return lines on the words of known phrases, with and without labels of their document."""
-    truth, lines = corpus.prepared.tokens.y, []
-    for form, batch in (
-        ("words, own labels as features", task.batch.words),
-        ("words", without_own_labels(task.batch.words)),
-    ):
-        model = CorpusProbit(keyword_rate=float(truth.mean()))
-        r = model.probabilities(fit(model, [batch]).q, batch, None)[~batch.y]
-        true = truth[~batch.y]
-        order = np.argsort(-r, kind="stable")
-        expected = np.cumsum(1.0 - r[order]) / np.arange(1, len(r) + 1)
-        cells = [short(float(average_precision_score(true, r)))]
-        for level in LEVELS:
-            size = int(np.sum(expected <= level))
-            cells.append(f"{short(1.0 - true[order[:size]].mean())} ({size})" if size else "")
-        lines.append(f"| {form} | {' | '.join(cells)} |\n")
-    return "| | AP | false at .1 | at .3 | at .5 |\n|---|---|---|---|---|\n" + "".join(lines)
 
 
 HEAD = "| | F doc | F corpus | AP | ECE | false at .1 / .3 / .5 | best F | |\n" + "|---" * 8 + "|"
@@ -362,20 +257,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
     parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
     parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
-    parser.add_argument("--words", action="store_true", help="words of known phrases instead")
-    parser.add_argument("--held-out", action="store_true", help="fit one half, score the other")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     everything: dict[tuple[str, str], list[dict[str, float]]] = {}
     with threadpool_limits(1):
         for name in options.corpora.split(","):
             text = TextOptions(
-                language=LANGUAGES[name],
+                language=language_of(name),
                 tag=not options.no_tags,
                 stem="none" if options.no_stems else "auto",
             )
             corpus = load(name, options.data, options.documents, text)
-            yake = by_yake(corpus) if options.yake else None
+            yake = None
+            if options.yake:
+                rows = candidate_rows(corpus.spans.key.tolist(), corpus.spans.offsets)
+                yake = by_yake(corpus.texts, language_of(name), 4, rows)
             for scheme in options.schemes.split(","):
                 tasks = [draw(corpus, scheme, seed) for seed in seeds]
                 first = tasks[0]
@@ -386,15 +282,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     f"{first.truth.mean():.1%} keyphrases, {first.batch.y.sum()} known; "
                     f"{coverage:.0%} of the gold phrases are candidates\n\n{HEAD}\n"
                 )
-                if options.words:
-                    sys.stdout.write(of_words(corpus, first) + "\n")
-                    continue
-                if options.held_out:
-                    pairs = [held_out(task) for task in tasks]
-                    found = [figures(*pair) for pair in pairs]
-                    everything.setdefault((scheme, "new documents"), []).extend(found)
-                    sys.stdout.write(f"| new documents | {row(found)} | {pairs[0][1][2]} |\n")
-                    continue
                 made = [answers(task, scheme, yake) for task in tasks]
                 for form in made[0]:
                     found = [figures(t, a[form]) for t, a in zip(tasks, made, strict=True)]
@@ -402,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     said = " / ".join(a[form][2] for a in made).strip(" /")
                     sys.stdout.write(f"| {form} | {row(found)} | {said} |\n")
                     sys.stdout.flush()
-    for scheme in () if options.words else options.schemes.split(","):
+    for scheme in options.schemes.split(","):
         sys.stdout.write(f"\n## All corpora, {scheme}\n\n{HEAD}\n")
         for (of, form), found in everything.items():
             if of == scheme:

@@ -22,9 +22,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +37,12 @@ from threadpoolctl import threadpool_limits
 from flows.keywords.documents import Prepared, prepare
 from vbmodels.core.fit import fit
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
-from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates, own_score
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates
+from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
 from vbmodels.keywords.selection import select_share
-from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 LANGUAGES = {
@@ -53,6 +52,7 @@ LANGUAGES = {
     "wikinews_fr": "french",
     "110pt": "portuguese",
 }
+YAKE_LANGUAGES = {"english": "en", "french": "fr", "portuguese": "pt", "polish": "pl"}
 SCHEMES = ("share", "tenth", "one", "three", "complete", "uneven")
 LEVELS = (0.05, 0.1, 0.3)
 
@@ -86,6 +86,11 @@ Answer = tuple[np.ndarray, bool, str]
 """Scores [W], whether they are probabilities, and a remark."""
 
 
+def language_of(name: str) -> str:
+    """Return the language of a corpus: English, if it is not one of those above."""
+    return LANGUAGES.get(name, "english")
+
+
 def load(name: str, folder: Path, most: int | None) -> Corpus:
     """Read a corpus through the product's own ingest, with the gold keywords as known ones."""
     rows = pq.read_table(folder / f"{name}.parquet").to_pylist()[:most]
@@ -96,7 +101,7 @@ def load(name: str, folder: Path, most: int | None) -> Corpus:
             columns[column] = [row[column] for row in rows]
     columns["gold"] = [list(row[gold]) for row in rows]
     columns["keywords"] = [[] for _ in rows]  # named ones would be candidates because they are gold
-    prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]), False)
+    prepared = prepare(pa.table(columns), TextOptions(language=language_of(name)), False)
     return Corpus(name, prepared, [row["text"] for row in rows], len(rows))
 
 
@@ -184,43 +189,30 @@ FORMS: dict[str, Callable[[Task], Answer]] = {
 }
 
 
-def with_score(score: np.ndarray) -> Callable[[Task], Answer]:
-    """The corpus model with another tool's score as one of the user's own."""
-
-    def run(task: Task) -> Answer:
-        own = np.where(score > -1e9, score, np.nan)
-        tokens = replace(task.tokens, score=own)
-        columns = np.column_stack(own_score(tokens))
-        x = np.column_stack([task.batch.x[:, : -columns.shape[1]], columns])
-        return corpus_model()(replace(task, batch=replace(task.batch, x=x)))
-
-    return run
+def candidate_rows(keys: Sequence[Hashable], offsets: np.ndarray) -> list[dict[Hashable, int]]:
+    """Return the row of each document's candidates, by their keys."""
+    return [{k: i for i, k in enumerate(keys[a:b], a)} for a, b in pairwise(offsets.tolist())]
 
 
-def by_yake(corpus: Corpus) -> np.ndarray:
-    """YAKE on the texts, single words, joined by the product's stems; run once a corpus."""
+def by_yake(
+    texts: Sequence[str], language: str, size: int, rows: list[dict[Hashable, int]]
+) -> np.ndarray:
+    """YAKE's scores of candidates, up to ``size`` words, joined by the product's stems."""
     import yake
 
-    from vbmodels.keywords.text import Normaliser
-
-    extractor = yake.KeywordExtractor(n=1, top=100_000, dedupLim=1.0)
-    normalise = Normaliser(TextOptions(language=LANGUAGES[corpus.name]))
-    prepared = corpus.prepared
-    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), False)
-    stems = prepared.vocabulary.take(pa.array(prepared.tokens.term)).to_pylist()
-    documents = prepared.names.take(pa.array(spans.document)).to_pylist()
-    names = list(dict.fromkeys(documents))
-    score = {}
-    for name, text in zip(names, corpus.texts, strict=True):
-        for word, value in extractor.extract_keywords(text):
-            key = name, normalise(word)
-            score[key] = max(score.get(key, -np.inf), -value)
-    pairs = zip(documents, stems, strict=True)
-    return np.array([score.get(pair, -1e9) for pair in pairs])
-
-
-def _scores(score: np.ndarray, task: Task) -> Answer:
-    return score, False, ""
+    extractor = yake.KeywordExtractor(
+        lan=YAKE_LANGUAGES[language], n=size, top=100_000, dedupLim=1.0
+    )
+    normalise = Normaliser(TextOptions(language=language))
+    score = np.full(sum(map(len, rows)), -1e9)
+    for text, own in zip(texts, rows, strict=True):
+        for phrase, value in extractor.extract_keywords(text):
+            key: Hashable = normalise(phrase)
+            if size > 1:
+                key = next((key_of(one.parts) for one in normalise.variants(phrase)[:1]), None)
+            if (row := own.get(key)) is not None:
+                score[row] = max(score[row], -value)
+    return score
 
 
 # Figures.
@@ -228,34 +220,41 @@ def _scores(score: np.ndarray, task: Task) -> Answer:
 
 def figures(task: Task, answer: Answer) -> dict[str, float]:
     """Return everything that the tables show."""
+    hidden = int(task.truth[task.scored].sum())
+    return ranked(answer, task.scored, task.truth, task.batch.offsets, hidden, LEVELS)
+
+
+def ranked(
+    answer: Answer, scored: np.ndarray, truth: np.ndarray, offsets: np.ndarray, hidden: int,
+    levels: Sequence[float],
+) -> dict[str, float]:  # fmt: skip
+    """Return the figures of a ranking of candidates, ``hidden`` of which are to be found."""
     score, calibrated, _ = answer
-    chosen = task.scored
-    r, true = np.clip(score[chosen], 0.0, 1.0) if calibrated else score[chosen], task.truth[chosen]
-    offsets = np.concatenate([[0], np.cumsum(chosen)])[task.batch.offsets]
-    none = np.zeros(len(r), bool)
-    found = {"Fdoc": f_of(select_share(score[chosen], none, offsets, true.mean()), true)}
-    best = np.zeros(len(r), bool)
-    best[np.argsort(-score[chosen], kind="stable")[: int(true.sum())]] = True
-    found["Fcorp"] = f_of(best, true)
-    found["AP"] = float(average_precision_score(true, score[chosen]))
+    s, true = np.clip(score[scored], 0.0, 1.0) if calibrated else score[scored], truth[scored]
+    offsets, none = np.concatenate([[0], np.cumsum(scored)])[offsets], np.zeros(len(s), bool)
+    share = min(hidden / len(s), 1.0)
+    found = {"Fdoc": f_of(select_share(score[scored], none, offsets, share), true, hidden)}
+    best = np.zeros(len(s), bool)
+    best[np.argsort(-score[scored], kind="stable")[:hidden]] = True
+    found["Fcorp"] = f_of(best, true, hidden)
+    found["AP"] = float(average_precision_score(true, score[scored]))
     if not calibrated:
         return found
-    place = np.minimum((r * 10).astype(int), 9)
-    gaps = [abs((r - true)[place == b].sum()) for b in range(10)]
-    found["ECE"] = float(sum(gaps) / len(r))
-    order = np.argsort(-r, kind="stable")
-    expected = np.cumsum(1.0 - r[order]) / np.arange(1, len(r) + 1)
-    for level in LEVELS:
+    place = np.minimum((s * 10).astype(int), 9)
+    found["ECE"] = float(sum(abs((s - true)[place == b].sum()) for b in range(10)) / len(s))
+    order = np.argsort(-s, kind="stable")
+    expected = np.cumsum(1.0 - s[order]) / np.arange(1, len(s) + 1)
+    for level in levels:
         size = int(np.sum(expected <= level))
-        picked = true[order[:size]]
-        found[f"n{level:g}"] = size
-        found[f"false{level:g}"] = float(size - picked.sum())
-        found[f"F{level:g}"] = 2.0 * picked.sum() / (size + true.sum())
+        right = int(true[order[:size]].sum())
+        found |= {f"n{level:g}": size, f"false{level:g}": size - right}
+        found[f"F{level:g}"] = 2.0 * right / max(size + hidden, 1)
     return found
 
 
-def f_of(selected: np.ndarray, true: np.ndarray) -> float:
-    return float(2.0 * (selected & true).sum() / max(selected.sum() + true.sum(), 1))
+def f_of(selected: np.ndarray, true: np.ndarray, hidden: int) -> float:
+    """F of a selection among ``hidden`` things to find, those that are no candidates too."""
+    return float(2.0 * (selected & true).sum() / max(selected.sum() + hidden, 1))
 
 
 def row(found: Sequence[dict[str, float]]) -> str:
@@ -303,9 +302,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             corpus = load(name, options.data, options.documents)
             forms = {form: FORMS[form] for form in options.forms.split(";")}
             if options.yake:
-                found_by_yake = by_yake(corpus)
-                forms["YAKE"] = partial(_scores, found_by_yake)
-                forms["corpus, with YAKE's score"] = with_score(found_by_yake)
+                vocabulary, tokens = corpus.prepared.vocabulary, corpus.prepared.tokens
+                stems = vocabulary.take(pa.array(tokens.term)).to_pylist()
+                rows = candidate_rows(stems, tokens.offsets)
+                of_yake = by_yake(corpus.texts, language_of(name), 1, rows)
+                forms["YAKE"] = lambda task, score=of_yake: (score, False, "")
             for scheme in options.schemes.split(","):
                 tasks = [draw(corpus, scheme, seed) for seed in seeds]
                 first = tasks[0]

@@ -5,8 +5,8 @@
     python -m benchmarks.keyword_prior --make vbmodels/keywords/prior.json
 
 ``--make`` learns the prior that the product ships, from the first 250 documents of each corpus.
-Otherwise every corpus has a prior of the others. Known phrases are drawn from the gold phrases that
-are candidates:
+Otherwise each of these has a prior of the others, and any other corpus the shipped one. Known
+phrases are drawn from the gold phrases that are candidates:
 
     none    nobody has labelled anything        whole   20 documents are complete, no other is
     share   each with probability .28           three   three of each of 120 documents
@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from benchmarks.keyword_corpora import SHARED
+from benchmarks.keyword_corpora import SHARED, by_yake, candidate_rows
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.estimators.documents import Corpus
@@ -45,17 +45,22 @@ from vbmodels.estimators.keyword_prior import (
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.learnt_prior import MARKED, SOME, LearntPrior, keyphrases_model, words_model
+from vbmodels.keywords.learnt_prior import (
+    MARKED,
+    SOME,
+    LearntPrior,
+    keyphrases_model,
+    shipped,
+    words_model,
+)
 from vbmodels.keywords.near_duplicates import without_parts
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.phrases.phrase_ids import key_of
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
 from vbmodels.keywords.selection import word_ranks
-from vbmodels.keywords.text import Normaliser, TextOptions
 
 SOURCE = "LIAAD/KeywordExtractor-Datasets"
 KINDS = {
@@ -63,10 +68,13 @@ KINDS = {
     **dict.fromkeys(("kdd", "www", "pak2018", "semeval2010", "theses100", "fao30"), SOME),
 }
 """The corpora of the shipped prior, and the kind of their lists."""
-HELD_BACK = {"kpcrowd": MARKED, "nguyen2007": SOME, "citeulike180": SOME}
-"""Corpora that no prior is made from."""
+HELD_BACK = {
+    **dict.fromkeys(("nguyen2007", "citeulike180", "wos", "scopus", "readmes"), SOME),
+    "kpcrowd": MARKED,
+}
+"""Corpora that no prior is made from: theirs is the shipped one."""
 SCHEMES = ("none", "whole", "share")
-LANGUAGES = {"wikinews_fr": "fr", "110pt": "pt", "pak2018": "pl"}
+LANGUAGES = {"wikinews_fr": "french", "110pt": "portuguese", "pak2018": "polish"}
 
 
 def load(name: str, folder: Path, most: int) -> LabelledCorpus:
@@ -232,36 +240,15 @@ def rivals(task: Task) -> dict[str, tuple[Scores, Scores]]:
     }
 
 
-def by_yake(corpus: LabelledCorpus, read: ReadCorpus, size: int) -> FloatArray:
-    """YAKE on the texts, up to ``size`` words, joined by the product's stems."""
-    import yake
-
+def yake_scores(corpus: LabelledCorpus, read: ReadCorpus, size: int) -> FloatArray:
+    """Return YAKE's scores of words or, of a size above one, of phrases."""
     part = read.part.read
-    extractor = yake.KeywordExtractor(
-        lan=LANGUAGES.get(corpus.name, "en"), n=size, top=100_000, dedupLim=1.0
-    )
-    names = {"fr": "french", "pt": "portuguese", "pl": "polish"}
-    language = names.get(LANGUAGES.get(corpus.name, "en"), "english")
-    normalise = Normaliser(TextOptions(language=language))
-    spans, tokens = part.spans, part.tokens
-    score = np.full(len(spans.size) if size > 1 else tokens.n_words, -1e9)
-    for d, number in enumerate(read.part.documents.tolist()):
-        if size > 1:
-            low, high = int(spans.offsets[d]), int(spans.offsets[d + 1])
-            place = {key: i for i, key in enumerate(spans.key[low:high].tolist(), low)}
-        else:
-            low, high = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
-            stems = [part.vocabulary[i] for i in tokens.term[low:high]]
-            place = {stem: i for i, stem in enumerate(stems, low)}
-        for text, value in extractor.extract_keywords(corpus.texts[number]):
-            keys = (
-                [key_of(one.parts) for one in normalise.variants(text)[:1]]
-                if size > 1
-                else [normalise(text)]
-            )
-            for row in (place[key] for key in keys if key in place):
-                score[row] = max(score[row], -value)
-    return score
+    keys, offsets = part.spans.key.tolist(), part.spans.offsets
+    if size == 1:
+        keys, offsets = [part.vocabulary[i] for i in part.tokens.term], part.tokens.offsets
+    texts = [corpus.texts[number] for number in read.part.documents.tolist()]
+    language = LANGUAGES.get(corpus.name, "english")
+    return by_yake(texts, language, size, candidate_rows(keys, offsets))
 
 
 def forms(
@@ -295,7 +282,7 @@ def figures_of(
     if scheme == "none":
         scores |= rivals(task)
         if yake:
-            one, four = (Scores(by_yake(corpus, read, size)) for size in (1, 4))
+            one, four = (Scores(yake_scores(corpus, read, size)) for size in (1, 4))
             scores["YAKE"] = one, four
     found = {}
     for form, (words, phrases) in scores.items():
@@ -318,7 +305,7 @@ def figures_of(
 
 def others(name: str, whole: dict[str, WholeCorpus]) -> LearntPrior:
     """Learn a prior of all corpora but one."""
-    corpora = [one for other, one in whole.items() if other != name and other in KINDS]
+    corpora = [one for other, one in whole.items() if other != name]
     of_words = [fit_words(one) for one in corpora]
     of_phrases = [
         fit_phrases(one, pooled([fit for j, fit in enumerate(of_words) if j != i])[0])
@@ -367,9 +354,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.make.write_text(found.to_json(), encoding="utf-8")
         return 0
     with threadpool_limits(1):
-        whole = {name: whole_corpus(one) for name, one in corpora.items()}
         chosen_names = [name for name in args.corpora.split(",") if name in corpora]
-        priors = {name: others(name, whole) for name in chosen_names}
+        learnt = KINDS.keys() & corpora.keys() if KINDS.keys() & set(chosen_names) else ()
+        whole = {name: whole_corpus(corpora[name]) for name in corpora if name in learnt}
+        priors = {n: others(n, whole) if n in KINDS else shipped() for n in chosen_names}
         for scheme in args.schemes.split(","):
             rows = []
             for name in chosen_names:

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from scipy.stats import hypergeom
 
+from benchmarks.variants_breaks import fisher
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.indel_counts import AHEAD, of_positions
 from flows.variants.reads import count_region, reference
@@ -88,11 +88,7 @@ def by_two_groups(of: Units) -> np.ndarray:
 
 def by_fisher(of: Units) -> np.ndarray:
     """Return which units Fisher's one-sided test calls, by Benjamini and Hochberg."""
-    a, n, b, m = (
-        v[:, member].sum(axis=1) for member in (of.case, ~of.case) for v in (of.alt_reads, of.depth)
-    )
-    p = hypergeom.sf(a - 1, n + m, a + b, n)
-    return (benjamini_hochberg(p) <= FDR) & (of.alt != UNSEEN)
+    return (benjamini_hochberg(fisher(of)) <= FDR) & (of.alt != UNSEEN)
 
 
 def by_bcftools(folder: Path, replicates: int) -> set[Allele]:

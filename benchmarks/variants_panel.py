@@ -4,16 +4,13 @@
     python -m benchmarks.variants_panel summary OUT.jsonl
 
 Every scenario of `vbmodels.variants.scenarios.PANELS`, each method on the same counts: the panel;
-its samples pooled as if they were replicates of one control, with the tau that this fit finds and
-with the panel's; the first of them alone; Fisher's exact test on pooled reads and, as a rule that
-labs use, the case's share beyond that of every sample of the panel with Fisher's test against the
-highest, both with Benjamini and Hochberg at .05. One JSON line a run.
+its samples pooled as if they were replicates of one control; the first of them alone; Fisher's
+exact test on pooled reads and, as a rule that labs use, the case's share beyond that of every
+sample of the panel with Fisher's test against the highest, both with Benjamini and Hochberg at .05.
+One JSON line a run.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,22 +24,7 @@ from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE
 
-METHODS = ("panel", "pooled", "pooled_same_tau", "one_control", "fisher", "fisher_highest")
-
-
-@dataclass(frozen=True)
-class Held(BatchNull):
-    """The batch-aware null at a tau that is given."""
-
-    held: float = 0.15
-
-    def init(self, observed: Any, rng: np.random.Generator) -> Any:
-        """Return the start, at this tau."""
-        start = super().init(observed, rng)
-        return type(start)(**{**vars(start), "tau": self.held})
-
-    def _tau(self, q: Any, stats: Any, careful: bool) -> float:
-        return self.held
+METHODS = ("panel", "pooled", "one_control", "fisher", "fisher_highest")
 
 
 def of_samples(counts: Counts, kept: BoolArray) -> Counts:
@@ -66,10 +48,8 @@ def one_run(name: str, seed: int) -> dict:
     every = np.ones(len(counts.case), bool)
     first = counts.case | (of.members == 0)
     found = {"panel": two_groups(PanelNull(alternatives=MIXTURE), counts)}
-    tau = found["panel"][1]["tau"]
     pooled = of_samples(counts, every)
     found["pooled"] = two_groups(BatchNull(alternatives=MIXTURE), pooled)
-    found["pooled_same_tau"] = two_groups(Held(alternatives=MIXTURE, held=tau), pooled)
     alone = of_samples(counts, first)
     found["one_control"] = two_groups(BatchNull(alternatives=MIXTURE), alone)
     found["fisher"] = benjamini_hochberg(fisher(of)) <= LEVEL, {}
@@ -83,13 +63,13 @@ def summary(rows: list[dict]) -> list[str]:
     """Return tables: found of true and false calls, summed over seeds, and tau by seed."""
     head = " | ".join(METHODS)
     lines = [f"| scenario | runs | true | {head} |", "|" + "---|" * (3 + len(METHODS))]
-    taus = ["| scenario | " + " | ".join(METHODS[:2] + METHODS[3:4]) + " |", "|---|---|---|---|"]
+    taus = ["| scenario | " + " | ".join(METHODS[:3]) + " |", "|---|---|---|---|"]
     for name in PANELS:
         runs = sorted((r for r in rows if r["scenario"] == name), key=lambda r: r["seed"])
         if not runs:
             continue
         lines.append(table_row(name, runs, METHODS))
-        by = [", ".join(f"{r[m]['tau']:.2f}" for r in runs) for m in (*METHODS[:2], METHODS[3])]
+        by = [", ".join(f"{r[m]['tau']:.2f}" for r in runs) for m in METHODS[:3]]
         taus.append(f"| {name} | {' | '.join(by)} |")
     ratio = np.median([r["panel"]["cpu"] / r["pooled"]["cpu"] for r in rows])
     return [*lines, "", *taus, "", f"CPU of a fit, panel against pooled: median ratio {ratio:.1f}"]
