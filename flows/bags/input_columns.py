@@ -440,6 +440,9 @@ def _refusal(
             f"--set threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts "
             "the number"
         )
+    elif len(names) == 1:
+        found = f"{names[0]} alone"
+        remedy = "give bags of both classes, or name another column (--column label=YOURS)"
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
         remedy = f"say which one is positive: --set positive={names[1]}"

@@ -16,7 +16,8 @@ from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
-_MOST_WIDTH, _LEAST_WIDTH = 44, 8  # characters of a cell on a terminal
+_MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 44, 56, 8  # characters of a cell on a terminal
+_MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them
 _FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
@@ -82,8 +83,25 @@ def suggestions(
             f"{_some(design)} looks like a survey's design, which is not modelled: "
             f"--exclude {','.join(design)} leaves it out."
         )
+    lines += _several_answers(levels, used)
     lines += _spellings(levels, used)
     return lines
+
+
+def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
+    """Say which columns look as if their cells held several answers each."""
+    for name in used:
+        counts = levels[name].counts if name in levels else {}
+        for mark in _MARKS if len(counts) >= _COMBINED else ():
+            several = [level for level in counts if mark in level]
+            answers = {part.strip() for level in counts for part in level.split(mark)}
+            if 2 * len(several) >= len(counts) >= 2 * len(answers):
+                return [
+                    f"Cells of {name} look like several answers each, such as {several[0]!r}: "
+                    f"each of {len(counts):,} combinations is a category. For the "
+                    f"{len(answers)} answers themselves, give each a column of yes and no."
+                ]
+    return []
 
 
 def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:
@@ -249,14 +267,19 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
         HEADINGS,
         *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
     ]
-    widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
+    most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
+    widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]
     room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
     plain = max(len(row[4]) for row in cells if not row[4].startswith("left out"))
     widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     lines = []
     for name, kind, missing, holds, used in cells:
         own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
-        parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1]), missing.rjust(widths[2])]
+        parts = [
+            _cut(name).ljust(widths[0]),
+            _cut(kind, _KIND_WIDTH).ljust(widths[1]),
+            missing.rjust(widths[2]),
+        ]
         lines.append("  ".join([*parts, _cut(holds, own).ljust(own), used]).rstrip())
         if used.startswith(LABEL) and len(holds) > own:
             lines.append(f"  {holds}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log, log1p, sqrt
 from typing import Any
@@ -59,6 +60,7 @@ UNSURE = 0.1
 MAIN = 0.01
 """Share of the rows from which on an expert is counted in the headline."""
 MOST_R_HAT = 1.05
+PERFECT, LEAST = 0.99, 5  # AUROC that a column may give away, with so many rows of each class
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
 TOP = 10  # weights whose overlap between experts is counted; of few columns, half
@@ -136,7 +138,7 @@ def report(
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += "; no column predicts it: every row gets the share of the label"
     sections += table_sections([s.encoding for s in summaries], results)
-    warnings = better + (() if applied else _warnings(chains))
+    warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
     if useless:
         simpler = ", logistic regression" if additive is None else ""
         warnings += (
@@ -206,6 +208,19 @@ COMPARED = (
 )
 _DIFFERENCE = "log loss, baseline minus model (95 %)"
 _BEATS = "better than this model?"
+
+
+def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ask whether a column gives the label away, where predictions are nearly perfect."""
+    positives = results.get("test_positives", 0)
+    fewer = min(positives, results.get("test_rows", 0) - positives)
+    if results.get("auroc", 0.0) < PERFECT or fewer < LEAST or not top or "column" not in top[0]:
+        return []
+    column = top[0]["column"]
+    return [
+        f"An AUROC of {results['auroc']:.3f} is rarely real. If {column}, which has the largest "
+        f"effect, is only known once the label is, leave it out: --exclude {shlex.quote(column)}"
+    ]
 
 
 def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:

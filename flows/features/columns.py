@@ -101,7 +101,7 @@ def columns_of(
         if scale is not None and not column.joined:
             column = replace(column, ordered=scale.levels, scale=scale.kind)
             if not cuts:
-                ends = f"ordered: {scale.levels[0]} to {scale.levels[-1]}"
+                ends = f"{scale.levels[0]} to {scale.levels[-1]}"
                 rule = replace(rule, remark=_with(rule.remark, ends))
         kept.append(replace(column, rule=rule, cuts=cuts))
         rules[name] = rule

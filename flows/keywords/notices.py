@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 
 from flows.data.runs import Dropped
+from flows.keywords.schema import KNOWN_NAMES
 from flows.keywords.settings import KeywordSettings
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.reading import Named, Report
@@ -147,6 +150,18 @@ def unused_terms(report: Report, terms: Sequence[str]) -> list[str]:
     whole = f"{len(terms):,} term" + "s" * (len(terms) != 1)
     verb = _are(len(unused))
     return [f"{len(unused):,} of {whole} of the vocabulary {verb} in no text ({_examples(named)})."]
+
+
+def unused_lists(columns: Sequence[ColumnRead]) -> list[str]:
+    """Say which column looks as if it held known keyphrases and is not read."""
+    if any(column.used == "keywords" for column in columns):
+        return []
+    like = [one.name for one in columns if one.left_out and one.name.lower() in KNOWN_NAMES]
+    return [
+        f"{name} may hold known keyphrases, and is not read: --column keywords={shlex.quote(name)} "
+        "takes it."
+        for name in like[:1]
+    ]
 
 
 def _are(count: int) -> str:

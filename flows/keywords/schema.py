@@ -23,6 +23,12 @@ _TEXT_NAMES = (
 )  # fmt: skip
 """What people call a column of running text, the most likely first."""
 
+KNOWN_NAMES = (
+    "keywords", "keyphrases", "keyword", "keyphrase", "author_keywords", "author keywords",
+    "index keywords", "tags", "kw",
+)  # fmt: skip
+"""What people call a column of known keyphrases, in small letters."""
+
 DOCUMENTS = Table(
     "documents",
     "Documents with some of their keyphrases; either `text` or `tokens` must be there.",

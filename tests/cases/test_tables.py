@@ -679,9 +679,13 @@ def answers(*above, rows=60):
     return "\n".join(["age,label", *above, *lines, ""])
 
 
+ROWS = [{"age": 20 + i % 50, "label": "yes" if i % 3 else "no"} for i in range(60)]
 ODD_FILES = {
     # the file's name and bytes, the exit code, what is said
-    "a JSON array": ("t.json", b'[{"age": 3, "label": "yes"}]', REFUSED, ["an object on a line"]),
+    "a JSON array": ("t.json", json.dumps(ROWS).encode(), READ, ["60 rows in 1 file, no errors"]),
+    "lines in a .json": ("t.json", "\n".join(map(json.dumps, ROWS)).encode(), READ,
+                         ["60 rows in 1 file, no errors"]),
+    "an array of numbers": ("t.json", b"[1, 2]", REFUSED, ["found no object in place 1"]),
     "an archive": ("t.zip", b"PK\x03\x04 is cut", REFUSED, ["it is an archive; unpack it"]),
     "gzip without its ending": ("t.csv", gzip.compress(answers().encode()), REFUSED,
                                 ["it is compressed by gzip", "name it .csv.gz"]),
@@ -732,3 +736,34 @@ def test_a_folder_takes_endings_in_capitals_and_says_what_it_leaves(tmp_path, ca
     assert code == READ, text
     assert "120 rows in 2 files" in text
     assert "notes.txt in the folder" in caplog.text
+
+
+def test_one_column_of_texts_with_semicolons_is_one_column(tmp_path, capsys):
+    text = "<p>" + "solar cells lose charge at grain boundaries " * 4 + "&nbsp; and more</p>\n"
+    (tmp_path / "t.csv").write_text("text\n" + text * 30)
+    code, out, err = run(capsys, "check", "keywords", tmp_path / "t.csv")
+    assert code == READ, out + err
+    assert "30 rows in 1 file, no errors" in out
+
+
+def test_a_column_that_may_hold_known_keyphrases_is_named(tmp_path, capsys):
+    rows = "solar cells lose charge at grain boundaries of films,solar cells\n" * 30
+    (tmp_path / "t.csv").write_text("text,Author Keywords\n" + rows)
+    _, out, err = run(capsys, "check", "keywords", tmp_path / "t.csv")
+    assert "--column keywords='Author Keywords' takes it" in " ".join((out + err).split())
+
+
+def test_labels_of_one_class_are_refused_by_their_word(tmp_path, capsys):
+    rows = "".join(f"{i // 4},{i % 7},responder\n" for i in range(80))
+    (tmp_path / "t.csv").write_text("bag_id,x,label\n" + rows)
+    code, out, err = run(capsys, "check", "bags", tmp_path / "t.csv")
+    assert code == 2
+    assert "found responder alone; give bags of both classes" in " ".join((out + err).split())
+
+
+def test_several_answers_in_a_cell_are_named(tmp_path, capsys):
+    sets = ("news", "web", "tv", "news;web", "news;tv", "web;tv", "news;web;tv", "tv;radio")
+    rows = "".join(f"{i % 3},{sets[i % 8]}\n" for i in range(160))
+    (tmp_path / "t.csv").write_text("a,sources\n" + rows)
+    _, out, err = run(capsys, "check", "features", tmp_path / "t.csv")
+    assert "each of 8 combinations is a category" in " ".join((out + err).split())

@@ -45,6 +45,8 @@ ROWS = 2**16  # of a row group
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _DOCUMENTS = text_documents.SUFFIXES
 _MOST_DOCUMENT = 64 * 2**20  # bytes of one document
+_ARRAY = "an array in JSON"
+_MOST_ARRAY = 2**29  # bytes of an array in JSON
 
 SUFFIXES = (
     ".parquet",
@@ -203,10 +205,7 @@ def _by_bytes(url: str) -> str:
 
     data = with_retry("read", url, look)
     if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
-        raise StorageError(
-            f"cannot read {url}: expected JSON lines; write each row as an object on a line of its "
-            "own, and name the file .jsonl"
-        )
+        return _ARRAY if data.lstrip().startswith(b"[") else ".jsonl"
     if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):
         raise StorageError(f"cannot read {url}: it is an archive; unpack it")
     for magic, end in _MAGIC.items():
@@ -243,13 +242,41 @@ def _csv(url: str, packing: str | None, path: str) -> None:
 
 
 def _json(url: str, packing: str | None, path: str) -> None:
+    _json_lines(url, lambda: _opened(url, packing), packing, path)
+
+
+def _json_array(url: str, packing: str | None, path: str) -> None:
+    """Convert an array of objects, which is in memory as a whole."""
+    with storage_errors("read", url):
+        if size_of(url) > _MOST_ARRAY:
+            raise StorageError(
+                f"cannot read {url}: an array of more than {_MOST_ARRAY // 2**20} MiB; write each "
+                "row as an object on a line of its own, and name the file .jsonl"
+            )
+        with _opened(url, packing) as stream:
+            data = stream.read()
+        try:
+            rows = json.loads(data)
+        except ValueError as error:
+            raise _not(url, "JSON", error) from error
+    odd = next((i for i, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
+    if odd is not None or not rows:
+        found = "an empty one" if odd is None else f"no object in place {odd}"
+        raise StorageError(
+            f"cannot read {url}: expected an array of objects, one for each row, found {found}"
+        )
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    _json_lines(url, lambda: pa.BufferReader(lines), packing, path)
+
+
+def _json_lines(url: str, opened: Callable[[], Any], packing: str | None, path: str) -> None:
     blocks = pj.ReadOptions(block_size=JSON_BLOCK)
     with storage_errors("read", url):
         try:
-            with _opened(url, packing) as stream, pj.open_json(stream, blocks) as reader:
+            with opened() as stream, pj.open_json(stream, blocks) as reader:
                 schema = pa.schema([_plain(field) for field in reader.schema])
             parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-            with _opened(url, packing) as stream, pj.open_json(stream, blocks, parse) as reader:
+            with opened() as stream, pj.open_json(stream, blocks, parse) as reader:
                 _write(path, reader.schema, _limited(url, packing, reader))
         except pa.ArrowInvalid as error:
             raise _not(url, "JSON lines", error) from error
@@ -374,6 +401,7 @@ _CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {
     ".csv": _csv,
     ".jsonl": _json,
     ".ndjson": _json,
+    _ARRAY: _json_array,
     ".arrow": _arrow,
     **dict.fromkeys((*workbooks.SHEETS, *workbooks.STATISTICS), _workbook),
     ".feather": _arrow,

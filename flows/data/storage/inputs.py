@@ -226,9 +226,11 @@ def _url_of(like: str, name: str) -> str:
 
 _HIDDEN = (".", "_", "~$")  # the last of Office's lock files
 _LIKE_DATA = {
-    (".txt", ".dat", ".tab", ".asc", ".data"): "name it, or give a glob such as 'FOLDER/*'",
     (
-        ".json", ".zip", ".xml", ".html", ".htm", ".rds", ".doc", ".odt", ".rtf", ".epub", ".eml",
+        ".txt", ".dat", ".tab", ".asc", ".data", ".json",
+    ): "name it, or give a glob such as 'FOLDER/*'",
+    (
+        ".zip", ".xml", ".html", ".htm", ".rds", ".doc", ".odt", ".rtf", ".epub", ".eml",
     ): "save it in another format: as text, CSV or Parquet",
 }  # fmt: skip
 

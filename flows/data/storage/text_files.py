@@ -326,6 +326,7 @@ def _survey_rows(rows: Sequence[Sequence[str]]) -> int:
 
 
 _RESPONSES = ("Response", "Open-Ended Response")  # what SurveyMonkey writes below a question
+_LONG_NAME = 100  # characters of a cell that is no column's name
 _COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 
@@ -346,7 +347,9 @@ def _separator(url: str, lines: Sequence[str]) -> str:
     if other == "," and not best and all(_COMMA.fullmatch(line) for line in outside[1:]):
         return ";"  # one column of numbers with decimal commas
     if regular[other] > max(0.7 * len(outside), regular.get(best, 0), 2):
-        return other
+        # One column of long texts that happen to have a mark each is no table below a title.
+        below = next((line for line in outside if other in line), "")
+        return other if best or max(map(len, below.split(other))) < _LONG_NAME else ","
     if best:
         return best
     if url.lower().removesuffix(".gz").endswith((".tsv", ".tab")):

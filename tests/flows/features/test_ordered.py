@@ -67,8 +67,8 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
 
 def test_what_is_ordered_and_what_is_free_text_is_said(found):
     used = {one["name"]: one for one in found[1]["columns"]}
-    assert "ordered: never to always" in used["complains"]["read_as"]
-    assert "ordered: 1 to 5" in used["points"]["read_as"]
+    assert "(never to always)" in used["complains"]["read_as"]
+    assert "(1 to 5)" in used["points"]["read_as"]
     assert used["points"]["read_as"].startswith("ordered category")
     assert used["colour"]["read_as"] == "category"
     assert used["remark"]["used"].startswith("left out: text")
