@@ -25,8 +25,7 @@ app = typer.Typer(
     name="vbflows",
     help="Fit interpretable Bayesian models to documents, sequencing reads, tables, surveys and "
     "bags (groups of rows with one label); each run is a folder of tables with probabilities and a "
-    "report.\n\nSOURCE is a file, folder, glob or URL. TARGET is the folder for results; each run "
-    "gets a subfolder TARGET/runs/RUN_ID, and TARGET alone means its latest run.",
+    "report.",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
@@ -105,8 +104,8 @@ S3 = Annotated[
     _option(
         "--s3",
         "NAME=VALUE",
-        "How s3:// is reached; may be repeated: endpoint_url, ca_file, region, profile, "
-        "anonymous, requester_pays, block.",
+        "How s3:// is reached, before the command; may be repeated: endpoint_url, ca_file, "
+        "region, profile, anonymous, requester_pays, block.",
     ),
 ]
 
@@ -190,7 +189,7 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     _option(
-        "--help-all", None, "Show this with all columns, settings and options, and exit.",
+        "--help-all", None, "Show all columns, settings and options, and exit.",
         is_eager=True, callback=_help_all,
     ),
 ]  # fmt: skip
@@ -276,10 +275,7 @@ def check(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say what is wrong, estimate time and memory; fit nothing.
-
-    For bags, experts and features: say how each column is read, too.
-    """
+    """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)

@@ -73,6 +73,7 @@ DOCUMENTS = Table(
         fill="give the document its text, or leave it out",
         called=_TEXT_NAMES,
     ),
+    details=("pos", "sentence", "scored", "scores", "gold"),
 )
 
 

@@ -22,7 +22,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
-        "vbflows keywords corpus/ results/ --set keyphrases=12",
+        "vbflows keywords corpus/ results/ --set keyphrases=13",
     )
     own_file = "vbflows keywords papers.csv out/ --column text=abstract --column doc_id=doi"
     page = "docs/pipelines/keywords.md"
