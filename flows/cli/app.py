@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome, prose
+from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome
 from flows.escape import without_secrets
-from flows.faults import Fault, InputError, refuse_missing
+from flows.faults import InputError, refuse_missing
 from flows.settings import ComputeSettings, RunSettings
 from flows.settings.tables import TableSettings
 
@@ -248,7 +248,7 @@ def score(
     record: Record = False,
     json_output: Json = False,
 ) -> None:
-    """Predict new rows with a finished run.
+    """Predict new documents, bags, rows or locations with a finished run, and write a report.
 
     The new data's columns are called as in the input of the fit.
     """
@@ -287,7 +287,7 @@ def check(
         print_json(found.as_json())
         return
     for text in in_lines(found, out().width if out().is_terminal else 0):
-        prose(text)
+        line(text, wraps=True)
     options = {"--config": [config], "--set": assign, "--column": column, "--exclude": [exclude]}
     options |= {"--include": [include], "--encoding": [encoding]}
     given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
@@ -306,9 +306,8 @@ def show(
         _option(
             "--sort",
             "COLUMN",
-            "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, the ratio or the first feature, in a table that has one; "
-            "keyphrases that the input listed come last.",
+            "Rows with the largest of a column first; -COLUMN: the smallest. By default of the "
+            "probability, the ratio or the first feature.",
         ),
     ] = "",
     where: Annotated[
@@ -316,34 +315,22 @@ def show(
         _option(
             "--where",
             "COLUMN=VALUE",
-            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes or no of a column of yes and "
-            "no, or of labels 1 and 0. May be repeated: all must hold.",
+            "Rows with that value, or COLUMN<VALUE, COLUMN>VALUE; may be repeated: all must hold.",
         ),
     ] = None,
     new: Annotated[
-        bool,
-        _option(
-            "--new",
-            None,
-            "Of table keywords: phrases that the input did not list.",
-        ),
+        bool, _option("--new", None, "Of table keywords: phrases that the input did not list.")
     ] = False,
     selected: Annotated[
         bool,
-        _option(
-            "--selected",
-            None,
-            "Of table keywords: keyphrases (with --new the new ones); of loci and indels: variants "
-            "that are called and pass the filters.",
-        ),
+        _option("--selected", None, "Selected keyphrases, or called variants that pass filters."),
     ] = False,
     columns: Annotated[
         str,
         _option(
             "--columns",
             "NAME,NAME,...",
-            "The columns to print, in this order; list: no rows, but every column of the table, "
-            "or without a table of every table, with its meaning.",
+            "The columns to print, in this order; list: all columns and what they mean.",
         ),
     ] = "",
     json_output: Json = False,
@@ -416,8 +403,7 @@ def runs(
         _option(
             "--prune",
             "keep=N",
-            "Remove all but the N newest finished runs; what the latest run "
-            "or --since needs stays.",
+            "Remove all but the N newest finished runs; what others need stays.",
         ),
     ] = "",
     json_output: Json = False,
@@ -521,13 +507,11 @@ def init(
     try:
         with open(file, "x", encoding="utf-8") as written:
             written.write(commented(pipeline, settings))
-    except FileExistsError as error:
-        remedy = f"name another: vbflows init {pipeline} FILE"
-        raise InputError.of(file, "", "it is there already", remedy=remedy) from error
     except OSError as error:
-        found = (error.strerror or str(error)).lower()
-        fault = Fault(file, "a new file that can be written", found, remedy="name another file")
-        raise InputError([fault]) from error
+        there = isinstance(error, FileExistsError)
+        found = "it is there already" if there else (error.strerror or str(error)).lower()
+        remedy = f"name another: vbflows init {pipeline} FILE"
+        raise InputError.of(file, "a new file", found, remedy=remedy) from error
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 
@@ -595,12 +579,7 @@ def serve(
     ] = 4200,
     wait: Annotated[
         float,
-        _option(
-            "--wait",
-            "SECONDS",
-            "Seconds to wait until Prefect's page answers, if one is started.",
-            min=1.0,
-        ),
+        _option("--wait", "SECONDS", "To wait for Prefect's page, if one is started.", min=1.0),
     ] = 120.0,
 ) -> None:
     """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""

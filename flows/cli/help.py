@@ -63,12 +63,7 @@ EXAMPLES = {
         "vbflows runs results/",
         "vbflows compare results/runs/RUN_ID results/ --report compare.html",
     ),
-    "score": (
-        "vbflows simulate bags in/ --rows 200",
-        "vbflows bags in/ results/",
-        "vbflows simulate bags new/ --rows 50 --seed 1",
-        "vbflows score results/ new/ scored/",
-    ),
+    "score": ("vbflows score results/ new/ scored/", "vbflows show scored/"),
     "serve": ("vbflows serve nightly.yaml",),
     "count": (
         "vbflows count samples.csv counts/ --set fasta=reference.fa",
@@ -250,7 +245,7 @@ def _write_columns(formatter: Any, table: Table, every: bool) -> None:
                 rows.append(("any other", f"{other.type}: {_brief(other.meaning, every)}"))
             formatter.write_dl(rows)
             notes = ["* must be there"] * any(c.required for c in one.columns)
-            notes += [f"{len(hidden)} more optional columns: --help-all"] * bool(hidden)
+            notes += [f"{len(hidden)} more columns: --help-all"] * bool(hidden)
             formatter.write_text("; ".join(notes))
             if one is not table:
                 formatter.write_paragraph()

@@ -226,14 +226,10 @@ def declared(
     table: Table, names: Sequence[str], called: Mapping[str, str]
 ) -> tuple[ColumnRead, ...]:
     """Return a file's columns by what a table calls them that declares all that is read."""
-    none = f"left out: no column of {table.name} is called so"
-    ours = {called.get(one.name, one.name): one for one in table.columns}
-    return tuple(
-        ColumnRead(one, str(ours[one].type), None, "", ours[one].name)
-        if one in ours
-        else ColumnRead(one, "", None, "", none)
-        for one in names
-    )
+    none = ("", f"left out: no column of {table.name} is called so")
+    ours = {called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns}
+    read = {name: ours.get(name, none) for name in names}
+    return tuple(ColumnRead(name, kind, None, "", used) for name, (kind, used) in read.items())
 
 
 def _cut(text: str, most: int = _MOST_WIDTH) -> str:

@@ -184,10 +184,10 @@ def _is_union(annotation: Any) -> bool:
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        known = f"known are: {', '.join(sorted(settings.model_fields))}"
-        if issubclass(settings, RunSettings):
-            known = "vbflows PIPELINE --help-all lists the settings of a pipeline"
         meant = did_you_mean(name[:80], settings.model_fields)
+        known = "vbflows PIPELINE --help-all lists the settings of a pipeline"
+        if not issubclass(settings, RunSettings):
+            known = f"known are: {', '.join(sorted(settings.model_fields))}"
         return Fault("settings", "a known setting", name[:80], name, remedy=meant or known)
     if problem["type"] == "value_error":
         found = "that " + problem["msg"].removeprefix("Value error, ")
