@@ -84,8 +84,7 @@ Resume = Annotated[
     _option(
         "--resume",
         "RUN",
-        "Continue an unfinished run: its id, latest, or auto (one with the same input and "
-        "settings, if there is one).",
+        "Continue an unfinished run: its id, latest, or auto (one of this very request, if any).",
     ),
 ]
 Since = Annotated[

@@ -183,10 +183,6 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
 
 
-OF_TABLES = ("exclude", "include")
-"""Options of pipelines that read any columns."""
-
-
 class PipelineCommand(PlainCommand):
     """A command whose help teaches the pipeline."""
 
@@ -194,7 +190,8 @@ class PipelineCommand(PlainCommand):
         """Leave out of the help what the pipeline refuses, and what only --help-all has."""
         if option not in FEW and not ctx.meta.get(EVERY):
             return False
-        return option not in OF_TABLES or option in known(str(ctx.info_name)).model_fields
+        fields = known(str(ctx.info_name)).model_fields
+        return option not in ("exclude", "include") or option in fields
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write usage, question, columns, example, settings (few, or all), options and page."""

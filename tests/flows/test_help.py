@@ -196,6 +196,7 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
     for words, meant in [
         (("keywords", "a", "b", "--set", "keyword_rat=.3"), "did you mean keyword_rate?"),
         (("keywords", "a", "b", "--set", "model=corpsu"), "did you mean corpus?"),
+        (("keywords", "a", "b", "--set", "starts=3"), "--help-all lists its settings"),
         (("init", "keyword"), "did you mean keywords?"),
         (("keywrods", "a", "b"), "keywords"),
         (("keywords", "a", "b", "--sett", "x=1"), "--set"),
