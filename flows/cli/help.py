@@ -54,7 +54,6 @@ EXAMPLES = {
     "check": ("vbflows simulate features in/ --rows 200", "vbflows check features in/"),
     "show": (
         "vbflows show results/",
-        "vbflows show results/ keywords --columns list",
         "vbflows show results/ keywords --new --where doc_id=paper-7",
         "vbflows show results/ loci --selected --columns chrom,pos,alt,prob",
     ),
