@@ -175,7 +175,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
         records = {one.name: one.get_help_record(ctx) for one in self.get_params(ctx)}
         for heading, rows in (
-            ("Input and output", [*PLACES, records.pop("s3")]),
+            ("Input and output", [*PLACES, *filter(None, [records.pop("s3")])]),
             ("Options", [*filter(None, records.values())]),
         ):
             with formatter.section(heading):

@@ -185,7 +185,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         meant = did_you_mean(name[:80], settings.model_fields)
-        remedy = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
+        remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
             remedy = f"{f'{meant} ' if meant else ''}vbflows PIPELINE --help-all lists its settings"
         return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
