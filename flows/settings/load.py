@@ -190,8 +190,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
             remedy = f"{f'{meant} ' if meant else ''}vbflows PIPELINE --help-all lists its settings"
         return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
     if problem["type"] == "value_error":
-        found = "that " + problem["msg"].removeprefix("Value error, ")
-        return Fault("settings", "settings that go together", found)
+        return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
     found, remedy = shown(problem["input"]), _remedy(settings, problem)
     return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
 
