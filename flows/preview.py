@@ -16,14 +16,14 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named, table_read
 from flows.data import storage
-from flows.data.column_table import id_option
+from flows.data.column_table import declared, id_option
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.data.states import read_state
 from flows.data.storage.expansion import bytes_in_words
 from flows.data.table import ROW_ID
 from flows.events import Events, Stage
-from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
+from flows.family import Prepared, ReadsSettings, WarnsBeforeFit, reading_of
 from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
@@ -246,7 +246,7 @@ def estimate(
             if isinstance(family, WarnsBeforeFit)
             else ()
         )
-    columns, notes = _named(pipeline, run.prepared.columns, settings)
+    columns, notes = _named(pipeline, run.prepared.columns or _declared(run), settings)
     of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,
@@ -273,6 +273,18 @@ def _named(
     ids = [one.name for one in columns if one.used.startswith("left out: id")]
     options = [(one, id_option(one)) for one in ids[:1]]
     return tuple(columns), [f"{how} takes {one} for names of rows" for one, how in options if how]
+
+
+def _declared(run: Run) -> tuple[ColumnRead, ...]:
+    """Return the columns of the first file, of a pipeline that reads the columns that it names."""
+    table = table_read(run.family.name)
+    with reading_of(run.family, run.settings), suppress(storage.StorageError):
+        names = storage.parquet_file(run.files[0].url).schema_arrow.names
+        for one in filter(None, (table, table and table.or_else)):
+            found = declared(one, names, run.settings.columns)
+            if {c.name for c in one.columns if c.required} <= {c.used for c in found}:
+                return found
+    return ()
 
 
 def _clock(source: storage.Sources) -> Callable[[], float]:

@@ -92,7 +92,7 @@ def columns_of(table: Table, *, folder: bool) -> list[nodes.Node]:
         rows.append(
             [
                 nodes.Text(column.name) if column is table.others else _code(column.name),
-                nodes.Text(str(column.type)),
+                nodes.Text("label" if column.values and not folder else str(column.type)),
                 nodes.Text(", ".join(rules)),
                 nodes.Text(column.meaning + unit),
             ]

@@ -107,7 +107,10 @@ INSTANCES_IN = Table(
             "whether the instance is primary in truth, for evaluation only: no model sees it",
         ),
     ),
-)
+    details=(
+        "labels", "bag_label_mask", "instance_label", "modality", "bag_features", "primary",
+    ),
+)  # fmt: skip
 
 
 LABEL_NUMBER = optional(

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome, prose
+from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome
 from flows.escape import without_secrets
-from flows.faults import Fault, InputError, refuse_missing
+from flows.faults import InputError, refuse_missing
 from flows.settings import ComputeSettings, RunSettings
 from flows.settings.tables import TableSettings
 
@@ -25,8 +25,7 @@ app = typer.Typer(
     name="vbflows",
     help="Fit interpretable Bayesian models to documents, sequencing reads, tables, surveys and "
     "bags (groups of rows with one label); each run is a folder of tables with probabilities and a "
-    "report.\n\nSOURCE is a file, folder, glob or URL. TARGET is the folder for results; each run "
-    "gets a subfolder TARGET/runs/RUN_ID, and TARGET alone means its latest run.",
+    "report.",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
@@ -85,8 +84,7 @@ Resume = Annotated[
     _option(
         "--resume",
         "RUN",
-        "Continue an unfinished run: its id, latest, or auto (one with the same input and "
-        "settings, if there is one).",
+        "Continue an unfinished run: its id, latest, or auto (one of this very request, if any).",
     ),
 ]
 Since = Annotated[
@@ -105,8 +103,8 @@ S3 = Annotated[
     _option(
         "--s3",
         "NAME=VALUE",
-        "How s3:// is reached; may be repeated: endpoint_url, ca_file, region, profile, "
-        "anonymous, requester_pays, block.",
+        "How s3:// is reached, before the command; may be repeated: endpoint_url, ca_file, "
+        "region, profile, anonymous, requester_pays, block.",
     ),
 ]
 
@@ -190,7 +188,7 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     _option(
-        "--help-all", None, "Show this with all columns, settings and options, and exit.",
+        "--help-all", None, "Show all columns, settings and options, and exit.",
         is_eager=True, callback=_help_all,
     ),
 ]  # fmt: skip
@@ -249,7 +247,7 @@ def score(
     record: Record = False,
     json_output: Json = False,
 ) -> None:
-    """Predict new rows with a finished run.
+    """Predict new documents, bags, rows or locations with a finished run, and write a report.
 
     The new data's columns are called as in the input of the fit.
     """
@@ -276,10 +274,7 @@ def check(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say what is wrong, estimate time and memory; fit nothing.
-
-    For bags, experts and features: say how each column is read, too.
-    """
+    """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
@@ -291,7 +286,7 @@ def check(
         print_json(found.as_json())
         return
     for text in in_lines(found, out().width if out().is_terminal else 0):
-        prose(text)
+        line(text, wraps=True)
     options = {"--config": [config], "--set": assign, "--column": column, "--exclude": [exclude]}
     options |= {"--include": [include], "--encoding": [encoding]}
     given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
@@ -310,9 +305,8 @@ def show(
         _option(
             "--sort",
             "COLUMN",
-            "Rows with the largest of a column first; with - before it the smallest. By default "
-            "of the probability, the ratio or the first feature, in a table that has one; "
-            "keyphrases that the input listed come last.",
+            "Rows with the largest of a column first; -COLUMN: the smallest. By default of the "
+            "probability, the ratio or the first feature.",
         ),
     ] = "",
     where: Annotated[
@@ -320,34 +314,22 @@ def show(
         _option(
             "--where",
             "COLUMN=VALUE",
-            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes or no of a column of yes and "
-            "no, or of labels 1 and 0. May be repeated: all must hold.",
+            "Rows with that value, or COLUMN<VALUE, COLUMN>VALUE; may be repeated: all must hold.",
         ),
     ] = None,
     new: Annotated[
-        bool,
-        _option(
-            "--new",
-            None,
-            "Of table keywords: phrases that the input did not list.",
-        ),
+        bool, _option("--new", None, "Of table keywords: phrases that the input did not list.")
     ] = False,
     selected: Annotated[
         bool,
-        _option(
-            "--selected",
-            None,
-            "Of table keywords: keyphrases (with --new the new ones); of loci and indels: variants "
-            "that are called and pass the filters.",
-        ),
+        _option("--selected", None, "Selected keyphrases, or called variants that pass filters."),
     ] = False,
     columns: Annotated[
         str,
         _option(
             "--columns",
             "NAME,NAME,...",
-            "The columns to print, in this order; list: no rows, but every column of the table, "
-            "or without a table of every table, with its meaning.",
+            "The columns to print, in this order; list: all columns and what they mean.",
         ),
     ] = "",
     json_output: Json = False,
@@ -420,8 +402,7 @@ def runs(
         _option(
             "--prune",
             "keep=N",
-            "Remove all but the N newest finished runs; what the latest run "
-            "or --since needs stays.",
+            "Remove all but the N newest finished runs; what others need stays.",
         ),
     ] = "",
     json_output: Json = False,
@@ -525,13 +506,11 @@ def init(
     try:
         with open(file, "x", encoding="utf-8") as written:
             written.write(commented(pipeline, settings))
-    except FileExistsError as error:
-        remedy = f"name another: vbflows init {pipeline} FILE"
-        raise InputError.of(file, "", "it is there already", remedy=remedy) from error
     except OSError as error:
-        found = (error.strerror or str(error)).lower()
-        fault = Fault(file, "a new file that can be written", found, remedy="name another file")
-        raise InputError([fault]) from error
+        there = isinstance(error, FileExistsError)
+        found = "it is there already" if there else (error.strerror or str(error)).lower()
+        remedy = f"name another: vbflows init {pipeline} FILE"
+        raise InputError.of(file, "a new file", found, remedy=remedy) from error
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 
@@ -599,12 +578,7 @@ def serve(
     ] = 4200,
     wait: Annotated[
         float,
-        _option(
-            "--wait",
-            "SECONDS",
-            "Seconds to wait until Prefect's page answers, if one is started.",
-            min=1.0,
-        ),
+        _option("--wait", "SECONDS", "To wait for Prefect's page, if one is started.", min=1.0),
     ] = 120.0,
 ) -> None:
     """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""

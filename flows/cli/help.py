@@ -20,13 +20,18 @@ SECTIONS = {
     "Apply a fitted run to new data": ("score",),
     "Other": ("serve", "count", "compile"),
 }
+PLACES = (
+    ("SOURCE", "A file, folder, glob or URL, such as s3://bucket/prefix, or several of them."),
+    ("TARGET", "Folder or URL for results. Each run gets a subfolder TARGET/runs/RUN_ID; TARGET "
+     "alone means its latest run."),
+)  # fmt: skip
 LARGE = (
     "workers", "scheduler", "memory_limit", "partitions", "checkpoint_every", "resume", "since",
     "record",
 )  # fmt: skip
-FEW = ("workers", "resume", "since")
-"""Options for large input and repeated runs; those that are in help without --help-all."""
-
+"""Options for large input and repeated runs."""
+FEW = ("config", "assign", "column", "exclude", "_all", "help")
+"""Options of a pipeline that are in help without --help-all."""
 
 EVERY = "vbflows.help-all"
 """Under which a command's context says that help has all settings."""
@@ -49,7 +54,6 @@ EXAMPLES = {
     "check": ("vbflows simulate features in/ --rows 200", "vbflows check features in/"),
     "show": (
         "vbflows show results/",
-        "vbflows show results/ keywords --columns list",
         "vbflows show results/ keywords --new --where doc_id=paper-7",
         "vbflows show results/ loci --selected --columns chrom,pos,alt,prob",
     ),
@@ -58,12 +62,7 @@ EXAMPLES = {
         "vbflows runs results/",
         "vbflows compare results/runs/RUN_ID results/ --report compare.html",
     ),
-    "score": (
-        "vbflows simulate bags in/ --rows 200",
-        "vbflows bags in/ results/",
-        "vbflows simulate bags new/ --rows 50 --seed 1",
-        "vbflows score results/ new/ scored/",
-    ),
+    "score": ("vbflows score results/ new/ scored/", "vbflows show scored/"),
     "serve": ("vbflows serve nightly.yaml",),
     "count": (
         "vbflows count samples.csv counts/ --set fasta=reference.fa",
@@ -167,18 +166,20 @@ class Commands(TyperGroup):
         return command
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write an example, the commands, a section for each thing that one wants, the options."""
+        """Write an example, the commands, what they read and write, the other options."""
         _write_lines(formatter, "Example", *EXAMPLES["vbflows"])
         for heading, members in SECTIONS.items():
             helps = {n: one.help or "" for n, one in self.commands.items()}
             rows = [(n, helps[n].partition("\n\n")[0]) for n in members if n in helps]
             with formatter.section(heading):
                 formatter.write_dl(rows)
-        TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
-
-
-OF_TABLES = ("exclude", "include")
-"""Options of pipelines that read any columns."""
+        records = {one.name: one.get_help_record(ctx) for one in self.get_params(ctx)}
+        for heading, rows in (
+            ("Input and output", [*PLACES, *filter(None, [records.pop("s3")])]),
+            ("Options", [*filter(None, records.values())]),
+        ):
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 class PipelineCommand(PlainCommand):
@@ -186,9 +187,10 @@ class PipelineCommand(PlainCommand):
 
     def takes(self, ctx: Any, option: str | None) -> bool:
         """Leave out of the help what the pipeline refuses, and what only --help-all has."""
-        if option in LARGE and option not in FEW and not ctx.meta.get(EVERY):
+        if option not in FEW and not ctx.meta.get(EVERY):
             return False
-        return option not in OF_TABLES or option in known(str(ctx.info_name)).model_fields
+        fields = known(str(ctx.info_name)).model_fields
+        return option not in ("exclude", "include") or option in fields
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write usage, question, columns, example, settings (few, or all), options and page."""
@@ -202,16 +204,15 @@ class PipelineCommand(PlainCommand):
             _write_lines(formatter, "Example", *settings.example)
         if settings.own_file:
             _write_lines(formatter, "With a file of yours", settings.own_file)
-        rows = {one[0]: _setting(*one) for one in describe(settings)}
+        rows = {one[0]: _setting(*one, every) for one in describe(settings)}
         groups = grouped(settings)
         for group, members in groups.items() if every else [(FIRST, groups.get(FIRST, []))]:
-            heading = GROUPS[group]
-            if group == FIRST:
-                heading += " (--set NAME=VALUE, or a file: vbflows init " + name + ")"
+            heading = GROUPS[group] + " (--set NAME=VALUE)" * (group == FIRST)
             with formatter.section(heading):
                 formatter.write_dl([row for member in members for row in rows[member]])
         super().format_options(ctx, formatter)
-        more = [] if every else [f"all {len(rows)} settings: vbflows {name} --help-all"]
+        what = f"workers, resume, only new files, all {len(rows)} settings"
+        more = [] if every else [f"{what}: vbflows {name} --help-all"]
         if settings.page:
             more.append(f"documentation, in the sources: {settings.page}")
         if more:
@@ -221,43 +222,53 @@ class PipelineCommand(PlainCommand):
 def _write_columns(formatter: Any, table: Table, every: bool) -> None:
     with formatter.section("What goes in"):
         for one in filter(None, (table.or_else, table)):
-            either = one.either.columns if one.either else ()
-            must = (
-                " Columns with a * must be there." if any(c.required for c in one.columns) else ""
-            )
-            must += " One of those with (*) must be there." if either else ""
-            called = "; where your columns have other names, --column OURS=YOURS"
-            if table.or_else is not None and one is table:
-                formatter.write_paragraph()
-            formatter.write_text(one.meaning.replace("`", ""))
-            formatter.write_text(f"{one.formats}{called if one is table else ''}.{must}")
+            called = " Columns with other names: --column OURS=YOURS." * (one is table)
+            formatter.write_text(f"{_brief(one.meaning, every)} {one.formats}.{called}")
+            if one is table and table.or_else is not None and not every:
+                formatter.write_text(f"The {len(one.columns)} columns of {one.name}: --help-all")
+                break
             formatter.write_paragraph()
-            rows = []
             hidden = () if every else one.details
-            for column in (c for c in (*one.columns, *one.named) if c.name not in hidden):
-                must_be = column.required and column not in one.named
-                mark = " *" if must_be else " (*)" if column.name in either else ""
-                kind = "" if column.values else f"{column.type}: "
-                rows.append((f"{column.name}{mark}", f"{kind}{column.meaning}".replace("`", "")))
+            rows = [
+                (
+                    column.name + " *" * (column.required and column not in one.named),
+                    f"{column.type}: " * (not column.values) + _brief(column.meaning, every),
+                )
+                for column in (*one.columns, *one.named)
+                if column.name not in hidden
+            ]
             if other := one.others:
-                rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
+                rows.append(("any other", f"{other.type}: {_brief(other.meaning, every)}"))
             formatter.write_dl(rows)
-            if hidden:
+            notes = ["* must be there"] * any(c.required for c in one.columns)
+            notes += [f"{len(hidden)} more columns: --help-all"] * bool(hidden)
+            formatter.write_text("; ".join(notes))
+            if one is not table:
                 formatter.write_paragraph()
-                formatter.write_text(f"{len(hidden)} more optional columns: --help-all")
+
+
+def _brief(text: str, every: bool) -> str:
+    """Return what something means, of a long text the first two clauses."""
+    ends = [one.start() for one in re.finditer(r"; |\. (?=[A-Z])", text)]
+    return (text if every else text[: [*ends, None, None][1]]).replace("`", "")
 
 
 _EMPTY = ("None", "()", "{}", "''")
 
 
-def _setting(name: str, bounds: str, default: str, meaning: str) -> list[tuple[str, str]]:
-    """Return the lines of a setting: what it means, then one for each of its choices."""
+def _setting(
+    name: str, bounds: str, default: str, meaning: str, every: bool
+) -> list[tuple[str, str]]:
+    """Return the lines of a setting: what it means, then one for each of few choices, or all."""
     kind = bounds.replace(" or empty", "")
     shown = default.lower() if default in ("True", "False") else default.strip("'")
     kind += "" if default in _EMPTY else f"; default {shown}"
     choices = "|".join(map(re.escape, bounds.removesuffix(" or empty").split(", ")))
     first, *values = re.split(rf"(?:^|[;.] )(?=(?:(?:{choices})(?:, )?)+: )", meaning)
-    return [(name, f"{first} [{kind}]".strip()), *(("", value.rstrip(".")) for value in values)]
+    if first and not every and len(values) > 3:
+        values = []
+    first = f"{_brief(first, every).rstrip('.')} [{kind}]".strip()
+    return [(name, first), *(("", value.rstrip(".")) for value in values)]
 
 
 def _write_lines(formatter: Any, heading: str, *lines: str) -> None:

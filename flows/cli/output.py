@@ -34,15 +34,9 @@ def err() -> Console:
     return out(stderr=True)
 
 
-def line(text: str) -> None:
-    """Print a line, escaped: it may hold text from data."""
-    out().print(escaped(text), soft_wrap=True)
-
-
-def prose(text: str) -> None:
-    """Print a sentence, wrapped on a terminal."""
-    wraps = out().is_terminal
-    out().print(escaped(text), soft_wrap=not wraps)
+def line(text: str, wraps: bool = False) -> None:
+    """Print a line, escaped: it may hold text from data; a sentence ``wraps`` on a terminal."""
+    out().print(escaped(text), soft_wrap=not (wraps and out().is_terminal))
 
 
 class Escaping(logging.Formatter):
@@ -67,7 +61,7 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
         print_json(outcome)
         return
     headline, *more = outcome["lines"]
-    prose(headline)
+    line(headline, wraps=True)
     if outcome.get("top"):
         from flows.cli.tables import first_columns, show_rows
         from flows.report.labels import labelled
@@ -75,7 +69,7 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
         rows = [labelled(row) for row in outcome["top"][:MOST_SHOWN]]
         show_rows(out(), rows, first_columns(list(rows[0])))
     for text in more:
-        (line if text.startswith(("report ", "rows: ")) else prose)(text)
+        line(text, wraps=not text.startswith(("report ", "rows: ")))
 
 
 STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")

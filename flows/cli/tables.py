@@ -109,6 +109,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> 
         show_rows(console, read.to_pylist(), first_columns(read.column_names))
         if len(read) == _ROWS:
             more = f"more rows: {rows_command(paths, run)} --rows 100"
+            more += f"\ncolumns: vbflows show {shlex.quote(run)} {name} --columns list"
             console.print(_text(more), soft_wrap=True)
 
 

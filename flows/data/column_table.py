@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from flows.data.names import listed
+from flows.data.table import Table
 from flows.settings.tables import TableSettings
 from vbmodels.core import columns as rules
 from vbmodels.core.column_table import ColumnRead
@@ -239,6 +240,16 @@ def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, st
     ]
 
 
+def declared(
+    table: Table, names: Sequence[str], called: Mapping[str, str]
+) -> tuple[ColumnRead, ...]:
+    """Return a file's columns by what a table calls them that declares all that is read."""
+    none = ("", f"left out: no column of {table.name} is called so")
+    ours = {called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns}
+    read = {name: ours.get(name, none) for name in names}
+    return tuple(ColumnRead(name, kind, None, "", used) for name, (kind, used) in read.items())
+
+
 def _cut(text: str, most: int = _MOST_WIDTH) -> str:
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
@@ -272,15 +283,13 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
     plain = max(len(row[4]) for row in cells if not row[4].startswith("left out"))
     widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
+    empty = {i for i in (2, 3) if not any(row[i] for row in cells[1:])}  # not counted
     lines = []
     for name, kind, missing, holds, used in cells:
         own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
-        parts = [
-            _cut(name).ljust(widths[0]),
-            _cut(kind, _KIND_WIDTH).ljust(widths[1]),
-            missing.rjust(widths[2]),
-        ]
-        lines.append("  ".join([*parts, _cut(holds, own).ljust(own), used]).rstrip())
+        parts = [_cut(name).ljust(widths[0]), _cut(kind, _KIND_WIDTH).ljust(widths[1])]
+        parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), used]
+        lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
         if used.startswith(LABEL) and len(holds) > own:
             lines.append(f"  {holds}")
     if len(columns) > most:

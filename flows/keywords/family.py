@@ -10,11 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.types import is_nested
 
 from flows.data import json_files, partition, storage
-from flows.data.arrow_types import is_number
 from flows.data.checks import shared_names
+from flows.data.column_table import declared
 from flows.data.partition import Part, chunks
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
@@ -272,17 +271,8 @@ class Keywords:
     def _columns(self, url: str, settings: KeywordSettings) -> tuple[ColumnRead, ...]:
         """Return the columns of a file, if some of them are not used."""
         with reading_of(self, settings):
-            schema = storage.parquet_file(url).schema_arrow
-        theirs = {settings.columns.get(one.name, one.name): one.name for one in DOCUMENTS.columns}
-        columns = tuple(
-            ColumnRead(
-                one.name,
-                "number" if is_number(one.type) else "list" if is_nested(one.type) else "text",
-                missing=None,
-                used=theirs.get(one.name, "left out: no column of documents is called so"),
-            )
-            for one in schema
-        )
+            names = storage.parquet_file(url).schema_arrow.names
+        columns = declared(DOCUMENTS, names, settings.columns)
         return columns if any(one.left_out for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:

@@ -79,6 +79,7 @@ DOCUMENTS = Table(
         fill="give the document its text, or leave it out",
         called=_TEXT_NAMES,
     ),
+    details=("pos", "sentence", "scored", "scores", "gold"),
 )
 
 

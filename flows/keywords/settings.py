@@ -22,7 +22,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
-        "vbflows keywords corpus/ results/ --set keyphrases=12",
+        "vbflows keywords corpus/ results/ --set keyphrases=13",
     )
     own_file = "vbflows keywords papers.csv out/ --column text=abstract --column doc_id=doi"
     page = "docs/pipelines/keywords.md"
@@ -46,8 +46,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     unit: Literal["phrase", "word"] | None = Field(
         None,
         description="What gets a probability: phrases of one to four words as you wrote them, or "
-        "words; by default phrases with model corpus and words with the others, which know words "
-        "alone.",
+        "words; by default phrases with model corpus, words with the others.",
     )
     inference: Literal["full", "mean_field", "gibbs"] | None = Field(
         None,

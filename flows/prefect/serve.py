@@ -257,7 +257,7 @@ def _fault_of(path: str, content: Any, problem: Any) -> Fault:
     where += f", {key}" if key else ""
     expected, _, found = expected_in_words(problem).partition("; found ")
     if problem["type"] == "value_error" and not found:
-        return Fault(where, "settings that go together", f"that {expected}")
+        return Fault(where, "", expected)
     return Fault(where, _OF_PLANS.get(problem["type"], expected), found or shown(problem["input"]))
 
 

@@ -184,12 +184,13 @@ def _is_union(annotation: Any) -> bool:
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        known = f"known are: {', '.join(sorted(settings.model_fields))}"
         meant = did_you_mean(name[:80], settings.model_fields)
-        return Fault("settings", "a known setting", name[:80], name, remedy=meant or known)
+        remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
+        if issubclass(settings, RunSettings):
+            remedy = f"{f'{meant} ' if meant else ''}vbflows PIPELINE --help-all lists its settings"
+        return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
     if problem["type"] == "value_error":
-        found = "that " + problem["msg"].removeprefix("Value error, ")
-        return Fault("settings", "settings that go together", found)
+        return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
     found, remedy = shown(problem["input"]), _remedy(settings, problem)
     return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
 

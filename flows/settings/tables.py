@@ -23,8 +23,8 @@ class TableSettings(RunSettings):
     )
     missing: tuple[str, ...] = Field(
         (),
-        description="Words and numbers that are missing cells, such as -9,99; NA, N/A, #N/A, NaN, "
-        "null, ., ?, - and blank cells are in any case.",
+        description="Words and numbers that are missing cells, such as -9,99. Blank cells, NA, "
+        "N/A, #N/A, NaN, null, ., ?, -, -- and errors of Excel are in any case.",
     )
     exclude: tuple[str, ...] = Field(
         (), description="Columns that are not read, such as psu,age or id_*."

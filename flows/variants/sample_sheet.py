@@ -105,7 +105,8 @@ def read_sheet(url: str) -> list[Alignment]:
     if {"chrom", "pos"} <= {*names}:
         found.add(
             Fault(url, "a sample sheet", "base counts, which are not read from CSV or TSV",
-                  remedy="write them as Parquet or JSON lines")
+                  remedy="write them as Parquet, such as by pandas: "
+                  "read_csv('counts.csv').to_parquet('counts.parquet')")
         )  # fmt: skip
         raise InputError(found.faults())
     listed = f"the columns {', '.join(names) or 'none'}"

@@ -41,7 +41,7 @@ _CALL = (
 )
 
 SHEET = Table(
-    "sheet",
+    "sample sheets",
     "A sample sheet: one row for each BAM or CRAM file.",
     (
         Column("sample", TEXT, "name of the sample"),
@@ -90,7 +90,6 @@ COUNTS = Table(
     formats="Parquet, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS (CSV and TSV are taken for "
     "sample sheets)",
     or_else=SHEET,
-    details=("forward", *READ_SUMS),
 )
 
 

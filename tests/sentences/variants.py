@@ -22,7 +22,7 @@ from tests.flows.variants.variant_files import (
     write_reads,
     write_sheet,
 )
-from tests.sentences.said import Said, command, nth, table
+from tests.sentences.said import Said, command, nth, table, text
 
 
 def _drawn() -> pa.Table:
@@ -202,6 +202,7 @@ CASES = {
     "a count beyond 2^63": counts(A=pa.array(np.full(SIZE, 2**63 + 5, np.uint64))),
     "a position beyond 2^63": counts(pos=pa.array(LARGE)),
     "a depth beyond 2^63": counts(depth=pa.array(LARGE)),
+    "counts as CSV": text("check variants", "chrom,pos,ref,sample,replicate,A,C,G,T\n"),
     "two bases": counts(ref={3: "AC"}),
     "position 0": counts(pos={0: 0}),
     "a position that no index holds": counts(pos={0: 2**29}),

@@ -217,6 +217,17 @@ def test_a_name_that_is_none_of_our_columns_is_refused(tmp_path, capsys):
     assert (code, "variants has no column called label" in " ".join(err.split())) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["keywords", "variants"])
+def test_columns_of_fixed_names_are_a_short_table(name, tmp_path, capsys):
+    assert run(capsys, "simulate", name, tmp_path / "in", "--rows", 30)[0] == 0
+    code, out, err = run(capsys, "check", name, tmp_path / "in")
+    assert code == 0, err
+    heading, *rows = [" ".join(line.split()) for line in out.splitlines()[1:]]
+    assert heading == "column read as used"
+    wanted = {"keywords": "doc_id text doc_id", "variants": "pos whole number pos"}
+    assert wanted[name] in rows
+
+
 def test_a_column_that_could_name_the_rows_is_said(tmp_path, capsys):
     rows = "".join(f"s{n},{n % 3},{'xyz'[n // 2 % 3]}\n" for n in range(60))
     (tmp_path / "in.csv").write_text(f"student,a,b\n{rows}")

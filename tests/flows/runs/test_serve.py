@@ -108,7 +108,7 @@ WRONG = {
     "compute: {workers: two}": "compute.workers: expected a whole number, found 'two'",
     "compute: {workers: 0}": "compute.workers: expected a number of at least 1, found 0",
     "compute: {workers: 1, scheduler: 'tcp://h:1'}":
-        "compute: expected settings that go together, found that both workers and a scheduler",
+        "compute: both workers and a scheduler",
     "compute: {reports: here}": "compute.reports: expected an address such as https://host/path",
     "target: 5": "target: expected text, found 5",
     "name: ''": "name: expected text of at least 1 character, found ''",
@@ -127,7 +127,7 @@ def test_a_fault_of_a_plan_is_in_our_words(line, tmp_path, capsys):
     printed = refused(yaml.safe_dump(plan), tmp_path, capsys)
     said = " ".join(printed.split())
     assert WRONG[line] in said
-    assert said.count("expected") == 1
+    assert said.count("expected") == WRONG[line].count("expected")
     assert not re.search(
         r"(?i)input should|valid (integer|number|string|dict)|unable to parse", said
     )
@@ -189,10 +189,7 @@ def test_a_setting_that_contradicts_another_is_named_once(tmp_path):
     )
     with pytest.raises(InputError) as error:
         read_plan(str(plan))
-    assert (
-        "deployment n: expected settings that go together, found that keyword_rate is a share"
-        in str(error.value)
-    )
+    assert "deployment n: keyword_rate is a share" in str(error.value)
 
 
 def test_the_plan_of_the_night_in_the_image_is_one(tmp_path):
