@@ -35,7 +35,7 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import losses_of, notices_of, rate_question, unused_terms
+from flows.keywords.notices import losses_of, notes_of, notices_of, rate_question, unused_terms
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import Given, KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -260,7 +260,8 @@ class Keywords:
         names = {name for one in about for name in one.labelled}
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         columns = self._columns(parts[0].slices[0].url, settings) if fitted is None else ()
-        return PreparedRun(tuple(urls), batch, tuple(notices), columns=columns)
+        notes = tuple(notes_of(whole_report, settings))
+        return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
     def _columns(self, url: str, settings: KeywordSettings) -> tuple[ColumnRead, ...]:
         """Return the columns of a file, if some of them are not used."""
