@@ -38,7 +38,7 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
         "predicted level is the most probable one. Steps between neighbours count alike."
     )
     if np.count_nonzero(tested) < 2:
-        short = Section("In short", "\n".join([*lines, how]))
+        short = Section("In short", "\n".join([*lines, how]), measures=True)
         return replace(found, headline=lines[0][:-1], sections=[short, *found.sections[1:]])
     true, own = label[tested].astype(np.int64) - 1, predicted[tested]
     table = np.zeros((len(order), len(order)), np.int64)
@@ -68,9 +68,10 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
         headline = f"No better than the levels' shares: {headline[0].lower()}{headline[1:]}"
     rows = [(name, *table[j].tolist()) for j, name in enumerate(order)]
     grid = Grid(("true level", *(f"predicted {name}" for name in order)), rows)
-    section = Section("Predicted and true levels", f"The diagonal is right. {how}", (), (grid,))
+    text = f"The diagonal is right. {how}"
+    section = Section("Predicted and true levels", text, (), (grid,), measures=True)
     more = found.sections[0].text.split("\n")[1:]
-    short = Section("In short", "\n".join([*lines, *more]))
+    short = Section("In short", "\n".join([*lines, *more]), measures=True)
     tiles = [
         Tile(LEVEL, f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone"),
         Tile("within one level", f"{near:.0%}", f"{len(true):,} bags"),

@@ -133,7 +133,8 @@ def number_report(
         held_out=int(sum(s.held_out.sum() for s in summaries)),
         instances=sum(s.instances for s in summaries), noise_sd=noise_sd(q),
     )  # fmt: skip
-    sections.insert(0, Section("In short", _in_short(test, results, examples, name)))
+    short = _in_short(test, results, examples, name)
+    sections.insert(0, Section("In short", short, measures=True))
     headline = found = f"{label.size:,} bags have a predicted {name}"
     if "rmse" in results:
         low, high = results["r2_interval"]
@@ -241,7 +242,7 @@ def _quality(test: TestedNumbers, results: dict[str, Any], name: str) -> list[Se
     columns = ("prediction", "RMSE", "RMSE, 95 % interval", "R2", "R2, 95 % interval")
     charts = (_agreement(test, name),)
     grids = (Grid(columns, rows),)
-    return [Section("How well the numbers are predicted", text, charts, grids)]
+    return [Section("How well the numbers are predicted", text, charts, grids, measures=True)]
 
 
 def _agreement(test: TestedNumbers, name: str) -> plots.Spec:

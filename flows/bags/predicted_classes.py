@@ -68,8 +68,9 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
         "probability; probabilities of a bag's classes are divided by their sum.",
         (),
         (_counts(table, names),),
+        measures=True,
     )
-    short = Section("In short", "\n".join(lines))
+    short = Section("In short", "\n".join(lines), measures=True)
     sections = [short, section, *found.sections[1:]]
     return replace(found, headline=headline, sections=sections, results=results)
 

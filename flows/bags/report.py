@@ -17,7 +17,7 @@ from flows.bags.tiles import UNSURE, count_other_side, next_steps, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
-from flows.report.page import Findings, Grid, Section
+from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
 from vbmodels.core.levels import YES
@@ -99,7 +99,7 @@ def report(
     line, steps = count_other_side(label, probability, known, clear, sides, things)
     lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
     text = _in_short(test, results, probability, unsure, things, words, lines)
-    sections.insert(0, Section("In short", text))
+    sections.insert(0, Section("In short", text, measures=True))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
     )  # fmt: skip
@@ -117,7 +117,7 @@ def report(
     ]
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, test.described(things)),
+        [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
         next_steps(probability, known, "expected_primary" in results, steps),
         predicted=found,
     )  # fmt: skip
@@ -134,6 +134,16 @@ def _count_positive(label: IntArray, probability: FloatArray, things: str, words
 
 def _count_unsure(probability: FloatArray) -> int:
     return int(np.sum((probability > UNSURE[0]) & (probability < UNSURE[1])))
+
+
+def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
+    """Return how many bags of a score are probably positive, and how many uncertain."""
+    of, (low, high) = f"of {probability.size:,}", UNSURE
+    tiles = [
+        Tile(f"P({words.positive}) above 0.5", f"{np.sum(probability > 0.5):,} {of}"),
+        Tile("uncertain", f"{_count_unsure(probability):,} {of}", f"probability {low} to {high}"),
+    ]
+    return tiles * words.new
 
 
 def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
@@ -225,7 +235,8 @@ class Words:
         """Write a bag's label."""
         if example.label is None:
             return "not known"
-        return self.positive if example.label else self.negative
+        said = self.positive if example.label else self.negative
+        return f"{said}{' (held out)' * example.held_out}"
 
 
 @dataclass(frozen=True)
@@ -355,10 +366,10 @@ def _examples(
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
-        ("Predicted otherwise than labelled, the surest first", wrong),
+        ("The surest first", wrong),
     )
     columns = ("bag", f"P({words.positive})", "label", "instances")
-    grids = [
+    *grids, apart = [
         Grid(
             columns,
             [_row(e, words) for e in some],
@@ -366,11 +377,12 @@ def _examples(
             [_opened(e, words, pooled_counts) for e in some],
         )
         for name, some in sorts
-        if some
     ]
-    if not grids:
-        return detail
-    return [Section("Most and least certain bags", "\n".join(lines), (), grids), *detail]
+    sections = [
+        Section("Most and least certain bags", "\n".join(lines), (), grids),
+        Section("Bags predicted otherwise than labelled", "", (), (apart,), measures=True),
+    ]
+    return [*sections[: 2 if wrong else 1], *detail] if ordered else detail
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
@@ -488,7 +500,7 @@ def _coefficients(
             text = "" if sections else text
             if not any(np.any(np.abs(b.mean) > 1.96 * b.sd) for b in shown):
                 text += "No feature by itself differs from zero here: their sum separates bags."
-            sections.append(Section(title, text, figures))
+            sections.append(Section(title, text, figures, needs_fit=True))
     return sections
 
 
@@ -531,10 +543,12 @@ def _accuracy(
     things = "labels" if several else "bags"
     lines = [meant, plots.calibration_verdict(predicted, observed, number, things)]
     if test.which == "new":
-        lines.append("Of bags whose labels the fit has seen these figures are too good.")
+        lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":
-        how = "the part of its group" if test.grouped else "its label alone, by an approximation"
-        lines.append(WITHOUT.format(how))
+        together = " that keep groups together" * test.grouped
+        how = "its group's fold" if test.grouped else "its label alone, by an approximation"
+        every = f"{test.label.size:,} {'labels' if several else 'labelled bags'}"
+        lines.append(WITHOUT.format(every, together, how))
         lines.append(
             "Not compared with boosted trees, which need bags held out of the fit: to compare, "
             "run again with --set held_out=0.2."
@@ -545,14 +559,15 @@ def _accuracy(
             "\n".join(filter(None, lines)),
             (plots.calibration(predicted, observed, number, "Calibration"),),
             grids,
+            measures=True,
         )
     ]
 
 
 WITHOUT = (
-    "Without its own label: models of instances, where there are any, are fitted again without "
-    f"each of {FOLDS} parts of the bags; pooled features leave out {{}}. The weights of the models "
-    "and the variances of the prior have seen all labels."
+    f"Each of the {{}} was held out once, in {FOLDS} folds{{}}: the models of instances that "
+    "predict it were fitted to the other folds (pooled features leave out {}). Only the weights "
+    "of the models and the variances of the prior have seen its label."
 )
 
 
@@ -690,7 +705,7 @@ def feature_section(
     )
     rows = [(name, f"{total:.{decimals}f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
-    return [Section("Most informative features", text, (), (grid,))]
+    return [Section("Most informative features", text, (), (grid,), needs_fit=True)]
 
 
 def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
@@ -716,7 +731,8 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
         "adds is against the average instance: a feature may add by being low."
     )
     columns = ("feature", "instances", "adds (probit)", "mean value")
-    return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]
+    grid = Grid(columns, rows)
+    return [Section("Features of primary instances", text, (), (grid,), needs_fit=True)]
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}

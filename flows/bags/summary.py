@@ -37,6 +37,7 @@ class Example:
     bald: float | None = None
     reasons: tuple[tuple[str, float], ...] = ()
     markers: dict[tuple[str, str], list[Marker]] = field(default_factory=dict)
+    held_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ def _example(
         bald=bags["bald"][i].as_py(),
         reasons=reasons_of(i, bags.num_rows, reasons),
         markers=markers_by_instance(bags["bag_id"][i].as_py(), markers),
+        held_out=bags["held_out"][i].as_py(),
     )
 
 

@@ -42,7 +42,7 @@ from flows.runs.listing import (
 from flows.runs.predictions import in_digits, why_not_compared
 
 _ROWS = 8  # of the table that has the answer
-_CHANGED = 4  # rows of a kind of change
+_CHANGED = 8  # rows that changed
 _FOLDED = 24  # signs of a text that are shown in a line
 _NARROW = 12  # of one that names the row, where there is little room
 _WIDE = 4000  # columns of what is not to be wrapped
@@ -262,7 +262,7 @@ _ALL = "--json and --report have them"
 
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
-    """Print the rows that changed, of each table; ``most`` of each kind of change."""
+    """Print the rows that changed, of each table, at most so many, those that moved most first."""
     if not found.predictions:
         _say(console, why_not_compared(*found.runs))
     for one in found.predictions:

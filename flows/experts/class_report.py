@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from flows.data.names import listed
-from flows.experts.effect_report import effect_charts, folded
-from flows.experts.predictions import count_predictions, predictions_section
+from flows.experts.effect_report import effect_charts
+from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.report import (
     baseline_sections,
     few_rows,
@@ -20,10 +20,9 @@ from flows.experts.report import (
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
-from flows.experts.summary import BINS
 from flows.experts.tiles import (
     TOO_FEW,
-    compared_in_words,
+    headline_of,
     next_steps,
     of_tested_rows,
     percent,
@@ -61,11 +60,9 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     label = settings.columns.get("label", "label")
     quality = _quality(summaries, held_out, labels, results, compared)
     forms = _forms(first, splits, results)
-    sections = [*folded(_curves(first, splits), first.applied), *quality]
-    if first.applied:
-        columns = f"predicted {label}", f"P(predicted {label})"
-        sections = [*predictions_section(summaries, columns, settings), *sections[::-1]]
-    sections += [forms, *table_sections([first.encoding], results)]
+    columns = f"predicted {label}", f"P(predicted {label})"
+    sections = [*predictions_section(summaries, columns, settings), *_curves(first, splits)]
+    sections += [*quality, forms, *table_sections([first.encoding], results)]
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "predicted_rows": int(n)}
@@ -79,16 +76,15 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     if held_out[0]:
         low, high = results["accuracy_interval"]
         most = max(sum(row) for row in results["confusion"]) / held_out[0]
-        headline = (
-            f"{label}, {len(labels)} classes: accuracy {percent(results['accuracy'])} "
-            f"({percent(low)} to {percent(high)}) on {results['test_rows']:,} "
-            f"{tested_rows(first.applied)}, of which the most frequent class has {percent(most)}"
-            f"{compared_in_words(results, 'log_loss')}"
-        )
+        figures = f"accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}; "
+        figures += f"the most frequent class {percent(most)}), log loss {results['log_loss']:.3f}"
+        on = f"{results['test_rows']:,} {tested_rows(first.applied)}"
+        headline = headline_of(f"{label}, {len(labels)} classes", figures, on, results, "log_loss")
     return Findings(
         headline, sections, results, better, top,
         [*tiles_of(results, first.applied), *tiles],
         next_steps("", results.get("test_rows", 0)), predicted=said,
+        limits=IN_RANGE * first.applied,
     )  # fmt: skip
 
 
@@ -113,36 +109,22 @@ def _quality(
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
     ]
-    by_class = [
-        (label, int(found.sum()), f"{found.sum() / n:.3f}", f"{sums.sum() / n:.3f}",
-         f"{_gap(counts, sums, found):.3f}")
-        for label, (counts, sums, found) in zip(labels, calibration, strict=True)
-    ]  # fmt: skip
     some = calibration.sum(0)
     filled = some[0] > 0
     at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
     applied = summaries[0].applied
     title = f"Calibration over all classes, on {tested_rows(applied)}"
     picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
-    of_class = Grid(
-        ("label", "rows", "share", "mean probability", "calibration error"), by_class,
-        f"Calibration by class: the error is the mean gap between probability and share over "
-        f"{BINS} bins of probability.",
-    )  # fmt: skip
     enough = n >= TOO_FEW
     own = ("this model", "", f"{results['log_loss']:.3f}", "", "")
     columns = ("label", *(f"predicted {label}" for label in labels))
     grids = (
         *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),
         Grid(columns, crossed, "Rows by their label and by their most probable one."),
-        *([of_class] if enough else []),
     )
     text = f"{of_tested_rows(n, applied)}{few_rows(n)}"
-    return [Section("How good it is", text, (picture,) if enough else (), grids)]
-
-
-def _gap(counts: FloatArray, sums: FloatArray, found: FloatArray) -> float:
-    return float(np.abs(sums - found).sum() / max(counts.sum(), 1.0))
+    charts = (picture,) if enough else ()
+    return [Section("How good it is", text, charts, grids, measures=True)]
 
 
 def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) -> Section:
@@ -179,6 +161,6 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
             "columns that move each class most, on one scale for each class."
             f"{' The curves leave out what the mixture of experts adds.' if mixture else ''}",
             pictures,
-            (),
+            needs_fit=True,
         )
     ]

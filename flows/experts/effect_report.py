@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -75,12 +74,6 @@ def strength_charts(
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 
-def folded(sections: Sequence[Section], applied: bool) -> list[Section]:
-    """Return parts on effects; where a fit was ``applied``, that of a score, charts are closed."""
-    title = "Charts of the effects: of the fit and its rows, not of these rows"
-    return [replace(one, folded=title) if applied else one for one in sections]
-
-
 def effect_sections(
     effects: Sequence[Effect], pairs: Sequence[PairEffect], moved: str, unit: str, text: str
 ) -> list[Section]:
@@ -92,10 +85,11 @@ def effect_sections(
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
     shown = [*strength_charts(effects, pairs, moved), *charts[:open_]]
-    sections = [Section("What each column adds", f"{named}\n{text}", shown)]
+    sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
     if weaker := charts[open_:]:
         title = f"{len(weaker)} charts, on the same scale"
-        sections.append(Section("What weaker columns add", plots=weaker, folded=title))
+        weaker_ = Section("What weaker columns add", plots=weaker, folded=title, needs_fit=True)
+        sections.append(weaker_)
     return sections
 
 

@@ -154,20 +154,22 @@ class Experts:
     ) -> ExpertSummary | ClassSummary | NumberSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
         found: ExpertSummary | ClassSummary | NumberSummary
+        new = fitted is not None
         if isinstance(model, OneVersusRest):
-            found = several.score(model, q, batch, index, settings, paths)
+            found = several.score(model, q, batch, index, settings, paths, new)
         elif isinstance(model, NumberModel):
-            found = numbers.score(model, q, batch, index, paths)
+            found = numbers.score(model, q, batch, index, paths, new)
         else:
-            found = self._score(model, q, batch, index, settings, paths)
-        if fitted is None:
+            found = self._score(model, q, batch, index, settings, paths, new)
+        if not new:
             return found
         rows = storage.read_table(paths.table("rows", index))
         return replace(found, applied=True, predictions=predictions_of(rows))
 
     def _score(
-        self, model: Any, q: Any, batch: Any, index: int, settings: ExpertSettings, paths: RunPaths
-    ) -> ExpertSummary:
+        self, model: Any, q: Any, batch: Any, index: int, settings: ExpertSettings,
+        paths: RunPaths, new: bool,
+    ) -> ExpertSummary:  # fmt: skip
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
@@ -176,6 +178,7 @@ class Experts:
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),
+            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)),
         ]  # fmt: skip
         storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)

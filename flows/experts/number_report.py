@@ -13,22 +13,16 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_sections,
     effects_text,
-    folded,
     pair_charts,
     pairs_of,
     strongest,
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
-from flows.experts.predictions import predictions_section
+from flows.experts.predictions import IN_RANGE, predictions_section
 from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import (
-    compared_in_words,
-    next_steps,
-    of_tested_rows,
-    tested_rows,
-)
+from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
 from flows.report.baselines import against, verdict
 from flows.report.labels import UNKNOWN, label
@@ -55,11 +49,8 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
-    effects = folded(_effects(first, label, encoding.target, results), first.applied)
-    sections = [*effects, *quality]
-    if first.applied:
-        columns = f"predicted {label}", "sd"
-        sections = [*predictions_section(summaries, columns, settings), *quality, *effects]
+    sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
+    sections += [*_effects(first, label, encoding.target, results), *quality]
     sections += table_sections([encoding], results)
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
@@ -72,7 +63,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     return Findings(
         headline, sections, results, warnings, top, _tiles(first, results, baselines),
         next_steps("predicted", results.get("test_rows", 0)),
-        predicted=f"{rows:,} rows have a predicted {label}",
+        predicted=f"{rows:,} rows have a predicted {label}", limits=IN_RANGE * first.applied,
     )  # fmt: skip
 
 
@@ -84,11 +75,11 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
             "these predictions are is not known here"
         )
     value, (low, high) = _main(results)
-    said = f"{label}: {_named(results)} {value:.3f} ({low:.3f} to {high:.3f})"
-    said += f" on {results['test_rows']:,} {tested_rows(first.applied)}"
-    said += compared_in_words(results, "r2")
+    figures = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f})"
+    on = f"{results['test_rows']:,} {tested_rows(first.applied)}"
+    said = headline_of(label, figures, on, results, "r2")
     if results["form"] == "intercept" and not first.pairs:
-        said += "; no column predicts it: every row gets the mean"
+        said += " No column predicts it: every row gets the mean."
     return said
 
 
@@ -171,7 +162,7 @@ def _quality(
         f"{of_tested_rows(n, summaries[0].applied)} "
         f"{100.0 * inside / n:.0f} % of them are within their predicted 95 % interval."
     )
-    return [Section("How good it is", text, (_agreement(summaries, encoding),))]
+    return [Section("How good it is", text, (_agreement(summaries, encoding),), measures=True)]
 
 
 def _agreement(summaries: Sequence[NumberSummary], encoding: Encoding) -> plots.Spec:
@@ -235,5 +226,6 @@ def _effects(
             f"{len(pairs)} of {pairs_of(len(first.pairs))}. The strongest colour is "
             f"{strongest(pairs):.3g}."
         )
-        sections.append(Section("What pairs of columns add", more, tuple(pair_charts(pairs))))
+        charts = tuple(pair_charts(pairs))
+        sections.append(Section("What pairs of columns add", more, charts, needs_fit=True))
     return sections

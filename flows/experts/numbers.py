@@ -106,7 +106,7 @@ class NumberSummary(OfScore):
 
 
 def score(
-    model: NumberModel, q: NumberState, batch: TargetRows, index: int, paths: RunPaths
+    model: NumberModel, q: NumberState, batch: TargetRows, index: int, paths: RunPaths, new: bool
 ) -> NumberSummary:
     """Write the predicted number of every row and the standard deviation around it."""
     posterior, encoding = model.posterior(q), working_encoding(paths)  # type: ignore[arg-type]
@@ -116,9 +116,9 @@ def score(
     mean, sd = target.centre + target.unit * mean, target.unit * sd
     named = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
     labels = pa.array(target.values(named[LABEL].combine_chunks())[0], from_pandas=True)
-    arrays = [named[tables_of.ID], labels, pa.array(mean), pa.array(sd)]
-    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
     kept = _kept(batch)
+    arrays = [named[tables_of.ID], labels, *map(pa.array, (mean, sd, kept & (not new)))]
+    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
     given = target.centre + target.unit * batch.y[kept]
     deviance = np.zeros(3)
     if target.count:

@@ -136,20 +136,22 @@ def predictions_section(
     heads = (name, *([label] if known else []), *columns)
     if row_count <= FEW:
         lists = {first: lists[first]}
-    grids = []
-    for caption, rows in lists.items():
+    grids, counts = [], np.sum([part.counts for part in parts], axis=0)
+    # Of probabilities those to look at first are first.
+    for caption, rows in list(lists.items())[:: -1 if counts.any() else 1]:
         shown = rows if known else [(row[0], *row[2:]) for row in rows]
         total, caption = max(most[caption], len(rows)), f"{caption} ({len(rows):,})"
         grids.append(Grid(heads, shown, caption, total=total, where="the table rows"))
-    counts = np.sum([part.counts for part in parts], axis=0)
     charts = []
     if counts.any():
         centres, what = (np.arange(BINS) + 0.5) / BINS, columns[-1]
         title = f"Rows by {what}"
         charts.append(plots.histogram(centres, what, "rows", title, BINS, counts))
-    text = "Columns with numbers outside the range of the fit, where predictions are extrapolated, "
-    text += "are in the warnings above, if there are any."
-    return [Section("Predictions", text, charts, grids)]
+    return [Section("Predictions", "", charts, grids)]
+
+
+IN_RANGE = "no number is outside its column's range in the fit"
+"""What a score says where it has no warnings: those outside would be one."""
 
 
 def _lists(

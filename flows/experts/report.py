@@ -18,21 +18,20 @@ from flows.experts.effect_report import (
     MOST_PAIRS,
     effect_sections,
     effects_text,
-    folded,
     pair_charts,
     pairs_of,
     ranked,
     strongest,
 )
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import count_predictions, predictions_section
+from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.thresholds import area, area_interval, roc, threshold_table
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
-    compared_in_words,
+    headline_of,
     next_steps,
     of_tested_rows,
     tested_rows,
@@ -95,11 +94,9 @@ def report(
     applied = summaries[0].applied
     quality = _quality(held_out, summaries, results, label, compared)
     sections = predictions_section(summaries, (f"P({predicted})",), settings)
-    sections += quality if applied else []
-    effects = _effects(additive, summaries, results, label, not alone)
-    effects += _pairs(additive, summaries, results, label)
-    sections += folded(effects, applied)
-    sections += [] if applied else quality
+    sections += _effects(additive, summaries, results, label, not alone)
+    sections += _pairs(additive, summaries, results, label)
+    sections += quality
     difference = _difference_of_mixture(results)
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
     sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
@@ -136,7 +133,7 @@ def report(
     counted, counts = count_predictions(summaries, predicted)
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
-        headline += "; no column predicts it: every row gets the share of the label"
+        headline += " No column predicts it: every row gets the share of the label."
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
     if useless:
@@ -151,6 +148,7 @@ def report(
         [*tiles_of(results, applied), *counts],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
         notes=() if applied else _notes(chosen, settings), predicted=counted,
+        limits=IN_RANGE * applied,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 
@@ -179,14 +177,14 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
     """State how good the predictions are, and against what."""
     if "log_loss" not in results:
         rows = sum(s.rows for s in summaries)
-        return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
+        return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted."
     said = f"log loss {results['log_loss']:.3f}"
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})"
+        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
     on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
     of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
-    return f"{label}: {said} on {on} ({of}){compared_in_words(results, 'log_loss')}"
+    return headline_of(label, said, f"{on} ({of})", results, "log_loss")
 
 
 def baseline_sections(
@@ -282,7 +280,7 @@ def _quality(
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
     charts, grids = (*calibration, *curve), (*models, *tables)
-    return [Section("How good it is", f"{text}{few_rows(n)}", charts, grids)]
+    return [Section("How good it is", f"{text}{few_rows(n)}", charts, grids, measures=True)]
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -369,7 +367,8 @@ def _pairs(
         f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of {100.0 * weight:.0f} "
         f"% in the predictions and make the log loss of rows left out {gain:.4f} smaller."
     )
-    return [Section("What pairs of columns add", text, tuple(pair_charts(pairs)))]
+    charts = tuple(pair_charts(pairs))
+    return [Section("What pairs of columns add", text, charts, needs_fit=True)]
 
 
 def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Grid:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.data.table import ANY, INT32, NUMBER, ROW_ID, ROW_WEIGHT, TEXT, Column, Table, optional
+from flows.data.table import (
+    ANY,
+    FLAG,
+    INT32,
+    NUMBER,
+    ROW_ID,
+    ROW_WEIGHT,
+    TEXT,
+    Column,
+    Table,
+    optional,
+)
 
 ROWS_IN = Table(
     "table",
@@ -33,6 +44,7 @@ ROWS_IN = Table(
 
 _ID = Column("id", TEXT, "name of the row")
 _LABEL = Column("label", TEXT, "label of the row, as the file has it; empty without", nullable=True)
+_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
 
 
 def expert_rows(n_experts: int, label: str) -> Table:
@@ -55,6 +67,7 @@ def expert_rows(n_experts: int, label: str) -> Table:
                 )
                 for k in range(n_experts)
             ),
+            _HELD_OUT,
         ),
     )
 
@@ -67,6 +80,7 @@ NUMBER_ROWS = Table(
         Column("label", NUMBER, "number of the row in the file; empty without", nullable=True),
         Column("predicted", NUMBER, "predicted number, in the unit of the label"),
         Column("sd", NUMBER, "standard deviation of the row's number around it, in the same unit"),
+        _HELD_OUT,
     ),
 )
 
@@ -84,6 +98,7 @@ def class_rows(labels: Sequence[str]) -> Table:
                 Column(f"probability_{one}", NUMBER, "probability of this label, 0 to 1")
                 for one in labels
             ),
+            _HELD_OUT,
         ),
     )
 

@@ -82,7 +82,7 @@ class ClassSummary(OfScore):
 
 def score(
     model: OneVersusRest, q: OneVersusRestState, batch: ClassRows, index: int,
-    settings: ExpertSettings, paths: RunPaths,
+    settings: ExpertSettings, paths: RunPaths, new: bool,
 ) -> ClassSummary:  # fmt: skip
     """Write the chance of every class in every row."""
     posterior = model.posterior(q)
@@ -91,7 +91,9 @@ def score(
     best = np.argmax(p, axis=1)
     kept = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
     predicted = pa.array(encoding.labels, pa.string()).take(pa.array(best))
-    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *map(pa.array, np.ascontiguousarray(p.T))]
+    held = (batch.classes >= 0) & (batch.weight == 0.0) & (not new)
+    numbers = map(pa.array, (*np.ascontiguousarray(p.T), held))
+    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers]
     schema = class_rows(encoding.labels).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
     summary = _summarised(batch, p, model.baseline(q).probabilities(batch))

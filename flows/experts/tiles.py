@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from flows.report.baselines import UNCLEAR, baseline_tile
+from flows.report.baselines import baseline_tile
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
@@ -24,12 +24,9 @@ def tested_rows(applied: bool) -> str:
 
 def of_tested_rows(n: float, applied: bool) -> str:
     """Say of which rows the figures of a part are."""
-    if applied:
-        return (
-            f"All figures are of the {n:,.0f} scored rows with a label. Of rows that the fit has "
-            "seen they are too good."
-        )
-    return f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
+    of = "labelled rows that were held out of the fit"
+    of = "scored rows with a label, and hold if the fit has seen none of them" if applied else of
+    return f"All figures are of the {n:,.0f} {of}."
 
 
 def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
@@ -71,37 +68,39 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.1f}\u00a0%"
 
 
-def compared_in_words(results: Mapping[str, Any], value: str) -> str:
-    """Say how the model compares with other models, the better ones first.
+def headline_of(
+    subject: str, figures: str, rows: str, results: Mapping[str, Any], value: str
+) -> str:
+    """State the verdict against other models, then figures and rows, then what they leave open.
 
     >>> trees = {"r2": 0.9, "interval": [-0.2, -0.05]}
     >>> ridge = {"r2": 0.7, "interval": [-0.1, 0.2]}
-    >>> baselines = {"boosted trees": trees, "ridge regression": ridge, "the mean": trees}
-    >>> compared_in_words({"baselines": baselines}, "r2")
-    '; worse than boosted trees (0.900), no clear difference from ridge regression (0.700)'
-    >>> tree = {"boosted trees": {"log_loss": 0.4, "interval": [-0.2, 0.1]}}
-    >>> compared_in_words({"baselines": tree, "test_rows": 9}, "log_loss")
-    '; no clear difference in log loss from boosted trees: with 9 rows neither can be called better'
+    >>> found = {"baselines": {"boosted trees": trees, "ridge regression": ridge}, "test_rows": 99}
+    >>> for sentence in headline_of("age", "R2 0.800", "99 held-out rows", found, "r2").split(". "):
+    ...     print(sentence)
+    age: predicted worse than by boosted trees, about as well as by ridge regression
+    R2 0.800 against 0.900 and 0.700, on 99 held-out rows
+    So few rows do not separate it from ridge regression.
+    >>> headline_of("age", "R2 0.800", "99 held-out rows", {}, "r2")
+    'age: R2 0.800 on 99 held-out rows.'
     """
-    others, losses = results.get("baselines", {}), value == "log_loss"
-    groups: dict[str, list[str]] = {"worse than": [], "better than": [], f"{UNCLEAR} from": []}
-    worse, better, unclear = groups.values()
+    others = results.get("baselines", {})
+    worse, better, alike = "worse than", "better than", "about as well as"
+    groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
     for name in OTHER_MODELS:
         if name in others:
             low, high = others[name]["interval"]
-            said = name if losses else f"{name} ({others[name][value]:.3f})"
-            (worse if high < 0.0 else better if low > 0.0 else unclear).append(said)
-    parts = [
-        f"{verdict} {(' or ' if names is unclear else ' and ').join(names)}"
-        for verdict, names in groups.items()
-        if names
-    ]
-    said = "by log loss " * losses + ", ".join(parts)
-    if losses and unclear and not worse and not better:
-        rows, none = results.get("test_rows", 0), "neither" if len(unclear) < 3 else "none"
-        said = f"{UNCLEAR} in log loss from {' or '.join(unclear)}: with {rows:,} rows {none} can "
-        said += "be called better"
-    return f"; {said}" if parts else ""
+            groups[worse if high < 0.0 else better if low > 0.0 else alike].append(name)
+    parts = [f"{how} by {' and '.join(names)}" for how, names in groups.items() if names]
+    if not parts:
+        return f"{subject}: {figures} on {rows}."
+    against = [f"{others[name][value]:.3f}" for names in groups.values() for name in names]
+    text = f"{subject}: predicted {', '.join(parts)}. {figures[0].upper()}{figures[1:]} against "
+    text += f"{' and '.join(against)}, on {rows}."
+    if groups[alike] and results["test_rows"] < FEW:
+        them = "the models" if len(parts) == 1 else f"it from {' or '.join(groups[alike])}"
+        text += f" So few rows do not separate {them}."
+    return text
 
 
 LISTED = 1_000  # rows of a score that one command lists

@@ -202,23 +202,21 @@ def percent(share: float) -> str:
 
 
 def again_in_words(k: int, stable: Stability) -> str:
-    """Say whether other starts of the search found a feature too.
+    """Say how many starts of the search found a feature.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
-    'the only other start of the search found it too (weak evidence)'
+    "2 of the search's 2 random starts found it (weak evidence)"
     >>> again_in_words(0, Stability(np.array([2]), 3))
-    'found again by 2 of 3 other starts of the search'
+    "3 of the search's 4 random starts found it"
     """
     if stable.found_by is None or not stable.of:
         return ""
-    if stable.of == 1:
-        again = "found it too (weak evidence)" if stable.found_by[k] else "did not find it"
-        return f"the only other start of the search {again}"
-    return f"found again by {stable.found_by[k]} of {stable.of} other starts of the search"
+    weak, found = " (weak evidence)" * (stable.of == 1), int(stable.found_by[k]) + 1
+    return f"{found} of the search's {stable.of + 1} random starts found it{weak}"
 
 
 def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
-    """Return what a feature does most, how many rows have it, and how much it explains."""
+    """Return how much a feature explains, how many rows have it, and what it does most."""
     c, name = meaning.contrasts[0], short_name(meaning, columns)
     column, answers = columns[c.column], c.answers
     most = f"{column.name} {percent(c.with_it)} against {percent(c.without_it)}"
@@ -226,11 +224,11 @@ def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
         most = f"{column.name} {answers.with_it:.2f} against {answers.without_it:.2f}"
     elif f'"{column.levels[c.category]}"' not in name:
         most = f'"{column.levels[c.category]}" in {most}'
-    words = f"{name} ({most}); {percent(meaning.prevalence)} of the rows have it"
+    words = f"is in {percent(meaning.prevalence)} of the rows: {name} ({most})"
     if meaning.covariance is None or meaning.covariance < 0.005:
         return words
-    explained = percent(meaning.covariance)
-    return f"{words}, and it explains {explained} of the association between columns"
+    explained = f"explains {percent(meaning.covariance)} of the association between"
+    return f"{explained} {len(columns):,} columns and {words}"
 
 
 def strongest(found: Sequence[Meaning]) -> int:
@@ -308,7 +306,8 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         text += "otherwise: they can differ by a point or two."
     text += (_DOUBT if len(found) == 1 else _SOME_DOUBT) if found[0].whole else _NO_DOUBT
     text += " Differences are of unrounded values."
-    heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
+    interval = "difference (approximate 95 % interval)"
+    heads = ("column", "answer", "with the feature", "without it", interval)
     grids = [
         Grid(
             heads,
@@ -317,7 +316,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         )
         for k, one in enumerate(found)
     ]
-    return Section("What each feature changes", text, (), tuple(grids))
+    return Section("What each feature changes", text, (), tuple(grids), needs_fit=True)
 
 
 _DOUBT = (

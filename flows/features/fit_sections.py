@@ -141,9 +141,9 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     rows = [(_move_name(m), m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
     return Section(
         "Search",
-        f"The best of {len(q.starts)} starts was improved by moves: of {history.tried} that were "
-        f"measured, {len(moves)} made the bound on the log probability of the rows higher and were "
-        "accepted."
+        f"The search began at {len(q.starts)} random starts (setting starts); the best one was "
+        f"improved by moves: of {history.tried} that were measured, {len(moves)} made the bound on "
+        "the log probability of the rows higher and were accepted."
         + _deleted(moves)
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),

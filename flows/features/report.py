@@ -157,11 +157,14 @@ def report(
     fitted, more = fit_section(model, q, results)
     sections += fitted
     warnings += more
-    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} row{'' if rows == 1 else 's'}"
+    headline = f"No feature in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
-        headline += ": " if n == 1 else f"; the clearest is feature {k + 1}: "
-        headline += summary_of(described[k], columns)
+        headline = "One hidden yes-or-no property"
+        if n > 1:
+            headline = f"{n} hidden yes-or-no properties of {rows:,} rows; the clearest, feature "
+            headline += f"{k + 1},"
+        headline += f" {summary_of(described[k], columns)}"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if said := "; ".join(filter(None, parts)):
             headline += f". {said[0].upper()}{said[1:]}."

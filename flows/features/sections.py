@@ -99,7 +99,8 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
         "frequent one." + shown + " Its probability where no feature is on, and where a single one "
         "is, less its share of all rows: blue is more, orange less."
     )
-    return [Section("Which categories features change", text, (drawn,), ())] if keys else []
+    section = Section("Which categories features change", text, (drawn,), needs_fit=True)
+    return [section] if keys else []
 
 
 def _percent(value: float) -> str:

@@ -105,6 +105,8 @@ def model_section(found: SimplerModels, features: int) -> Section:
         (name, number, f"{value - found.shares:+,.0f}" if number else "0")
         for name, number, value in sorted(values, key=lambda one: -one[2])
     ]
+    if found.features is not None and same_model(features, found.number):
+        return Section("Against simpler models", _verdict(found, features))
     note = (
         f"Log probability of {found.rows:,.0f} rows in nats, less that of each column's shares "
         "alone: higher is better. Latent classes: each row is in one of a few groups, the best "
@@ -129,34 +131,23 @@ def _verdict(found: SimplerModels, features: int) -> str:
         return ""
     ahead = found.features - found.classes
     if same_model(features, found.number):
+        own, theirs = found.features - found.shares, found.classes - found.shares
         return (
-            "One feature is the same model as 2 latent classes: each row has it or not. So "
-            f"{found.features - found.shares:+,.0f} and {found.classes - found.shares:+,.0f} do "
-            "not say that either is better: they are computed in two ways, a lower bound for the "
-            "feature and -BIC / 2 for the classes."
+            f"Log probability of {found.rows:,.0f} rows, less that of each column's shares alone: "
+            f"{own:+,.0f} nats with the feature. 2 latent classes are the same model and get "
+            f"{theirs:+,.0f}: the two differ only because they are approximated differently."
         )
-    slack = LOOSE * features
-    words = (
-        f"the log probability of the rows is {abs(ahead):,.0f} nats "
-        f"{'higher' if ahead >= 0.0 else 'lower'}"
-    )
-    said = difference_in_words(found, features)
-    said = f"{said[0].upper()}{said[1:]}"
+    said, slack = difference_in_words(found, features), LOOSE * features
+    text = f"{said[0].upper()}{said[1:]}: the log probability of the rows is {abs(ahead):,.0f} "
+    text += f"nats {'higher' if ahead >= 0.0 else 'lower'}."
     if abs(ahead) < slack:
-        said += (
-            f": {words}, by a lower bound for the features and by -BIC / 2 for the classes. As a "
-            f"rule of thumb a difference below {slack:,.0f} nats ({LOOSE:g} for each feature) is "
-            "not clear."
-        )
-        if found.features > found.shares:
-            said += " Both describe the rows better than each column's shares alone: take the "
-            said += "one that is easier to explain."
-        return said
-    if ahead < 0.0:
         return (
-            f"{said}: {words}. The rows may be a few kinds rather than combinations of properties."
+            f"{text} Both are approximations: below about {slack:,.0f} nats ({LOOSE:g} for each "
+            "feature) no difference is clear. Take the one that is easier to explain."
         )
-    return f"{said}: {words}. They also describe them better than each column's shares alone."
+    if ahead < 0.0:
+        text += " The rows may be a few kinds rather than combinations of properties."
+    return text
 
 
 def same_model(features: int, classes: int) -> bool:

@@ -24,7 +24,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
-        if meaning[0]["other_starts"]:
+        if len(meaning) > 1 and meaning[0]["other_starts"]:
             again = sum(one["found_by"] > 0 for one in meaning)
             starts = meaning[0]["other_starts"]
             note = f"by at least one of {starts} other starts of the search"

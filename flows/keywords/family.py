@@ -36,6 +36,7 @@ from flows.keywords.label_files import (
 )
 from flows.keywords.notices import (
     losses_of,
+    notes_of,
     notices_of,
     rate_question,
     unused_lists,
@@ -266,7 +267,8 @@ class Keywords:
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         columns = self._columns(parts[0].slices[0].url, settings) if fitted is None else ()
         notices += unused_lists(columns)
-        return PreparedRun(tuple(urls), batch, tuple(notices), columns=columns)
+        notes = tuple(notes_of(whole_report, settings))
+        return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
     def _columns(self, url: str, settings: KeywordSettings) -> tuple[ColumnRead, ...]:
         """Return the columns of a file, if some of them are not used."""

@@ -72,16 +72,17 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
     ]
 
 
+def notes_of(report: Report, settings: KeywordSettings) -> list[str]:
+    """Return what was taken out of the documents that were read, and what was inferred."""
+    cleaned, languages = report.cleaned, _languages(report, settings)
+    taken = f"Markup or running heads were taken out of {_documents(cleaned.count)} "
+    taken += f"({_examples(cleaned)})."
+    return [*([taken] if cleaned.count else []), *([languages] if languages else [])]
+
+
 def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
     """Return what is worth a warning of the documents that were read."""
     found = []
-    if report.cleaned.count:
-        found.append(
-            f"Markup or running heads were taken out of {_documents(report.cleaned.count)} "
-            f"({_examples(report.cleaned)})."
-        )
-    if languages := _languages(report, settings):
-        found.append(languages)
     empty = report.without_words
     if empty.count > LARGE_SHARE * report.documents:
         found.append(

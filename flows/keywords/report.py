@@ -342,11 +342,14 @@ def report(
             results["expected_right"] = [float(right.min()), float(right.max())]
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
+                rest = found - int(above)
+                others = 100.0 * (found - results["expected_false"] - sure) / rest
+                likely = what.replace(f"{found:,}", f"{above:,.0f} likely", 1)
                 headline = (
-                    f"{what} selected in {where}; the model expects {_percent(right)} of them to "
-                    f"be right, and {100.0 * sure / above:.0f} % of the {above:,.0f} above a "
-                    f"probability of {LEVELS[0]}"
+                    f"{likely} (about {100.0 * sure / above:.0f} % right) and {rest:,} less likely "
+                    f"(about {others:.0f} % right) in {where}, by the model's own estimate"
                 )
+                headline += f" ({_percent(right)} of all)" * ("to" in _percent(right))
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
@@ -367,7 +370,7 @@ def report(
         exact = q is not None and q.sources.exact
         sections.append(_to_label(to_label, names, exact))
     if coefficients:
-        known_to_fit = not scored and (observed or (model is not None and model.learnt is not None))
+        known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = _learned(summaries, names) if known_to_fit else ""
         sections.append(_coefficients(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
@@ -450,7 +453,13 @@ def _which(
         elif settings.per_document is not None:
             limit = f"at most {settings.per_document} new ones a document"
         right = np.array(results["expected_right"])
-        text = f"vbflows selects new {names.keys} "
+        above, text = np.sum([s.above for s in summaries], axis=0), ""
+        if above[0, 0] < found:
+            text = (
+                f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: the "
+                "second command under What to do next lists them.\n"
+            )
+        text += f"Selected are new {names.keys} "
         if cut is None:
             text += f"of each document {_level(settings)}"
         else:
@@ -460,18 +469,12 @@ def _which(
         text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
         text += _left_out(summaries, bool(limit))
         if without := sum(s.documents - s.with_new for s in summaries):
-            text += f" Documents in which these rules select no unknown {names.unit}: {without:,}."
-        above = np.sum([s.above for s in summaries], axis=0)
-        if above[0, 0] < found:
-            text += (
-                f" If {_percent(right)} right is too few for you, keep the more probable ones: the "
-                f"second command under What to do next lists those above {LEVELS[0]}."
-            )
+            text += f" Documents without a selected one: {without:,}."
         if not sum(int(s.confusion.sum()) for s in summaries):
             text += (
-                " The share that is right is the model's own estimate: it was not measured, and no "
-                f"other method was compared. With all {names.keys} of some documents in a column "
-                "gold, which the fit does not see, the report measures it."
+                f"\nThe share that is right was not measured: with all {names.keys} of some "
+                "documents in a column gold, which the fit does not see, the report measures it. "
+                "No other method was compared."
             )
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
@@ -548,13 +551,11 @@ def _gold(
     confusion = sum((s.confusion for s in summaries), np.zeros(4, np.int64))
     if not confusion.sum():
         return []
-    from sklearn.metrics import precision_recall_fscore_support
-
-    precision, recall, f, _ = precision_recall_fscore_support(
-        [1, 1, 0, 0], [1, 0, 1, 0], sample_weight=confusion, average="binary", zero_division=0.0
-    )
-    results.update(precision=float(precision), recall=float(recall), f=float(f))
-    row = [float(precision), float(recall), float(f), float(1.0 - precision)]
+    right, missed, wrong, _ = confusion.tolist()
+    precision, recall = (right / max(right + other, 1) for other in (wrong, missed))
+    f = 2 * right / max(2 * right + wrong + missed, 1)
+    results.update(precision=precision, recall=recall, f=f)
+    row = [precision, recall, f, 1.0 - precision]
     columns = ["precision", "recall", "F", "realised false share"]
     if expected is not None:
         row.append(expected)
@@ -738,6 +739,7 @@ def _coefficients(
         "intervals are approximate, and rather too short. All effects are in "
         f"posterior/parameters.parquet.{learned}",
         (plot,) if ordered else (),
+        needs_fit=True,
         how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
         "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
         "A word is well known if many of the other documents that contain it have it in their "

@@ -42,8 +42,8 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
     low, high = (f"{candidates * min(rate * exp(sign * sd), 1.0):.1f}" for sign in (-1, 1))
     ends = f" ({low} to {high})" if low != high else ""
-    number = f"{candidates * rate:.1f}"
-    of = f"on average{ends}, of {candidates:,.0f} candidate {unit}s"
+    number = f"{candidates * rate:.1f} of {candidates:,.0f}"
+    of = f"candidate {unit}s, on average{ends}"
     sources = results["keyword_rate_sources"]
     why = f"from {' and '.join(sources)}"
     if given is not None and sources == [SOURCES[GIVEN]]:

@@ -48,7 +48,7 @@ LABELS = {
     "additive: intercept_log_loss": "log loss of the base rate, rows left out",
     "gaussian_process: gain": "Gaussian process: log loss, without minus with it",
     "pairs: gain": "pairs of columns: log loss, without minus with them",
-    "held_out": "bags held out",
+    "held_out": "held out",
     "imputed_cells": "missing cells filled",
     "indels": "insertions and deletions",
     "instance_auroc": "AUROC of instances",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
@@ -60,11 +61,11 @@ class Link:
         return self.text
 
 
-def link_to_report(run: RunPaths) -> Link | str:
-    """Return a link to a run's report where a browser can open it."""
+def link_to_report(run: RunPaths, page: str) -> Link | str:
+    """Return a link from a page to a run's report where a browser can open it, else its name."""
     url = run.file("report.html")
-    if storage.is_local(url):
-        return Link("report", Path(url).as_uri())
+    if storage.is_local(url) and storage.is_local(page):
+        return Link("report", quote(os.path.relpath(url, os.path.dirname(page))))
     return Link("report", url) if url.startswith(("https://", "http://")) else url
 
 
@@ -117,7 +118,8 @@ class Section:
 
     ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
     charts, where they are not open. ``needs_fit``: it is about a fit, so the page of a run that
-    scored leaves it out.
+    scored leaves it out. ``measures``: it counts labels, so the page of a score of rows that the
+    fit has read leaves it out.
     """
 
     title: str
@@ -128,6 +130,7 @@ class Section:
     how: str = ""
     folded: str = ""
     needs_fit: bool = False
+    measures: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,10 +159,12 @@ class Findings:
         What a row of the input is.
     predicted
         How many rows of a score have which prediction, for where it measures nothing new.
+    limits
+        What the page says next to "No warnings".
     notes
         What else is worth knowing, but changes no decision.
     used
-        Values that the run found for settings that were empty.
+        Values that the run found for settings that were empty, or that it did not use.
     """
 
     headline: str
@@ -172,6 +177,7 @@ class Findings:
     inputs: Sequence[Grid] = ()
     row: str = "row"
     predicted: str = ""
+    limits: str = ""
     notes: tuple[str, ...] = ()
     used: Mapping[str, object] = field(default_factory=dict)
 
@@ -222,12 +228,17 @@ def render(
         What settings that are empty mean; see `flows.settings.base.RunSettings.defaults`.
     """
     known = {"partitions": f"{record.partitions:,}", **findings.used}
-    known = {name: f"{value} (default)" for name, value in known.items() if name in defaults}
+    known = {
+        name: f"{value} (default)" if name in defaults else value
+        for name, value in known.items()
+        if name not in record.changed
+    }
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
     of_fit = ""  # a score's parts quote the warnings of its fit
     if count := sum(one.text.count("\nWarning: ") for one in more):
         of_fit = f" about these {findings.row}s; the fit has {count:,} (The fit that was applied)"
+    of_fit += f"; {findings.limits}" * bool(findings.limits)
     shown = Page(
         name=f"{record.pipeline}-{record.run_id}",
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
@@ -342,9 +353,7 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
     text = "\n".join(note for note in record.notes if note not in findings.notes)
-    return Section(
-        "Input files", text, grids=grids, how="What was read, and what of it was not used."
-    )
+    return Section("Input files", text, grids=grids)
 
 
 def _settings(
@@ -367,8 +376,7 @@ def _settings(
             *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)}{of_fit})"),
         ],
-        how="The fit, what it took, and the settings. The same settings, files and versions give "
-        "the same result.",
+        how="The same settings, files and versions give the same result.",
     )
 
 

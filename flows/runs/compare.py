@@ -16,7 +16,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.listing import plain, rows_of, tables_of
+from flows.runs.listing import plain
 from flows.runs.predictions import (
     ABOVE,
     ALIKE,
@@ -42,9 +42,8 @@ _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile
 _NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
 _FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
-_OWN, _VERSION = "its own", "version of "
+_OWN, _VERSION, _COLUMN, _UNNAMED = "its own", "version of ", "column ", "not named"
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
-_ASK = "ask"  # the table of documents worth labelling
 _MOST_NAMED = 40  # characters of a value in the headline
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
@@ -164,6 +163,9 @@ def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
             for run in (row.second, row.first)
         )
         return f"{second} instead of {first}"
+    if row.name.startswith(_COLUMN):
+        joint = " " if row.second == _UNNAMED else "="
+        return f"{row.name}{joint}{row.second} (was {row.first})"
     first = f"the {row.first}" if row.first.startswith(DEFAULT) else row.first
     if row.second.startswith(DEFAULT):
         return f"the {row.second} for {row.name} instead of {first}"
@@ -247,7 +249,17 @@ def changes(found: Comparison) -> list[Row]:
     meanings = {} if kind is None else {row[0]: _begin(row[3]) for row in describe(kind)}
     given = one.changed | two.changed
     filled = sorted(found.parts["settings"], key=lambda name: (name not in given, name == "seed"))
-    rows = [Row(name, *_settings_in_words(found, name), meanings.get(name, "")) for name in filled]
+    named = [record.settings.get("columns") or {} for record in found.records]
+    rows = [
+        Row(f"{_COLUMN}{name}", *(shown(of.get(name, _UNNAMED)) for of in named))
+        for name in {**named[0], **named[1]}
+        if named[0].get(name) != named[1].get(name)
+    ]
+    rows += [
+        Row(name, *_settings_in_words(found, name), meanings.get(name, ""))
+        for name in filled
+        if name != "columns"
+    ]
     if (shared := same_files(found)) is not None:
         count = len(two.inputs)
         note = f"{shared:,} of {count:,} files in the second run are as the first run read them"
@@ -332,11 +344,8 @@ def estimates_in_words(found: Comparison) -> str:
     for name, unit in {} if kind is None else kind.units.items():
         if name in found.parts["settings"]:
             text += _explain_no_gain(found, name, answer[names[0]])
-            text += f" To decide on {name}, count them in a few {unit.removeprefix('per ')}s"
-            if _ASK in tables_of(found.runs[1]):
-                some = rows_of(found.runs[1], _ASK, "-place", 3, "doc_id", counted=False)[0]
-                text += f", such as {', '.join(map(str, some['doc_id'].to_pylist()))},"
-            text += f" and set {name} to their mean."
+            text += f" To decide, draw about 10 {unit.removeprefix('per ')}s at random, read both "
+            text += f"lists, and set {name} to the mean number that they should have."
     return text
 
 
@@ -424,10 +433,7 @@ def same_in_words(found: Comparison) -> str:
     ]
     if not differs(found.parts["fit"]["state"]):
         parts.append(f"the fit ({found.parts['fit']['state']['first']})")
-    noisy = [name for name in _NOISY if _is_noise(name, found.parts["fit"][name])]
-    words = " and ".join({"seconds": "time", "memory_mib": "memory"}[name] for name in noisy)
-    within = f" Within a factor of two: {words}." if noisy else ""
-    return f"The same: {', '.join(parts)}.{within}"
+    return f"The same: {', '.join(parts)}."
 
 
 def new_warnings(found: Comparison) -> list[str]:
@@ -567,8 +573,6 @@ def moved_in_words(one: Moved) -> str:
     else:
         text += f"; {one.crossed:,} crossed 0.5, {one.moved:,} moved by more than 0.1. "
         text += _direction(one)
-        if one.lost is not None:
-            text += " Rows that neither run selects are not listed."
     return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
 
 
@@ -596,13 +600,13 @@ def reasons_in_words(one: Moved) -> str:
         }
         counts = Counter(one.reasons(what))
         parts = [
-            f"{counts[why]:,} {why}{_with_other(*numbers.get(why, (None, None)), there)}"
+            f"{why} {counts[why]:,}{_with_other(*numbers.get(why, (None, None)), there)}"
             for why in (BELOW, BEYOND, ABOVE, ALIKE)
             if counts[why]
         ]
         if parts:
             count = sum(counts.values())
-            lines.append(f"Why the {here} run left out the {count:,}: {', '.join(parts)}.")
+            lines.append(f"Why the {here} run left out the {count:,}: {'; '.join(parts)}.")
     return " ".join(lines)
 
 

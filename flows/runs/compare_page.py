@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from flows.data import storage
 from flows.report import page, plots
@@ -29,20 +26,26 @@ from flows.runs.compare import (
     same_in_words,
 )
 from flows.runs.listing import first_table
-from flows.runs.predictions import GAINED, LOST, STAYED, TRUTHS, Moved, in_digits, why_not_compared
+from flows.runs.predictions import (
+    GAINED,
+    LOST,
+    TRUTHS,
+    Moved,
+    in_digits,
+    why_not_compared,
+)
 
-MOST_SHOWN = 10_000  # rows of a kind of change
-_IN_VIEW = 14  # rows of a table
+MOST_SHOWN = 10_000  # rows that changed
 
 
 def write_page(found: Comparison, file: str) -> str:
     """Write the page, and return where it is."""
     url = storage.absolute(file)
-    storage.write_bytes(url, page.html(_page(found)).encode())
+    storage.write_bytes(url, page.html(_page(found, url)).encode())
     return url
 
 
-def _page(found: Comparison) -> page.Page:
+def _page(found: Comparison, url: str) -> page.Page:
     first, second = (paths.run_id for paths in found.runs)
     pipeline = found.records[0].pipeline
     return page.Page(
@@ -54,7 +57,7 @@ def _page(found: Comparison) -> page.Page:
         sections=[
             _changes(found),
             *(_predictions(one, folded=place > 0) for place, one in enumerate(found.predictions)),
-            _runs(found),
+            _runs(found, url),
         ],
         next_steps=[
             *_show_answer(found),
@@ -85,8 +88,6 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
             )
         root = shlex.quote(found.runs[1].root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        if decide := estimates_in_words(found).partition(" To decide")[2]:
-            yield page.NextStep(f"To decide{decide}")
         yield page.NextStep(f"See {what} in the second run:", line)
 
 
@@ -108,30 +109,30 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
 
 
 def _predictions(one: Moved, folded: bool = False) -> Section:
-    """Show every row that changed, in a table for each thing that happened to them."""
-    where = "vbflows compare FIRST SECOND --rows"
+    """Show every row that changed, the largest change first, with what happened to it."""
     grids = []
-    for what, why, places in _split_by_reason(one):
-        changed = one.every.changes(places[:MOST_SHOWN], what)
+    if changed := one.changed(MOST_SHOWN):
         probabilities = [in_digits(row.first, row.second) for row in changed]
         columns: dict[str, list[Any]] = {
             **{_NAMES.get(key, key): [row.row[key] for row in changed] for key in one.every.keys},
-            f"{one.column}, first": [first for first, _ in probabilities],
-            f"{one.column}, second": [second for _, second in probabilities],
+            "first": [first for first, _ in probabilities],
+            "second": [second for _, second in probabilities],
+            "what": [row.what for row in changed],
+            "why": [row.why for row in changed],
             TRUTHS.get(one.truth, ""): [row.truth for row in changed],
         }
+        if not any(columns["why"]):
+            del columns["why"]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
-        rows = list(zip(*columns.values(), strict=True))
-        caption = f"{what[0].upper()}{what[1:]}{why} ({len(places):,})"
-        caption += ", the largest change first" * (len(places) > 1)
-        caption += "; scroll for more" * (len(places) > _IN_VIEW)
-        grids.append(
-            Grid(
-                tuple(columns), rows, caption,
-                total=len(places), where=where, folded=folded, most=MOST_SHOWN,
-            )
+        counts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
+        grid = Grid(
+            tuple(columns), list(zip(*columns.values(), strict=True)),
+            f"Rows that changed, by their {one.column} in both runs, the largest change first: "
+            f"{counts}", total=one.count,
+            where="vbflows compare FIRST SECOND --rows", folded=folded, most=MOST_SHOWN,
         )  # fmt: skip
+        grids.append(grid)
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
     title = f"Chart: each row's {one.column} in both runs"
@@ -144,7 +145,7 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = "Moved: by more than 0.1, or across 0.5." if STAYED in one.places else ""
+    how = "Moved: by more than 0.1, or across 0.5." if "moved" in str(one.places) else ""
     chart = plots.scatter(points, x, y, title)
     return Section(heading, text, [chart], grids, folded=title, how=how)
 
@@ -152,21 +153,12 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
 _NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 
 
-def _split_by_reason(one: Moved) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield each kind of change with each reason, the most frequent first, and its places."""
-    for what, places in one.places.items():
-        reasons = np.array(one.reasons(what))
-        which = "second" if what == LOST else "first"
-        for why, _ in Counter(reasons.tolist()).most_common():
-            yield what, f": in the {which} run {why}" * bool(why), places[reasons == why]
-
-
-def _runs(found: Comparison) -> Section:
+def _runs(found: Comparison, url: str) -> Section:
     one, two = found.records
     newer = {"first": " (the newer run)"} if one.finished > two.finished else {}
     rows: list[tuple[object, ...]] = [
         (f"{which}, finished {record.finished:%Y-%m-%d %H:%M}{newer.get(which, '')}",
-         record.headline or paths.run_id, link_to_report(paths))
+         record.headline or paths.run_id, link_to_report(paths, url))
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
     grids = [Grid(("run (UTC)", "what it found", "report"), rows)]

@@ -59,6 +59,12 @@ class Change:
         """The texts that name the row, those that are empty left out."""
         return ", ".join(value for value in self.row.values() if value)
 
+    @property
+    def size(self) -> float:
+        """By how much its probability moved; 0 where a run has not the row."""
+        known = self.first is not None and self.second is not None
+        return abs(self.second - self.first) if known else 0.0  # type: ignore[operator]
+
     def as_row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
         truth = {} if self.truth is None else {"given": self.truth}
@@ -82,9 +88,9 @@ def in_digits(*values: float | None) -> list[str]:
 LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
 STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
-BELOW, BEYOND = "with too low a probability", "beyond the most that a document may have"
-ALIKE = "as a part or near copy of another"
-ABOVE = "above the limit, but not among the best of its document"
+NEITHER = "moved, not selected"
+BELOW, BEYOND = "too low a probability", "beyond the most of a document"
+ALIKE, ABOVE = "part or near copy of another", "not among a document's best"
 
 
 @dataclass(frozen=True)
@@ -158,9 +164,9 @@ class Moved:
     selected
         Rows that each run selects and whose keyphrase is not known to both.
     places
-        Where these rows are in ``every``, by what happened to them, and those of `STAYED`; without
-        a selection those that crossed 0.5, and the others that moved by more than 0.1. Those that
-        moved most are first.
+        Where these rows are in ``every``, by what happened to them, and those of `STAYED` and
+        `NEITHER`; without a selection those that crossed 0.5, and the others that moved by more
+        than 0.1. Those that moved most are first.
     every
         All rows.
     drawn
@@ -206,12 +212,13 @@ class Moved:
         return self.every.reasons(self.places.get(what, np.empty(0, np.int64)), what)
 
     def changed(self, most: int | None = None) -> list[Change]:
-        """Return the rows that changed, at most so many of each kind of change."""
-        return [
+        """Return the rows that changed, at most so many, those that moved most first."""
+        found = [
             one
             for what, places in self.places.items()
             for one in self.every.changes(places[:most], what)
         ]
+        return sorted(found, key=lambda one: -one.size)[:most]
 
     def as_json(self, rows: bool) -> dict[str, Any]:
         """Return the numbers, with the rows that changed on request."""
@@ -263,8 +270,8 @@ def _compare(
         lost, gained = was & ~now, now & ~was
         if cut:  # a row that one run seems to lack may be among those that were not read
             lost, gained = lost & there, gained & here
-        stayed = was & now & (crossed | moved)
-        kinds = {LOST: lost, GAINED: gained, STAYED: stayed}
+        away = crossed | moved
+        kinds = {LOST: lost, GAINED: gained, STAYED: was & now & away, NEITHER: ~was & ~now & away}
     else:
         kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
     rows = Names(every, keys, truth, p, q, limits)

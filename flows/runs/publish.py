@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -44,6 +43,7 @@ from flows.runs.incremental import section as what_is_new
 from flows.runs.listing import rows_command
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import DRAWN, objective_of
 
 
@@ -87,107 +87,72 @@ def publish(run: Run) -> dict[str, Any]:
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
-    """Say what the fit measured where a score has no labels, or those that the fit saw."""
+    """Say what the fit measured where a score has no labels, or those that the fit read."""
     if run.fitted is None:
         return findings
     fit = read_record(run.fitted)
-    own = {} if fit.fitted else _read_figures(fit.tiles)
-    name = next((one for one in own if one in _MEASURES), "")
     read = {file.fingerprint for file in fit.inputs}
-    seen = sum(file.fingerprint in read for file in run.inputs)
-    if not {"auroc", "accuracy", "log_loss", "tested"} & {*findings.results}:
-        if not findings.predicted:
-            again = f"{_NOTHING_NEW} " * (seen == len(run.inputs))
-            return replace(findings, headline=f"{again}{findings.headline}")
-        few = "Too few" if findings.results.get("labelled") else "No"
-        headline = f"{findings.predicted}. {few} labels here, so how right this is was not measured"
-        tiles = [tile for tile in findings.tiles if tile.value != UNKNOWN]
-        if name:
-            figure, rows = own[name]
-            headline += f"; on {rows} the fit had {name} {figure}"
-            value, _, interval = figure.partition(" ")
-            note = f"{interval.strip('()')}; {rows}; here: {UNKNOWN}".lstrip("; ")
-            tiles.append(report.Tile(f"{name} of the fit", value, note))
+    seen, files = sum(file.fingerprint in read for file in run.inputs), len(run.inputs)
+    measured = bool({"auroc", "accuracy", "r2", "log_loss", "tested"} & {*findings.results})
+    which = "this input" if seen == files else f"{seen:,} of {files:,} files"
+    if not findings.predicted:
+        again = f". The fit has read {which}: nothing here is new" * (seen == files)
+        return replace(findings, headline=f"{findings.headline.rstrip('.')}{again}")
+    if measured and not seen:
+        return findings
+    why = f"The fit has read {which}"
+    if not measured:
+        why = f"{'Too few' if findings.results.get('labelled') else 'No'} labels here"
+    headline = f"{findings.predicted}. {why}, so nothing new is measured"
+    tiles = [tile for tile in findings.tiles if tile.label not in _FIGURES]
+    figures = [] if fit.fitted else _read_figures(fit.tiles)
+    for name, value, interval, rows in figures[:1]:
+        between = f" (95 % interval {interval})" * bool(interval)
+        headline += f"; the fit had {name} {value}{between} on {rows}"
+        here = next((tile.value for tile in findings.tiles if tile.label == name and measured), "")
+        more = f"here {here}, too good: the fit knew these labels"
+        notes = (f"{interval} (95\u00a0%)" * bool(interval), rows, more * bool(here))
+        tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
+    if not measured:
         steps = [*findings.next_steps[:2], _MEASURE]
         return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
-    if not seen:
-        return findings
-    every, steps = seen == len(run.inputs), [*findings.next_steps]
-    which = "this input" if every else f"{seen:,} of {len(run.inputs):,} files"
-    headline = f"Too good, since the fit read {which} too: {findings.headline}"
-    here = next((tile.value for tile in findings.tiles if tile.label == name), "")
     fitted = shlex.quote(run.fitted.root)
-    if every:
-        steps = [
-            report.NextStep("Use the commands in the fit's report:", f"vbflows show {fitted}"),
-            report.NextStep(f"Score {findings.row}s that the fit has not read:",
-                            f"vbflows score {fitted} NEW_INPUT scored/"),
-        ]  # fmt: skip
-    if here and every:
-        headline = (
-            f"{_NOTHING_NEW} {name} {here} here is inflated, "
-            "since it counts labels that were fitted; the honest figure is the fit's, "
-            f"{own[name][0]}. {findings.predicted}"
-        )
     warning = (
-        f"The fit read {which} too, so figures here are too good, and too few rows look uncertain. "
-        f"Take both from the fit: vbflows show {fitted}"
+        "Predictions here are too near the labels, which the fit knew, and too few look uncertain: "
+        f"go by the fit's report, vbflows show {fitted}"
     )
-    tiles = [
-        replace(one, note=f"{_ERRS[one.label in _MEASURES]}; the fit: {own[one.label][0]}")
-        if one.label in own
-        else one
-        for one in findings.tiles
-    ]
+    score = f"vbflows score {fitted} NEW_INPUT scored/"
     return replace(
         findings, headline=headline, tiles=tiles,
-        sections=[_mark_seen(one, every) for one in findings.sections],
-        warnings=(*findings.warnings, warning), next_steps=steps,
+        sections=[one for one in findings.sections if not one.measures],
+        warnings=(*findings.warnings, warning),
+        next_steps=[report.NextStep(f"Score {findings.row}s that the fit has not read:", score)],
     )  # fmt: skip
 
 
-_NOTHING_NEW = "No new information: the fit read this input too."
 _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
 _MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
 _FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
-"""Tiles that say how good predictions are; one of the former is named first."""
-_ERRS = "too low", "inflated"  # of labels that the fit has seen: losses, and measures
+"""Tiles that say how good predictions are; a score quotes the first of the former."""
 
 
-def _read_figures(tiles: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return by its label a number with its interval, and the rows that it is of.
+def _read_figures(tiles: Sequence[Mapping[str, str]]) -> list[tuple[str, str, str, str]]:
+    """Return each measure: its name, its value, its interval, and the rows that it is of.
 
     >>> note = "0.985 to 1.000; 46 held-out rows; higher is better"
     >>> _read_figures([{"label": "AUROC", "value": "0.996", "note": note}])
-    {'AUROC': ('0.996 (95 % interval 0.985 to 1.000)', '46 held-out rows')}
+    [('AUROC', '0.996', '0.985 to 1.000', '46 held-out rows')]
     """
-    found = {}
+    found = []
     for tile in tiles:
         interval, *more = tile["note"].replace(" (95\u00a0%)", "").split("; ")
-        figure = tile["value"] + f" (95 % interval {interval})" * (" to " in interval)
         rows = next((one for one in more if one[:1].isdigit()), "labels that it had not seen")
-        if tile["label"] in _FIGURES and tile["value"] != UNKNOWN:
-            found[tile["label"]] = figure, rows
+        if tile["label"] in _MEASURES and tile["value"] != UNKNOWN:
+            interval = interval * (" to " in interval)
+            found.append((tile["label"], tile["value"], interval, rows))
     return found
-
-
-def _mark_seen(one: report.Section, every: bool) -> report.Section:
-    """Return a part with a word on labels that the fit has seen: of ``every`` file or of some."""
-    plots = [
-        {**plot, "description": plot["description"].replace("Calibration", _SEEN, 1)}
-        for plot in one.plots
-    ]
-    text = re.sub("(?m)^Calibration: .*$", _SAYS_NOTHING, one.text)
-    if one.title == "In short":
-        text = _LEFT_OUT if every else f"Not for files that the fit read.\n{text}"
-    return replace(one, plots=plots, text=text)
-
-
-_SEEN = "Calibration (labels that the fit has seen)"
-_SAYS_NOTHING = "Calibration on fitted labels says nothing about new ones: see the fit's report."
-_LEFT_OUT = "What to check is in the fit's report: the fit saw these labels."
 
 
 def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
@@ -250,10 +215,10 @@ def _fit_section(run: Run) -> list[report.Section]:
         return []
     fit = read_record(run.fitted)
     text = [fit.headline, *(f"Warning: {one}" for one in fit.warnings)]
-    row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", report.link_to_report(run.fitted)
+    link = report.link_to_report(run.fitted, run.paths.file("report.html"))
+    row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     grid = report.Grid(("run (UTC)", "report"), [row])
-    how = "The fit that this score applies, and what it found in its own rows."
-    return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,), how=how)]
+    return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,))]
 
 
 def _columns_section(run: Run) -> list[report.Section]:
@@ -261,6 +226,9 @@ def _columns_section(run: Run) -> list[report.Section]:
     columns = run.prepared.columns
     if not columns:
         return []
+    table, named = table_read(run.family.name), (run.settings.columns or {}).get("id", "")
+    if named and table is not None and table.id is ROW_ID:
+        columns = (ColumnRead(named, "id", None, "", "names the rows, not modelled"), *columns)
     how = "How each column was read, what it holds, and whether it is used."
     return [report.Section("Columns", grids=(report.Grid(HEADINGS, rows_of(columns)),), how=how)]
 

@@ -112,17 +112,15 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     off = q.v * alleles
     number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
     text = (
+        f"The factor is the error rate in {case} divided by that in {control}: near 1 the samples "
+        "were made alike. A factor that all positions share comes from the library or the "
+        "sequencer, and only what exceeds it is called.\n"
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
         f"Besides, the model expects about {number} of the {alleles:,} alleles "
         f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."
     )
-    how = (
-        f"The factor is the error rate in {case} divided by that in {control}. Near 1 the samples "
-        "were made alike; a factor that all positions share comes from the library or the "
-        "sequencer, and only what exceeds it is called."
-    )
     grids = (Grid(columns, rows),)
-    return Section("Differences between the samples", text, (picture,), grids, how=how)
+    return Section("Differences between the samples", text, (picture,), grids)
 
 
 def _rate(rate: float) -> str:

@@ -177,7 +177,16 @@ def report(
         tiles_of(results, level_of(settings), _positions(parts)), _next_steps(parts),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
+        limits=_limits_in_words(parts),
+        used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
     )  # fmt: skip
+
+
+def _limits_in_words(parts: Sequence[PartCalls]) -> str:
+    """Say how many positions are not callable, where that is known and there are some."""
+    positions = _positions(parts)
+    missed = positions - _callable(parts) if all(p.limits is not None for p in parts) else 0
+    return f"{missed:,} of {positions:,} positions not callable" if missed else ""
 
 
 def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:

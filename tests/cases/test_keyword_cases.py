@@ -23,7 +23,7 @@ class Case:
     candidates, no_candidates
         Terms that are candidates, and that are none.
     said, not_said
-        Pieces of the warnings.
+        Pieces of the warnings and notes.
     observed, documents
         Known candidates, and documents with a candidate.
     """
@@ -89,7 +89,7 @@ def test_a_case_gives_what_its_table_says(shared_data, tmp_path, capsys, case):
     assert not [term for term in case.known if term.lower() not in lower], sorted(known)
     assert not set(case.candidates) - terms, sorted(terms)
     assert not set(case.no_candidates) & terms
-    shown = " ".join(found["warnings"])
+    shown = " ".join((*found["warnings"], *found["notes"]))
     for piece in case.said:
         assert piece in shown, shown
     for piece in case.not_said:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import pyarrow as pa
 
 from flows.keywords.documents import prepare
-from flows.keywords.notices import losses_of, notices_of
+from flows.keywords.notices import losses_of, notes_of, notices_of
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.work import AboutReport
 from vbmodels.keywords.text import TextOptions
 
 
 def said(rows):
-    """Return the notices, and the losses, of documents."""
+    """Return the notes and notices, and the losses, of documents."""
     settings = KeywordSettings()
     report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
     assert AboutReport.of(report).report == report
     losses = losses_of(report, settings)
-    return notices_of(report, settings), [one for one in losses if one.count and not one.is_large]
+    notes = [*notes_of(report, settings), *notices_of(report, settings)]
+    return notes, [one for one in losses if one.count and not one.is_large]
 
 
 def test_absent_keyphrases_are_said_with_their_share_and_why():

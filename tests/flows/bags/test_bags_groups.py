@@ -204,7 +204,7 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     assert re.search(
         r"\d of them clearly so \(below 0\.2 or above 0\.8\): check the labels? of .*b[78]", page
     )
-    assert "Predicted otherwise than labelled, the surest first" in page
+    assert "Bags predicted otherwise than labelled</h2>" in page
     value, sign = (1, "<") if up >= down else (0, ">")
     where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")
     shown = answer(capsys, "show", tmp_path / "t", "bags", *where, "--rows", "60")

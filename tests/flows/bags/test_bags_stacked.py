@@ -167,7 +167,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "In short" in page
     said = "P(primary), in brackets after an instance: the probability that its features make a bag"
     assert f"{said} positive. It comes from the fit to all labels, P(positive) from fits wi" in page
-    assert "Without its own label: models of instances" in page
+    said = "Each of the 80 labelled bags was held out once, in 5 folds: the models of instances"
+    assert said in page
     assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
     assert weights["pooled features"] < 0.1
     assert instances["contribution"].null_count == len(instances)
@@ -188,7 +189,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert code == 0, err
     new = report(tmp_path / "new")
     assert "It comes from the fit that is applied. It can be above 0" in new
-    assert "Of bags whose labels the fit has seen these figures are too good." in new
+    assert "These figures hold if the fit has seen none of these bags." in new
     assert "The models and their weights" in page
     assert "The models and their weights" not in new
     new, of_fit = new.split("The fit that was applied</h2>")

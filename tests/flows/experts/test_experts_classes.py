@@ -56,7 +56,7 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
     columns, chance = table()
     rows = rows_of(folder)
     names = [f"probability_{name}" for name in NAMES]
-    assert rows.column_names == ["id", "label", "predicted", *names]
+    assert rows.column_names == ["id", "label", "predicted", *names, "held_out"]
     assert rows["label"].to_pylist() == columns["label"]
     assert rows["id"].to_pylist() == columns["id"]
     p = np.column_stack([rows[f"probability_{name}"].to_numpy() for name in NAMES])

@@ -28,7 +28,7 @@ def fitted(tmp_path_factory):
 def test_a_count_is_predicted_by_its_mean(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd"]
+    assert rows.column_names == ["id", "label", "predicted", "sd", "held_out"]
     assert rows["label"].to_pylist() == rentals()["label"].tolist()
     assert rows["predicted"].to_numpy().min() > 0.0
     low, high = results["deviance_explained_interval"]
@@ -37,7 +37,7 @@ def test_a_count_is_predicted_by_its_mean(fitted):
     assert results["baselines"]["Poisson regression"]["interval"][0] > 0.0
     assert results["baselines"]["the mean"]["r2"] < 0.01
     page = (folder / "report.html").read_text()
-    for text in (": deviance explained 0.", "What moves predictions most", "added to log label"):
+    for text in (". Deviance explained 0.", "What moves predictions most", "added to log label"):
         assert text in page
     assert any("The label is a count" in warning for warning in record["warnings"])
 

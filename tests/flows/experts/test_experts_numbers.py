@@ -34,7 +34,7 @@ def fitted(tmp_path_factory):
 def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd"]
+    assert rows.column_names == ["id", "label", "predicted", "sd", "held_out"]
     y = rows["label"].to_numpy()
     np.testing.assert_array_equal(y, houses()["label"])
     away = y - rows["predicted"].to_numpy()
@@ -69,14 +69,19 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     page = (latest(tmp_path / "new")[0] / "report.html").read_text()
     rows = latest(fitted)[1]["results"]["test_rows"]
     assert "50 rows have a predicted" in page
-    said = f"so how right this is was not measured; on {rows} held-out rows the fit had R2 0.9"
-    assert f". No labels here, {said}" in page
+    assert ". No labels here, so nothing new is measured; the fit had R2 0.9" in page
+    assert f") on {rows} held-out rows</h1>" in page
+    assert not any(rows_of(latest(tmp_path / "new")[0])["held_out"].to_pylist())
+    assert sum(theirs["held_out"].to_pylist()) == rows
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
     assert f"<td>{largest}</td>" in page.partition("Largest (5)")[2].partition("</tr>\n<tr>")[0]
     assert "Smallest (5)" in page
     labelled = {**new, "label": columns["label"][:50]}
     succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")
     assert latest(tmp_path / "known")[1]["results"]["test_rows"] == 50
+    page = (latest(tmp_path / "known")[0] / "report.html").read_text()
+    said = "of the 50 scored rows with a label, and hold if the fit has seen none of them."
+    assert said in page
 
 
 def test_text_and_partitions_change_nothing(fitted, tmp_path):

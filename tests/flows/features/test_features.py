@@ -243,5 +243,5 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     settings = {"partitions": None, "n_features": 12, "max_iter": 600}
     outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
     assert outcome["converged"]
-    assert outcome["lines"][0].startswith("4 features in 2,000 rows")
+    assert outcome["lines"][0].startswith("4 hidden yes-or-no properties of 2,000 rows")
     assert outcome["elbo"] > -34_850

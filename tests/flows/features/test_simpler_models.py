@@ -79,16 +79,16 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
     assert difference_in_words(found, 1) == ""
     assert model_section(found, 1).text == (
-        "One feature is the same model as 2 latent classes: each row has it or not. So +18 and +25 "
-        "do not say that either is better: they are computed in two ways, a lower bound for the "
-        "feature and -BIC / 2 for the classes."
+        "Log probability of 216 rows, less that of each column's shares alone: +18 nats with the "
+        "feature. 2 latent classes are the same model and get +25: the two differ only because "
+        "they are approximated differently."
     )
     text = model_section(found, 2).text
     assert (
         "No clear difference from 2 latent classes: the log probability of the rows is 7 nats"
         in text
     )
-    assert "below 30 nats (15 for each feature) is not clear" in text
+    assert "below about 30 nats (15 for each feature) no difference is clear" in text
     most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
     said = difference_in_words(most, 2)
     assert said.endswith("better than 4 latent classes, the most that were tried")

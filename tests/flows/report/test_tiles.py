@@ -94,24 +94,24 @@ def test_keywords():
     assert found["expected to be right"] == ("40 %", wrong)
     without = {name: value for name, value in results.items() if name != "f"}
     assert "estimate, not measured: about" in shown(keywords(without))["expected to be right"][1]
-    number = "on average (2.4 to 5.4), of 95 candidate phrases: from your setting"
-    assert found["keyphrases assumed in a text"] == ("3.6", number)
+    number = "candidate phrases, on average (2.4 to 5.4): from your setting"
+    assert found["keyphrases assumed in a text"] == ("3.6 of 95", number)
     assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
     results["keyword_rate_log_sd"] = 0.0
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
     assert found["keyphrases assumed in a text"][1] == (
-        "on average, of 95 candidate phrases: your 6, times the 60\u00a0% of known keyphrases that "
-        "are in their texts"
+        "candidate phrases, on average: your 6, times the 60\u00a0% of known keyphrases that are "
+        "in their texts"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))
-    number = "on average, of 95 candidate phrases: 60\u00a0% of your 6"
+    number = "candidate phrases, on average: 60\u00a0% of your 6"
     assert found["keyphrases assumed in a text"][1] == number
     results["keyword_rate_sources"] = ["known keyphrases", "other corpora"]
     assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
-        "on average, of 95 candidate phrases: from known keyphrases and other corpora"
+        "candidate phrases, on average: from known keyphrases and other corpora"
     )
 
 

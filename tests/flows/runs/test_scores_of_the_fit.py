@@ -49,7 +49,7 @@ def tables_of(sources, target, family, names, *options):
     succeed(family, source, target / "fit", "--partitions", 3, *settings)
     succeed("score", target / "fit", source, target / "again")
     said = open_run(str(target / "again"))[1].headline
-    assert "the fit read this input too" in said
+    assert "The fit has read this input" in said
     roots = [Path(open_run(str(target / name))[0].root) for name in ("fit", "again")]
     return [
         [pq.read_table(root / name).sort_by([(key, "ascending") for key in KEYS[name]])
@@ -152,15 +152,18 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     )
     first = open_run(str(tmp_path / "fit"))[1].tiles[0]
     interval = first["note"].partition(" (95")[0]
-    said = "No new information: the fit read this input too. AUROC 0."
-    assert scored["lines"][0].startswith(said)
     own = f"{first['value']} (95 % interval {interval})"
-    assert f" that were fitted; the honest figure is the fit's, {own}. " in scored["lines"][0]
-    assert re.search(
+    said = f"The fit has read this input, so nothing new is measured; the fit had AUROC {own} on "
+    assert said in scored["lines"][0]
+    assert re.match(
         r"\d+ of \d+ rows probably have label = 1; \d+ are uncertain", scored["lines"][0]
     )
-    here = open_run(str(tmp_path / "new"))[1].tiles[0]
-    assert here["note"] == f"inflated; the fit: {own}"
+    here = open_run(str(tmp_path / "new"))[1].tiles[-1]
+    assert (here["label"], here["value"]) == ("AUROC of the fit", first["value"])
+    assert re.search(r"; here 0\.\d+, too good: the fit knew these labels$", here["note"])
+    of_score = Path(open_run(str(tmp_path / "new"))[0].root) / "report.html"
+    assert f"../../../fit/runs/{open_run(str(tmp_path / 'fit'))[1].run_id}/" in of_score.read_text()
+    assert "How good it is" not in of_score.read_text()
     assert any(f"vbflows show {open_run(str(tmp_path / 'fit'))[0].root}" in w
                for w in scored["warnings"])  # fmt: skip
     assert scored["lines"][-1] == f"rows: vbflows show {tmp_path / 'new'} rows"
@@ -168,7 +171,7 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     other = json.loads(
         run(capsys, "score", tmp_path / "fit", tmp_path / "in", tmp_path / "other", "--json")[1]
     )
-    assert not any("oo good" in said for said in (*other["lines"], *other["warnings"]))
+    assert not any("has read" in said for said in (*other["lines"], *other["warnings"]))
     table = pq.read_table(tmp_path / "in" / "table.parquet")
     names = pa.array([f"new {name}" for name in table["id"].to_pylist()])
     pq.write_table(table.set_column(0, "id", names), tmp_path / "in" / "table.parquet")
@@ -176,7 +179,7 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
         capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
     )
     [line, *_] = json.loads(both[1])["lines"]
-    assert line.startswith("Too good, since the fit read 1 of 2 files too: ")
+    assert "The fit has read 1 of 2 files, so nothing new is measured; the fit had" in line
     assert set(fitted["top"][0]) == {"column", "effect_sd"}
     rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
     [chance] = [name for name in rows.column_names if name.startswith("probability")]
