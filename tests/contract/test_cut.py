@@ -22,11 +22,9 @@ from tests.contract import (
     case_ibp,
     case_ibp_multinomial,
     case_phrases,
-    case_toy,
     case_vmmic,
     vmmic,
 )
-from tests.contract.toy import Toy
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import InProcess, loop_of
@@ -81,7 +79,6 @@ FITS = {
     "experts, sampled": lambda: (
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),
-    "rounds": lambda: (Toy(loop="memoised"), case_toy.batches(0, 7), 12),
 }  # fmt: skip
 CUTS = 8
 PHASES = {
