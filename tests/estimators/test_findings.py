@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -158,20 +156,6 @@ def test_a_stack_of_bags_says_which_features_it_uses_and_which_columns_it_does_n
     assert found.plot().get_yticklabels()[0].get_text() == "f0 max"
 
 
-def test_a_chosen_column_is_a_feature_whatever_it_holds():
-    x, y = data.bags()
-    table = pd.DataFrame(data.long_table(x, y))
-    table["row"] = np.arange(1, len(table) + 1)
-    chosen = StackedBagClassifier(
-        model="embedding", random_state=0, columns={"features": ["f0", "row"]}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ColumnWarning)
-        assert set(chosen.fit(table).features_["feature"]) == {"f0", "row"}
-    with pytest.raises(ValueError, match=r"column of numbers as a feature, found none \(row: id"):
-        chosen.set_params(columns=None).fit(table.drop(columns=["f0", "f1"]))
-
-
 def test_a_process_of_bags_has_its_linear_weights_by_name():
     x, y = data.bags()
     table = pd.DataFrame(data.long_table(x, y))
@@ -207,9 +191,9 @@ def test_variants_have_a_table_of_errors_a_picture_and_warn_of_columns():
 
 def test_columns_that_documents_do_not_have_are_warned_of():
     texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
-    table = pd.DataFrame({"Abstract": texts, "keywords": [["cat"], ["dog"]] * 6, "year": 2026})
+    table = pd.DataFrame({"text": texts, "keywords": [["cat"], ["dog"]] * 6, "year": 2026})
     with pytest.warns(ColumnWarning, match=r"used: year \(left out: no column of doc") as warned:
-        KeywordExtractor(keyphrases=1, columns={"text": "Abstract"}).fit(table)
+        KeywordExtractor(keyphrases=1).fit(table)
     assert warned[0].filename == __file__
 
 

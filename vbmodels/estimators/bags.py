@@ -37,7 +37,6 @@ from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
     Draws,
     LoopEstimator,
-    NamedColumns,
     documented,
     warn_of_columns,
     without_weights,
@@ -52,7 +51,7 @@ OF_BAGS = (
 
 
 @dataclass(eq=False, repr=False)
-class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
+class BagClassifier(ClassifierMixin, LoopEstimator):
     """A classifier of bags; subclasses make the model and apply its posterior."""
 
     def __sklearn_tags__(self) -> Any:
@@ -90,7 +89,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
             classes.
         """
         self._validate_params()
-        self._given = read_bags(X, columns=self.columns)
+        self._given = read_bags(X)
         warn_of_columns(self._given.left_out, 6)
         labels = self._given.labels if y is None else values_of(y)
         if labels is None or len(labels) != len(self._given.ids):
@@ -128,7 +127,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         return classified(
             self,
             X,
-            read_bags(X, self._given, self.columns).labels if y is None else values_of(y),
+            read_bags(X, self._given).labels if y is None else values_of(y),
             self._share,
         )
 
@@ -152,7 +151,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
 
     def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
         check_is_fitted(self)
-        given = read_bags(X, self._given, self.columns)
+        given = read_bags(X, self._given)
         bag, instances = self._apply(given.bags())
         return given, bag, instances
 
@@ -473,7 +472,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         A bag's sum is what the blocks add that are means and maxima over instances.
         """
         check_is_fitted(self)
-        given = read_bags(X, self._given, self.columns)
+        given = read_bags(X, self._given)
         return given.give_back(contributions(self._embedding, given.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
@@ -507,7 +506,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     def _said(self, X: Any) -> BagScores:
         check_is_fitted(self)
-        return predict_bags(self._embedding, read_bags(X, self._given, self.columns).bags(), 0.0)
+        return predict_bags(self._embedding, read_bags(X, self._given).bags(), 0.0)
 
     def _model(self) -> Any:
         embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())

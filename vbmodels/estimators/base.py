@@ -278,18 +278,6 @@ class LoopEstimator(BaseEstimator):
         return inference_data(posterior, dims)
 
 
-@dataclass(eq=False, repr=False)
-class NamedColumns:
-    """The parameter ``columns`` of estimators that look for columns of certain names."""
-
-    columns: Any = parameter(
-        None,
-        [dict, None],
-        'Your names of a table\'s columns, by ours: ``{"bag_id": "patient"}``; of bags\' '
-        "``features`` also a list of columns or a pattern such as ``f*``.",
-    )
-
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
