@@ -194,7 +194,7 @@ def left_out(path: Path, seed: int) -> str:
     for train, test in StratifiedKFold(k, shuffle=True, random_state=0).split(y, y):
         done = fit(EmbeddingModel(sample_seed=seed), [data.take(train)], seed=seed, max_iter=10_000)
         inside.append(-float(done.reduce.local_states(done.iterations - 1)[0].log_z.mean()))
-        predicted[test] = predict_bags(done.q, data.take(test), 0.0).probability
+        predicted[test] = predict_bags(done.q, data.take(test)).probability
     cpu = (time.process_time() - cpu) / k
     held, own = float(log_loss(y, np.clip(predicted, 1e-15, 1 - 1e-15))), float(np.mean(inside))
     return f"| {path.stem} | {y.size} | {own:.3f} | {held:.3f} | {own - held:+.3f} | {cpu:.1f} |"

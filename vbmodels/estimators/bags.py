@@ -298,7 +298,6 @@ class ProcessOptions(GPOptions):
             sample_seed=seed,
             linear_prior=self.linear_prior,
             leak=self.leak,
-            label_noise=self.label_noise,
             **(one_value if self.kernel_params == "heuristic" else {}),
         )
 
@@ -506,10 +505,10 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     def _said(self, X: Any) -> BagScores:
         check_is_fitted(self)
-        return predict_bags(self._embedding, read_bags(X, self._given).bags(), 0.0)
+        return predict_bags(self._embedding, read_bags(X, self._given).bags())
 
     def _model(self) -> Any:
-        embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())
+        embedding = EmbeddingModel(sample_seed=self._seed())
         if self.model == "embedding":
             return embedding
         witness = DirectGP(self._kernel(self.standardise, self._seed()))
@@ -518,7 +517,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
-            return predict_bags(self.q_, data, self.model_.eps).probability, nothing
+            return predict_bags(self.q_, data).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
         instances = found.instances(data)
         if instances is None:
