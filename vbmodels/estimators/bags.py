@@ -41,7 +41,7 @@ from vbmodels.estimators.base import (
     warn_of_columns,
     without_weights,
 )
-from vbmodels.estimators.findings import classified, draw, intervals, largest, lines_of
+from vbmodels.estimators.findings import classified, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (
@@ -248,11 +248,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     def _weights(self) -> list[str]:
         return ["Largest coefficients (of scaled features, 95 %):", *lines_of(self._largest())]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest coefficients with 95 % intervals on matplotlib's axes; return these."""
-        check_is_fitted(self)
-        return draw(self._largest(), ax, "coefficient, with 95 % interval")
-
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
         priors = Priors(
@@ -357,13 +352,6 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         lines = lines_of(largest(self.coefficients_, ["feature"]))
         return ["Largest weights (of scaled features, 95 %):", *lines] if lines else []
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the linear kernel's largest weights with 95 % intervals on matplotlib's axes."""
-        table = largest(self.coefficients_, ["feature"])
-        if not len(table["name"]):
-            raise ValueError("expected a linear kernel to draw the weights of, found 'rbf' alone")
-        return draw(table, ax, "weight, with 95 % interval")
-
     def _model(self) -> Any:
         return DirectGP(self._kernel(self.standardise, self._seed()))
 
@@ -452,10 +440,6 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     def _largest(self) -> Any:
         return largest(self.features_, FEATURE)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the most informative features with 95 % intervals on matplotlib's axes."""
-        return draw(self._largest(), ax, "added to the score by an sd, with 95 % interval")
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the mean of the embedding's probit score of every bag, [bags]."""

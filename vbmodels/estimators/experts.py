@@ -28,7 +28,6 @@ from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
 from vbmodels.estimators.findings import (
     MOST,
     classified,
-    draw,
     intervals,
     largest,
     lines_of,
@@ -246,7 +245,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
         A number is a curve over its data's range, with ticks at its quantiles, a category has a
         bar for every level; an effect is less its mean over rows. A pair of columns is a heat map
-        of what both add beyond that. "cavi" and "mh" have the largest weights in their place.
+        of what both add beyond that.
 
         Parameters
         ----------
@@ -261,10 +260,18 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         -------
         axes
             Those drawn on; of all columns an array.
+
+        Raises
+        ------
+        ValueError
+            If the inference is not "additive": ``experts_`` has the weights of the others.
         """
         check_is_fitted(self)
         if self.inference != "additive":
-            return draw(self._largest(), ax, "log odds, with 95 % interval")
+            raise ValueError(
+                f"expected inference additive for pictures of columns, got {self.inference}: "
+                "experts_ has its weights"
+            )
         effects, pairs = self._effects(label)
         if column is None:
             return draw_all(effects, pairs, ax, "log odds")

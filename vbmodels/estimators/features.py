@@ -25,7 +25,7 @@ from vbmodels.estimators.base import (
     warn_of_columns,
     weighted,
 )
-from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
+from vbmodels.estimators.findings import intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
@@ -254,11 +254,6 @@ class LatentFeatures(
             f"A hidden cell of these rows: mean log probability {self.score(X):.3f} given the "
             f"row's other cells, {own.mean():.3f} by the shares of the categories in these rows."
         )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
-        check_is_fitted(self)
-        return draw(self._largest(), ax, "log odds, with 95 % interval")
 
     def transform(self, X: Any) -> Any:
         """Return the probability of every feature in every row, in the kind of table of ``X``."""

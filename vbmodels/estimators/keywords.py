@@ -41,7 +41,7 @@ from vbmodels.estimators.documents import (
     given_documents,
     length_of,
 )
-from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
+from vbmodels.estimators.findings import frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
@@ -284,12 +284,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             f"A known keyphrase ranks above another candidate: {100.0 * chance:.3g} % "
             "(chance: 50 %)."
         )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients with 95 % intervals on matplotlib's axes, and return these."""
-        check_is_fitted(self)
-        table = largest(self.coefficients_, ["feature"])
-        return draw(table, ax, "coefficient, with 95 % interval")
 
     def transform(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None

@@ -22,7 +22,7 @@ from vbmodels.estimators.base import (
     warn_of_names,
     without_weights,
 )
-from vbmodels.estimators.findings import MOST, draw, frame
+from vbmodels.estimators.findings import frame
 from vbmodels.estimators.tables import (
     cells_of,
     is_frame,
@@ -286,33 +286,6 @@ class VariantTester(CallOptions, LoopEstimator):
                 "batch_factor": factors,
             }
         )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the rates of the alleles with the largest Bayes factors, with 95 % intervals.
-
-        Black is the case, grey the control. The axes are matplotlib's, and are returned.
-        """
-        given, of, score, _, _, called = self._tested(None, None, None)
-        order = np.lexsort((-score, ~called))[:MOST]
-        some = of.take(order)
-        counts, found = given.counts, self._rates(some)
-        name = [
-            f"{given.chrom[j]}:{given.pos[j]} {BASES[counts.ref[j]]}>{BASES[a]}".lstrip(":")
-            for j, a in zip(some.location, some.alt, strict=True)
-        ]
-        alone = bool(counts.case.all())
-        label = "rate of the allele" if alone else "rate in the case (black) and the control (grey)"
-        samples = (("case", "k"), ("control", "0.6"))[: 1 if alone else 2]
-        for shift, (sample, colour) in enumerate(samples):
-            rows = {
-                "name": name,
-                "mean": found[f"{sample}_mean"],
-                "low": found[f"{sample}_q025"],
-                "high": found[f"{sample}_q975"],
-            }
-            ax = draw(rows, ax, label, colour=colour, shift=-shift / 4, zero=False)
-        ax.set_xscale("log")
-        return ax
 
     def _found(self) -> str:
         _, of, _, _, _, called = self._tested(None, None, None)
