@@ -14,13 +14,11 @@ from vbmodels.bags.bags import UNLABELLED, split, with_targets
 from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
 from vbmodels.bags.multilabel import ONE_GROUP
-from vbmodels.core.linalg import solve_lower
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import form_of, read_bags
 from vbmodels.estimators.bags import FEATURE, feature_table
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
     documented,
     warn_of_columns,
@@ -165,12 +163,3 @@ class BagRegressor(RegressorMixin, LoopEstimator):
             f"{len(true)} new bags: RMSE {rmse:.4g} (the mean of the fit {base:.4g}); "
             f"{inside:.0%} within their 95 % interval."
         )
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        noise = self.q_.noise
-        variance = noise.rate / rng.gamma(noise.shape, size=count)
-        normals = rng.standard_normal((self.q_.mean.size, count))
-        away = solve_lower(self.q_.factor, normals, transposed=True).T
-        weights = self.q_.mean + np.sqrt(variance)[:, None] * away
-        drawn = {"weights": weights[None], "noise_sd": self.q_.scale * np.sqrt(variance)[None]}
-        return drawn, {"weights": ["column"]}

@@ -35,7 +35,6 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
     documented,
     warn_of_columns,
@@ -265,10 +264,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
         return found.bag, found.instances
 
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        drawn = self.posterior_.coefficients(count, rng)
-        return {"coef": drawn[None]}, {"coef": ["coefficient"]}
-
 
 @dataclass(eq=False, repr=False)
 class ProcessOptions(GPOptions):
@@ -358,11 +353,6 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         (found,) = predict_gp(self.posterior_, data)
         return found.bag_probability, (found.probability,)
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        noise = rng.standard_normal((count, len(self.weight_means_)))
-        away = np.linalg.solve(self.posterior_.factor[0].T, noise.T).T
-        return {"weight": (self.weight_means_ + away)[None]}, {"weight": ["point"]}
 
 
 @documented

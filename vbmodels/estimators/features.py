@@ -19,7 +19,6 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     ColumnWarning,
-    Draws,
     LoopEstimator,
     documented,
     warn_of_columns,
@@ -381,14 +380,6 @@ class LatentFeatures(
             texts, _ = self._readers[d].levels(list(cells[:, d]))
             codes[:, i] = [MISSING if t is None else known.get(t, MISSING) for t in texts]
         return codes
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        dims = {"weight": ["unit", "feature"]}
-        jitter = 1e-12 * np.eye(self._covariance.shape[-1])
-        factor = np.linalg.cholesky(self._covariance + jitter)
-        noise = rng.standard_normal((count, *self.weight_means_.shape))
-        drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
-        return {"weight": drawn[None]}, dims
 
 
 def _repeated(cells: Any, sample_weight: Any) -> tuple[Any, FloatArray]:

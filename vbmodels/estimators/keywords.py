@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option, share
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
     documented,
     parameter,
@@ -486,11 +485,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             min_count=self.min_count,
             max_words=self.max_words,
         )
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        factor = np.linalg.cholesky(self._covariance)
-        noise = rng.standard_normal((count, len(self.coef_means_)))
-        return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["feature"]}
 
 
 def _table(words: dict[str, Any]) -> dict[str, Any]:

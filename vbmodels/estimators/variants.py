@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
     documented,
     warn_of_names,
@@ -419,9 +418,3 @@ class VariantTester(CallOptions, LoopEstimator):
         if is_frame(X):
             return read_table(X, self.case, self.control)
         return read_array(X, ref, case)
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        raise NotImplementedError(
-            "the hyperparameters of the two-groups test are point estimates and have no posterior "
-            "draws; `test` gives the posterior of each rate"
-        )
