@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_t
 from scipy.stats import t as student
 
 from vbmodels.bags.bags import Bags, Instances, bags, split, with_targets
-from vbmodels.bags.embedding import block_variances as prior
 from vbmodels.bags.embedding.contributions import contributions, of_instances
 from vbmodels.bags.embedding.number import (
     RATE,
@@ -53,17 +51,6 @@ def left_out(done):
 def columns_of(q, data):
     found = q.map.columns(data)
     return found @ q.turn if q.turn.size else found
-
-
-def test_the_evidence_is_that_of_a_student_t():
-    data, _ = numbered(40)
-    done = fitted(data)
-    q = done.q
-    y = (data.target - q.centre) / q.scale
-    columns = q.map.columns(data)
-    kernel = np.eye(40) + (columns * q.block_variance) @ columns.T
-    law = multivariate_t(np.zeros(40), RATE / SHAPE * kernel, df=2 * SHAPE)
-    assert_allclose(done.trace[-1], law.logpdf(y) + prior.log_prior(q.at), rtol=1e-8)
 
 
 def test_both_forms_have_one_value_and_the_slope_of_differences():
