@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vbmodels.estimators import (
         AdditiveRegressor,
         BagRegressor,
-        InstanceTransformer,
         KeywordExtractor,
         LatentFeatures,
         MILGPClassifier,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AdditiveRegressor",
     "BagRegressor",
-    "InstanceTransformer",
     "KeywordExtractor",
     "LatentFeatures",
     "MILGPClassifier",

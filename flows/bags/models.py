@@ -132,7 +132,6 @@ def _options(settings: BagSettings) -> KernelOptions:
         standardise=settings.standardise,
         sample_seed=settings.seed,
         leak=settings.leak,
-        label_noise=settings.label_noise,
     )
 
 

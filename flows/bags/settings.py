@@ -22,7 +22,6 @@ ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not named in the settings."""
 NUMBER_MODELS = ("auto", "embedding")
 """Models that predict numbers."""
-WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 HELD_OUT = 0.2
 """Share of bags that are held out by default where there are many."""
@@ -47,7 +46,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         ),
         "output": ("show_bags",),
         "expert": (
-            "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
+            "witness_memory", "n_inducing", "leak", "chains", "warmup", "draws",
             "thin",
         ),
     }  # fmt: skip
@@ -213,15 +212,12 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
                 f"model {self.model} predicts classes; target {self.target} needs model auto or "
                 "embedding"
             )
-        if self.numeric and (self.positive or self.label_noise):
-            name = "positive" if self.positive else "label_noise"
-            raise ValueError(f"{name} is for labels that are classes, not for target {self.target}")
+        if self.numeric and self.positive:
+            raise ValueError(
+                f"positive is for labels that are classes, not for target {self.target}"
+            )
         if self.positive and self.threshold is not None:
             raise ValueError("positive and threshold both say which labels are positive; set one")
-        if self.label_noise and self.model in WITHOUT_NOISE:
-            raise ValueError(
-                f"label_noise is for model auto, embedding or gp_probit, not {self.model}"
-            )
         return self
 
     @model_validator(mode="after")

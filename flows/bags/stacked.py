@@ -30,7 +30,7 @@ LEAST = 0.1
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     """Return the model of the settings."""
-    embedding = EmbeddingModel(eps=settings.label_noise, sample_seed=settings.seed)
+    embedding = EmbeddingModel(sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding
     return AutoModel(embedding, witness, witness_memory=int(settings.witness_memory * GIB))
@@ -69,7 +69,7 @@ def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
     names = (*embedding.map.names(), "constant")
     adds = contributions(embedding, data)
     if isinstance(model, EmbeddingModel):
-        said = predict_bags(embedding, data, model.eps)
+        said = predict_bags(embedding, data)
         return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
     found = predict_auto(model, q, data)
     of, shares, own = found.witness, found.embedding.shares, found.vmmic

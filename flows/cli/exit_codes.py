@@ -99,10 +99,9 @@ def _sentence(error: BaseException) -> tuple[str, int]:
 
 def _is_of_models(error: BaseException) -> bool:
     """Whether a model says that its fit failed; models are loaded by now, if one has."""
-    from vbmodels.core.cavi import StatisticsTooLarge
     from vbmodels.core.protocol import NonFiniteBound
 
-    return isinstance(error, NonFiniteBound | StatisticsTooLarge)
+    return isinstance(error, NonFiniteBound)
 
 
 def _plain(fault: Fault) -> dict[str, Any]:

@@ -162,11 +162,11 @@ class ClusterExecutor(Executor):
         return [found[i] for i in range(self.partitions)]
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
-        _, _, warm, group, groups = sweep
-        if warm is None and groups == 1:
+        _, _, warm = sweep
+        if warm is None:
             self._log = []  # of a cold start, to which nothing before it matters
         long = len(self._log) > LONG and self.heavy
-        if long and warm is not None and group == 0:
+        if long and warm is not None:
             self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
         found = self._call_all("sweep", *sweep)
         carries = any(carries for _, carries in found) or self._log or self._kept

@@ -63,14 +63,10 @@ class Executor(ABC):
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
-        return self.visit(q, number=number, warm=warm, group=0, groups=1)
+        return self._sum(self._sweep((q, number, warm)))
 
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `vbmodels.core.protocol.Reduce`."""
-        return self._sum(self._sweep((q, number, warm, group, groups)), group, groups)
-
-    def _sum(self, sums: Sequence[Mapping[Any, Any]], group: int = 0, groups: int = 1) -> Any:
-        return aligned(finish(merged(sums), 0, len(range(group, self.partitions, groups))))
+    def _sum(self, sums: Sequence[Mapping[Any, Any]]) -> Any:
+        return aligned(finish(merged(sums), 0, self.partitions))
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
         return [sums for sums, _ in self._call_all("sweep", *sweep)]
@@ -115,15 +111,11 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
-    def visit(
-        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
-    ) -> Any:
-        """Run a sweep, or a part of it."""
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run a sweep: four frames from the fit to a local step."""
         with one_thread():
-            sums, _ = self.holder.sweep(q, number, warm, group, groups)
-        return self._sum([sums], group, groups)
-
-    __call__ = visit  # four frames from the fit to a local step
+            sums, _ = self.holder.sweep(q, number, warm)
+        return self._sum([sums])
 
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():

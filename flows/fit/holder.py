@@ -26,8 +26,7 @@ from flows.fit.tree import Subtree, cover
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, aligned, nbytes, to_bytes, tree_sum
 
-# A sweep, or a part of one: global parameters, number, warm start, group, groups.
-Sweep = tuple[Any, int, int | None, int, int]
+Sweep = tuple[Any, int, int | None]  # global parameters, number, warm start
 
 DATA_SHARE = 0.3  # of the memory that a process may use; local states need the rest
 
@@ -102,9 +101,8 @@ class Holder:
         def restore(i: int) -> None:
             if number is not None and kept.get(i):
                 self._locals[i] = {number: self._kept(i, number, kept[i])}
-            for q, at, warm, group, groups in steps:
-                if i % groups == group:
-                    self._step(q, at, warm, i, sums=False)
+            for q, at, warm in steps:
+                self._step(q, at, warm, i, sums=False)
 
         list(self._each(self._locals, restore))
 
@@ -115,7 +113,7 @@ class Holder:
             with self._working_on(i):
                 return self.job.model.observe(self._batch(i))
 
-        return {tree: tree_sum(self._each(ids, one)) for tree, ids in self._subtrees(0, 1)}
+        return {tree: tree_sum(self._each(ids, one)) for tree, ids in self._subtrees()}
 
     def digests(self) -> dict[int, str]:
         """Return the digest of every partition's data."""
@@ -127,15 +125,12 @@ class Holder:
         list(self._each([i for i in self._locals if i not in self._digests], read))
         return self._digests
 
-    def sweep(
-        self, q: Any, number: int, warm: int | None, group: int, groups: int
-    ) -> tuple[dict[Subtree, Any], bool]:
+    def sweep(self, q: Any, number: int, warm: int | None) -> tuple[dict[Subtree, Any], bool]:
         """Run local steps; return the sums of statistics, and whether there are local states."""
         one, sums = partial(self._step, aligned(q), number, warm), {}
-        for tree, ids in self._subtrees(group, groups):
+        for tree, ids in self._subtrees():
             sums[tree] = tree_sum(self._each(ids, one))
-        of_group = [states for i, states in self._locals.items() if i % groups == group]
-        return sums, any(states[number] is not None for states in of_group)
+        return sums, any(states[number] is not None for states in self._locals.values())
 
     def keep(self, number: int) -> dict[int, str]:
         """Write the local states of a sweep into its checkpoint; return their digests."""
@@ -220,11 +215,10 @@ class Holder:
             )
         return batch
 
-    def _subtrees(self, group: int, groups: int) -> Iterator[tuple[Subtree, range]]:
-        """Return the subtrees over a group that are held whole, each with its partitions."""
-        held = [i // groups for i in self._locals if i % groups == group]
-        for low, high in cover(held, 0, len(range(group, len(self.job.partitions), groups))):
-            yield (low, high), range(group + low * groups, group + high * groups, groups)
+    def _subtrees(self) -> Iterator[tuple[Subtree, range]]:
+        """Return the subtrees that are held whole, each with its partitions."""
+        for low, high in cover(list(self._locals), 0, len(self.job.partitions)):
+            yield (low, high), range(low, high)
 
     def _each(self, ids: Iterable[int], one: Callable[[int], Any]) -> Iterator[Any]:
         """Work on partitions, one after the other or in threads; results are in their order."""

@@ -7,10 +7,10 @@ from scipy.special import ndtri
 
 from flows.keywords.settings import KeywordSettings
 from reproduce.keyword_documents import take_documents
+from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.selection import select_new_by_fdr
-from vbmodels.keywords.simulate import simulate_words
 from vbmodels.testing.calibration import SHARE
 from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 

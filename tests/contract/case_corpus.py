@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 
 from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import calibration_keywords, ends
+from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.simulate import simulate_words
 from vbmodels.testing.case import (
     EVERY,
     Agreement,

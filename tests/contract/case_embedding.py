@@ -89,11 +89,11 @@ def error(seed: int) -> float:
     data, _ = drawn(seed, 300)
     new, chance = drawn(seed + 100, 300)
     q = fit(EmbeddingModel(), split(data, 2), max_iter=3000).q
-    return float(np.sqrt(np.mean((predict_bags(q, new, 0.0).probability - chance) ** 2)))
+    return float(np.sqrt(np.mean((predict_bags(q, new).probability - chance) ** 2)))
 
 
 def probabilities(model: Any, q: Any, batch: Bags, *_: Any) -> FloatArray:
-    return predict_bags(q, batch, model.eps).probability
+    return predict_bags(q, batch).probability
 
 
 MODEL = EmbeddingModel(gathered=8, rise=1e-3)

@@ -22,12 +22,16 @@ from tests.contract import (
     case_ibp,
     case_ibp_multinomial,
     case_phrases,
-    case_toy,
     case_vmmic,
     vmmic,
 )
-from tests.contract.toy import Toy
+from tests.vbmodels.bags import gp_bags
 from tests.vbmodels.experts.coded_rows import cut_coded
+from tests.vbmodels.features.test_ibp_residue import LEVELS
+from tests.vbmodels.features.test_ibp_residue import drawn as with_a_rare_feature
+from vbmodels.bags.bags import split
+from vbmodels.bags.mil_gp.gibbs import GibbsGP
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import aligned, from_bytes, same_bits, to_bytes
@@ -35,6 +39,9 @@ from vbmodels.experts.additive.counts import CountAdditive
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
+from vbmodels.features.forms import make
+from vbmodels.features.options import FeatureOptions
+from vbmodels.features.table import split_rows
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.testing.runs import freeze, thaw
@@ -63,9 +70,17 @@ FITS = {
     "bags": lambda: (replace(case_auto.MODEL, few=12), case_embedding.batches(0, 3), 400),
     "bags, vmmic": lambda: (case_vmmic.collapsed(), vmmic.batches(0, 3), 300),
     "bags, mean field": lambda: (case_vmmic.mean_field(), vmmic.batches(0, 3), 60),
+    "bags, sampled": lambda: (GibbsVMMIC(chains=2, warmup=2, draws=8), vmmic.batches(0, 3), 60),
+    "bags, a process sampled": lambda: (
+        GibbsGP(gp_bags.ONE, warmup=2, draws=8), split(gp_bags.simulated(), 3), 60
+    ),
     "variants": lambda: (BatchNull(), case_batch_null.batches(0, 3), 14),
     "variants of cases": lambda: (Several(BatchNull(), ("a", "b"), max_iter=8), of_cases(), 20),
     "features": lambda: (case_ibp.searched(), case_ibp.batches(0, 3), 400),
+    "features, a long table": lambda: (
+        make(FeatureOptions(n_features=4, search_rows=300)).search,
+        split_rows(with_a_rare_feature(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False), 800
+    ),
     "features, filling": lambda: (case_ibp.filling(), case_ibp.batches(0, 3), 130),
     "features, multinomial": lambda: (
         case_ibp_multinomial.HOOKS.model(), case_ibp_multinomial.batches(0, 3), 60
@@ -81,7 +96,6 @@ FITS = {
     "experts, sampled": lambda: (
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),
-    "rounds": lambda: (Toy(loop="memoised"), case_toy.batches(0, 7), 12),
 }  # fmt: skip
 CUTS = 8
 PHASES = {
@@ -90,6 +104,7 @@ PHASES = {
              "vMMIC was being fitted"},
     "features": {"first_chains", "fit_starts", "search_rounds", "improve", "screen_pool",
                  "tidy_and_delete", "trial", "last_sweeps"},
+    "features, a long table": {"widen", "find_rare"},
     "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
                 "_choose_mixtures"},
     "experts, a number": {"_fit", "the form was being chosen"},
@@ -103,7 +118,13 @@ def phase_of(fit: Driver) -> tuple[str, ...]:
     return (*(one.algorithm.__name__ for one in inner), re.sub(r"\d+", "", fit.doing))
 
 
-@pytest.mark.parametrize("name", FITS)
+SLOW = ("features, a long table",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in FITS],
+)
 def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
     model, batches, most = FITS[name]()
     reduce = InProcess(model, batches)

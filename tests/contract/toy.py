@@ -157,13 +157,6 @@ class Toy:
         rate = self.b0 + 0.5 * (stats.zz + self.k0 * self.m0**2 - weight * mean**2)
         return Global(mean, weight, self.a0 + 0.5 * stats.n, rate)
 
-    def coupling(self, q: Global, stats: Sums) -> float:
-        """Return sum_g E[log p(z_g | mu, tau)], which moves with q(mu, tau)."""
-        tau, log_tau = q.shape / q.rate, Gamma(q.shape, q.rate).mean_log
-        second = stats.zz - 2.0 * stats.z * q.mean + stats.n * q.mean**2
-        each = float(log_tau) - np.log(2.0 * np.pi) - 1.0 / q.weight
-        return float(0.5 * (stats.n * each - tau * second))
-
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the local part minus KL(q(mu, tau) || p(mu, tau))."""
         return stats.bound - self.global_kl(q)
@@ -270,27 +263,6 @@ class HiddenState(Toy):
         known = kept.get(batch.y.tobytes())
         kept[batch.y.tobytes()] = new = super().local_step(q, batch, known)
         return new
-
-
-class HalfCoupling(Toy):
-    """What is said to move with q(mu, tau) is half of what does."""
-
-    def coupling(self, q: Global, stats: Sums) -> float:
-        return 0.5 * super().coupling(q, stats)
-
-
-class NoSpreadInCoupling(Toy):
-    """What moves with q(mu, tau) forgets that mu is not known: -G / (2 weight)."""
-
-    def coupling(self, q: Global, stats: Sums) -> float:
-        return super().coupling(q, stats) + 0.5 * stats.n / q.weight
-
-
-class CouplingOfPartitions(Toy):
-    """What moves with q(mu, tau) has a part that every partition adds."""
-
-    def coupling(self, q: Global, stats: Sums) -> float:
-        return super().coupling(q, stats) + 1e-3
 
 
 @dataclass(frozen=True)

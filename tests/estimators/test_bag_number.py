@@ -64,14 +64,12 @@ def test_a_table_is_read_as_its_list(bags, done):
     assert_allclose(other.predict(table), found.predict(table), rtol=1e-12)
 
 
-def test_missing_numbers_partitions_draws_and_folds(bags):
+def test_missing_numbers_partitions_and_folds(bags):
     X, y = bags
     some = np.where(np.arange(90) % 9 == 0, np.nan, y)
     one = BagRegressor(random_state=0).fit(X, some)
     four = BagRegressor(random_state=0, n_partitions=4).fit(X, some)
     assert_allclose(one.predict(X), four.predict(X), rtol=1e-6)
-    draws, _ = one._draws(4000, np.random.default_rng(0))
-    assert_allclose(draws["weights"][0].mean(axis=0), one.q_.mean, atol=0.1)
     folds = cross_val_predict(BagRegressor(random_state=0), X, y, cv=3)
     assert np.corrcoef(folds, y)[0, 1] > 0.7
 

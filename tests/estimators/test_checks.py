@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from vbmodels.estimators import (
     BagRegressor,
-    InstanceTransformer,
     KeywordExtractor,
     LatentFeatures,
     MILGPClassifier,
@@ -33,7 +31,6 @@ OTHERS = [
     BagRegressor(),
     VariantTester(),
     KeywordExtractor(),
-    InstanceTransformer(StandardScaler()),
 ]
 WEIGHTS = (
     "check_sample_weight_equivalence_on_dense_data",

@@ -97,34 +97,13 @@ def test_a_control_that_alone_has_the_allele_is_no_gain():
     assert both["alt"][both["called"]].tolist() == ["G"]
 
 
-@pytest.mark.parametrize("inference", ["cavi", pytest.param("mh", marks=pytest.mark.slow)])
-def test_experts_in_arviz(inference):
+@pytest.mark.slow
+def test_draws_of_experts_in_arviz():
     x, y = data.crossed(rows=60)
-    options = {"inference": inference, "warmup": 20, "draws": 10, "thin": 1}
-    found = clone(EXPERTS).set_params(**options).fit(x, y)
-    posterior = found.to_arviz(draws=4000, random_state=0).posterior
+    found = clone(EXPERTS).set_params(inference="mh", warmup=20, draws=10, thin=1).fit(x, y)
+    posterior = found.to_arviz().posterior
     assert posterior["expert"].dims == ("chain", "draw", "expert_number", "column")
-    drawn = posterior["expert"].to_numpy()
-    if inference == "mh":
-        assert drawn.shape[:2] == (4, 10)
-    else:
-        assert_allclose(drawn.mean((0, 1)), found.expert_means_, atol=5 * found.expert_sds_.max()
-                        / 60)  # fmt: skip
-        assert_allclose(drawn.std((0, 1)), found.expert_sds_, rtol=0.1)
-
-
-def test_others_in_arviz(words):
-    x, y = data.bags()
-    for estimator in BAGS:
-        found = clone(estimator).fit(x, y).to_arviz(4000, random_state=0).posterior
-        assert np.isfinite(next(iter(found.data_vars.values()))).all()
-    found = words[0]
-    drawn = found.to_arviz(4000, random_state=0).posterior["coef"].to_numpy()[0]
-    assert_allclose(drawn.std(0), found.coef_sds_, rtol=0.1)
-    table, _ = data.categories()
-    found = clone(FEATURES).fit(table)
-    drawn = found.to_arviz(4000, random_state=0).posterior["weight"].to_numpy()[0]
-    assert_allclose(drawn.std(0), found.weight_sds_, rtol=0.1)
+    assert posterior["expert"].shape[:2] == (4, 10)
 
 
 def test_a_fit_that_stops_too_early_says_so():
@@ -132,6 +111,10 @@ def test_a_fit_that_stops_too_early_says_so():
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         found = clone(EXPERTS).set_params(inference="cavi", max_iter=3).fit(x, y)
     assert found.converged_ is False
+    with pytest.raises(ValueError, match="inference mh for draws, got cavi"):
+        found.to_arviz()
+    with pytest.raises(ValueError, match="inference additive for pictures of columns, got cavi"):
+        found.plot()
     with pytest.raises(ValueError, match=r"the form was being chosen.*raise max_iter"):
         MixtureOfExperts(2, max_iter=3, random_state=0).fit(x, y)
 

@@ -8,14 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from tests.estimators import data
 from vbmodels.estimators import (
-    InstanceTransformer,
     KeywordExtractor,
     LatentFeatures,
     MILGPClassifier,
@@ -90,9 +88,8 @@ def test_the_kind_of_output_follows_set_output(kind, output):
 def test_documents(kind):
     texts, known, _ = data.documents(count=20)
     plain = KeywordExtractor().fit(texts, known)
-    table = kind({"Words": texts, "Known": [";".join(some) for some in known]})
-    named = {"tokens": "Words", "keywords": "Known"}
-    plain_one = KeywordExtractor(columns=named)
+    table = kind({"tokens": texts, "keywords": [";".join(some) for some in known]})
+    plain_one = KeywordExtractor()
     found = plain_one.fit(table)
     scored = found.transform(table)
     assert type(scored) is type(table)
@@ -105,51 +102,25 @@ def test_documents(kind):
 
 
 @kinds(pa.table, polars)
-def test_bags_and_counts_by_the_users_names(kind):
+def test_bags_and_counts(kind):
     x, y = data.bags()
     long = data.long_table(x, y)
-    mine = {{"bag_id": "patient", "label": "relapse"}.get(n, n): c for n, c in long.items()}
-    mine["weight"] = [1.0] * len(long["bag_id"])  # is no feature
-    named = {"bag_id": "patient", "label": "relapse", "features": "f?"}
-    found = clone(BAGS).set_params(columns=named).fit(kind(mine))
-    plain = clone(BAGS).fit(pd.DataFrame(long))
-    without = {name: cells for name, cells in mine.items() if name != "relapse"}
+    found, plain = clone(BAGS).fit(kind(long)), clone(BAGS).fit(pd.DataFrame(long))
+    without = {name: cells for name, cells in long.items() if name != "label"}
     assert_array_equal(found.predict_proba(kind(without)), plain.predict_proba(pd.DataFrame(long)))
-    listed = clone(BAGS).set_params(columns={**named, "features": ["f1", "f0"]}).fit(kind(mine))
-    assert_allclose(listed.predict_proba(kind(mine)), found.predict_proba(kind(mine)), atol=0.2)
-    bags, labels, ids = to_bags(kind(mine), named)
+    bags, labels, ids = to_bags(kind(long))
     assert [bag.tolist() for bag in bags] == [x[int(i[1:])].tolist() for i in ids]
     assert labels == [y[int(i[1:])] for i in ids]
     counts, _, case = data.reads(locations=12)
-    table = data.counts_table(counts, case)
-    table["CHROM"] = table.pop("chrom")
-    given = kind(table)
-    scored = VariantTester(columns={"chrom": "CHROM"}, tol=1e-3).fit(given).test()
+    given = kind(data.counts_table(counts, case))
+    scored = VariantTester(tol=1e-3).fit(given).test()
     assert type(scored) is type(given)
     assert column(scored, "chrom")[:1] == ["1"]
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"bag": "patient"}, "columns: expected names out of bag_id, .* found 'bag'"),
-        ({"bag_id": "case"}, "expected a column 'case' for bag_id, found patient, "),
-        ({"bag_id": "patient", "features": "g*"}, "expected columns 'g\\*' for features"),
-        ({"bag_id": "patient", "features": ["f0", "f9"]}, "expected columns 'f9' for features"),
-    ],
-)
-def test_names_that_are_not_there(columns, message):
-    x, y = data.bags()
-    table = pd.DataFrame(data.long_table(x, y)).rename(columns={"bag_id": "patient"})
-    table = table[["patient", *table.columns.drop("patient")]]
-    with pytest.raises(ValueError, match=message):
-        clone(BAGS).set_params(columns=columns).fit(table)
-
-
-def test_a_column_of_ours_under_another_name_makes_room():
-    table = pd.DataFrame({"text": ["no"], "Abstract": ["a cat and a cat"], "keywords": [["cat"]]})
-    found = KeywordExtractor(columns={"text": "Abstract"}).fit_transform(table)
-    assert found["keywords"].tolist() == [["cat"]]
+def test_bags_are_made_of_a_table_alone():
+    with pytest.raises(ValueError, match="expected a table with a row an instance, found list"):
+        to_bags(data.bags()[0])
 
 
 def test_labels_of_every_kind():
@@ -198,25 +169,3 @@ def test_tables_that_are_not_in_memory():
     for plain_one in (EXPERTS, FEATURES, BAGS, KeywordExtractor(), VariantTester()):
         with pytest.raises(TypeError, match=r"table in memory, found a .* call \.collect\(\) on"):
             clone(plain_one).fit(Lazy(), [0, 1])
-
-
-def test_instances_of_bags_go_through_a_transformer():
-    x, y = data.bags()
-    shifted = [100.0 + 7.0 * bag for bag in x]
-    scaled = InstanceTransformer(StandardScaler()).fit(shifted)
-    every = np.concatenate(scaled.transform(shifted))
-    assert_allclose(every.mean(axis=0), 0.0, atol=1e-9)
-    assert_allclose(every.std(axis=0), 1.0)
-    assert [len(bag) for bag in scaled.transform([x[0], np.empty((0, 2))])] == [len(x[0]), 0]
-    pairs = [{"image": bag, "text": bag[:, :1]} for bag in x]
-    both = InstanceTransformer(StandardScaler()).fit(pairs).transform(pairs)
-    assert {name: part.shape for name, part in both[0].items()} == {
-        "image": x[0].shape, "text": (len(x[0]), 1),
-    }  # fmt: skip
-    assert make_pipeline(InstanceTransformer(StandardScaler()), clone(BAGS)).fit(x, y).score(x, y)
-    with pytest.raises(ValueError, match=r"found a table: make bags of it first, by to_bags"):
-        scaled.fit(pd.DataFrame(data.long_table(x)))
-    with pytest.raises(ValueError, match="expected bags with instances"):
-        scaled.fit([np.empty((0, 2))])
-    with pytest.raises(ValueError, match="expected a table with a row an instance, found list"):
-        to_bags(x)

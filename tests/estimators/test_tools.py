@@ -50,9 +50,9 @@ def experts(data):
 def variants(data):
     rows = pq.read_table(data / "variants" / "deepsnv_counts.parquet").to_pandas()
     rows = rows[rows["dataset"] == rows["dataset"].iloc[0]]
-    rows = rows[rows["pos"].isin(np.unique(rows["pos"])[54:80])].rename(columns={"pos": "POS"})
-    tester = VariantTester(case="test", columns={"pos": "POS"}, tol=1e-4)
-    folds = {"groups": rows["POS"].to_numpy(), "cv": GroupKFold(2)}
+    rows = rows[rows["pos"].isin(np.unique(rows["pos"])[54:80])]
+    tester = VariantTester(case="test", tol=1e-4)
+    folds = {"groups": rows["pos"].to_numpy(), "cv": GroupKFold(2)}
     return Case(make_pipeline(tester), rows, None, folds)
 
 
@@ -60,7 +60,7 @@ def variants(data):
 def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shared_data):
     case = variants(shared_data)
     names = [("test", "fwd"), ("test", "rev"), ("control", "fwd"), ("control", "rev")]
-    wide = case.X.pivot_table(index="POS", columns=["sample", "replicate"], values=list("ACGT"))
+    wide = case.X.pivot_table(index="pos", columns=["sample", "replicate"], values=list("ACGT"))
     counts = np.stack(
         [np.stack([wide[base][n].to_numpy() for base in "ACGT"], -1) for n in names], 1
     ).astype(int)

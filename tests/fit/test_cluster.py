@@ -57,7 +57,6 @@ def in_process(job):
     [
         ("cavi", 13),
         pytest.param("squarem", 64, marks=pytest.mark.thorough),
-        pytest.param("memoised", 1, marks=pytest.mark.thorough),
     ],
 )
 def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):

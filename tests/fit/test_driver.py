@@ -38,7 +38,7 @@ def uninterrupted(job):
     return run_fit(job, InProcess(job))
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
 def test_the_fit_equals_the_plain_loop(tmp_path, loop):
     job = toy_job(tmp_path, loop=loop)
     expected = plain(job)
@@ -56,7 +56,7 @@ def test_the_fit_equals_the_plain_loop(tmp_path, loop):
     assert np.all(np.diff(result.trace.seconds) >= 0)
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
 @pytest.mark.parametrize("stop", [0, 3, 4])
 def test_resume_gives_the_same_bits(tmp_path, loop, stop):
     job = toy_job(tmp_path, loop=loop)
@@ -154,7 +154,7 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
 
 
 @pytest.mark.parametrize("memory", [0, 1000])
-@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
 def test_little_memory_changes_no_bit(tmp_path, memory, loop):
     job = toy_job(tmp_path, loop=loop)
     expected = uninterrupted(job)
@@ -172,10 +172,10 @@ class Forgetful(ClusterExecutor):
         super().__init__(job, cluster_named("a cluster of one"))
         self.before = before
 
-    def visit(self, q, *, number, warm, group, groups):
+    def __call__(self, q, *, number, warm):
         if number in self.before:
             self._ready = False
-        return super().visit(q, number=number, warm=warm, group=group, groups=groups)
+        return super().__call__(q, number=number, warm=warm)
 
     def workers(self, silence):
         return {"alone": Worker(1, 0)}
@@ -199,7 +199,7 @@ class Forgetful(ClusterExecutor):
         pass
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
 @pytest.mark.parametrize("every", [3, pytest.param(100, marks=pytest.mark.thorough)])
 def test_a_roll_back_gives_the_same_bits(tmp_path, loop, every):
     job = toy_job(tmp_path, loop=loop, checkpoint_every=every)
@@ -237,11 +237,11 @@ def test_a_checkpoint_damaged_during_the_fit_gives_way_to_the_one_before(tmp_pat
     damaged = []
 
     class Damaging(Forgetful):
-        def visit(self, q, *, number, warm, group, groups):
+        def __call__(self, q, *, number, warm):
             if number == 8 and not damaged:
                 for path in (tmp_path / "runs/run/checkpoints/00000006").glob(names):
                     damaged.append(path.write_bytes(b"broken"))
-            return super().visit(q, number=number, warm=warm, group=group, groups=groups)
+            return super().__call__(q, number=number, warm=warm)
 
     result = run_fit(job, Damaging(job, before=[8]))
     assert same_bits(result.q, expected.q)

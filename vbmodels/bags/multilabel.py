@@ -158,22 +158,22 @@ def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
     return own
 
 
-def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> IntArray:
+def fold_of_bags(rows: FloatArray, offsets: IntArray) -> IntArray:
     """Return the fold of each bag, [B], by a hash of its rows [n, D].
 
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
-    return _fold(bag_hash(rows, offsets), folds)
+    return _fold(bag_hash(rows, offsets))
 
 
-def fold_of_groups(group: IntArray, folds: int = FOLDS) -> IntArray:
+def fold_of_groups(group: IntArray) -> IntArray:
     """Return the fold of each bag by the number of its group, [B]."""
-    return _fold(mix(group.astype(np.uint64)), folds)
+    return _fold(mix(group.astype(np.uint64)))
 
 
-def _fold(hashed: NDArray[np.uint64], folds: int) -> IntArray:
-    fold: IntArray = ((hashed >> np.uint64(11)) % np.uint64(folds)).astype(np.int64)
+def _fold(hashed: NDArray[np.uint64]) -> IntArray:
+    fold: IntArray = ((hashed >> np.uint64(11)) % np.uint64(FOLDS)).astype(np.int64)
     return fold
 
 

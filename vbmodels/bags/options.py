@@ -64,9 +64,3 @@ class GPOptions(BagOptions):
         "auto, gp_probit: whether every bag has one more instance, by which it "
         "may be positive though none of its own is. A bag without instances has its chance.",
     )
-    label_noise: float = option(
-        0.0,
-        "auto, embedding, gp_probit: rate of wrong labels of bags.",
-        ge=0.0,
-        lt=0.5,
-    )

@@ -40,23 +40,6 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Visit:
-    """As `Sweep`, of the partitions group, group + groups, ... alone.
-
-    A sweep is one visit of every group, in order.
-    """
-
-    q: Any
-    group: int
-    groups: int
-
-
-@dataclass(frozen=True)
-class Partitions:
-    """Answered with the number of partitions."""
-
-
-@dataclass(frozen=True)
 class Save:
     """Answered with ``value``: all that is needed from here on, at the head of a loop.
 
@@ -113,7 +96,7 @@ class Stop:
     """Ends a fit that has not converged, though its sweeps are not over."""
 
 
-Request = Sweep | Evaluate | Visit | Partitions | Save | Phase | Show | Stop
+Request = Sweep | Evaluate | Save | Phase | Show | Stop
 Algorithm = Generator[Request, Any, Any]
 Loop = Callable[[Any, Any], Algorithm]
 """From a model and its first parameters to an algorithm."""
@@ -135,7 +118,7 @@ def within(algorithm: Algorithm, whole: Callable[[Any], Any]) -> Algorithm:
             request = algorithm.send(answer)
         except StopIteration as end:
             return end.value
-        if isinstance(request, Sweep | Evaluate | Visit | Show):
+        if isinstance(request, Sweep | Evaluate | Show):
             request = replace(request, q=whole(request.q))
         elif isinstance(request, Phase):
             request = replace(request, algorithm=within(request.algorithm, whole))

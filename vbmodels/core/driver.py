@@ -15,14 +15,12 @@ from vbmodels.core.algorithm import (
     Algorithm,
     Evaluate,
     Loop,
-    Partitions,
     Phase,
     Request,
     Save,
     Show,
     Stop,
     Sweep,
-    Visit,
 )
 from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import IntArray, State, aligned, leaves
@@ -222,7 +220,7 @@ class Frames:
     result
         What the algorithm has returned; None before.
     stats
-        The newest answer to a sweep or a visit; None before, and after a resume from a `Save`.
+        The newest answer to a sweep; None before, and after a resume from a `Save`.
     diverged
         Whether it requested something else than what is known.
     """
@@ -249,8 +247,7 @@ class Frames:
 
     def note(self, request: Request, answer: Any) -> Any:
         """Keep the answer to the last request; return it."""
-        if not isinstance(request, Partitions):
-            self.stats = answer
+        self.stats = answer
         return self._frames[-1].note(checksum(request), answer)
 
     def next(self, answer: Any) -> Request | None:
@@ -274,7 +271,7 @@ class Frames:
                 answer = frame.save(request.value)
             elif frame.knows(request):
                 answer = frame.replay()
-                if not isinstance(request, Phase | Partitions):
+                if not isinstance(request, Phase):
                     self.stats = answer
             else:
                 if frame.replaying or (self._known and not isinstance(request, Phase)):
@@ -418,22 +415,15 @@ class Driver:
 
     def _executor_call(self, request: Request) -> Callable[[], Any]:
         """Return the call of the executor that answers a request."""
-        if isinstance(request, Partitions):
-            return lambda: self.reduce.partitions
         last = self.number if self.number >= 0 else None
-        visit: Callable[..., Any] = self.reduce
-        if isinstance(request, Visit):
-            if request.group == 0:
-                self.number, self._warm = self.number + 1, last
-            visit = partial(self.reduce.visit, group=request.group, groups=request.groups)
-        elif isinstance(request, Sweep | Evaluate):
+        if isinstance(request, Sweep | Evaluate):
             if isinstance(request, Evaluate) or not request.again:
                 self._warm = None if isinstance(request, Evaluate) else last
             self.number += 1
         else:
             raise TypeError(f"an algorithm yields requests, got {request!r}")
         self._shown = False
-        return partial(visit, aligned(request.q), number=self.number, warm=self._warm)
+        return partial(self.reduce, aligned(request.q), number=self.number, warm=self._warm)
 
 
 def checksum(request: Request) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vbmodels.core.algorithm import Driven, Loop
-from vbmodels.core.cavi import Memoised, cavi, squarem
+from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver
 from vbmodels.core.protocol import Accelerable, Looped, Model, Observing
 from vbmodels.core.state import TreeSum, aligned, tree_sum
@@ -45,21 +45,15 @@ class InProcess:
 
     def map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
         """Apply ``function(batch, ...)`` to every partition, results in partition order."""
-        return self._map(function, self.batches, *columns)
-
-    def _map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
         run = self._pool.map if self._pool else map
-        return iter(run(function, *columns))
+        return iter(run(function, self.batches, *columns))
 
     def observe(self) -> Any:
         """Return the summed statistics that are needed before the first sweep."""
         return tree_sum(self.map(self.model.observe))
 
-    def __call__(
-        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
-    ) -> Any:
-        """Run one sweep, or a part of it; see `Reduce`."""
-        of = slice(group, None, groups)
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `Reduce`."""
         start = [None] * self.partitions if warm is None else self.local_states(warm)
 
         def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
@@ -70,16 +64,11 @@ class InProcess:
 
         states: list[Any] = []
         total: TreeSum[Any] = TreeSum()
-        for local, stats in self._map(sweep, self.batches[of], start[of]):
+        for local, stats in self.map(sweep, start):
             states.append(local)
             total.add(stats)
-        if group == 0:
-            self._locals = {k: v for k, v in self._locals.items() if k == warm}
-            self._locals[number] = [None] * self.partitions
-        self._locals[number][of] = states
+        self._locals = {k: v for k, v in self._locals.items() if k == warm} | {number: states}
         return total.value()
-
-    visit = __call__
 
     def local_states(self, number: int) -> list[Any]:
         """Return the partitions' local states after sweep ``number``."""
@@ -117,7 +106,7 @@ class Fit:
     reduce: Any
 
 
-LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem, "memoised": Memoised()}
+LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem}
 
 
 def loop_of(model: Any) -> Loop:
@@ -161,7 +150,7 @@ def fit(
     threads
         Partitions that are worked on at once.
     loop
-        `cavi`, `squarem`, `Memoised` or another; by default that of `loop_of`.
+        `cavi`, `squarem` or another; by default that of `loop_of`.
     """
     done = drive(
         model, InProcess(model, batches, threads), seed=seed, tol=tol, max_iter=max_iter, loop=loop

@@ -116,23 +116,6 @@ class Rebuilding(Protocol):
 
 
 @runtime_checkable
-class Memoisable(Protocol):
-    """A model whose global parameters may move after every round of partitions; see `memoised`.
-
-    Its `Model.global_step` maximises the bound given any sums of statistics, whatever global
-    parameters they were made at, and these have a field ``bound`` (unless `coupling` is always 0).
-    """
-
-    def coupling(self, q: Any, stats: Any) -> float:
-        """Return the part of the bound of ``stats`` that moves with ``q``, local states held.
-
-        It is linear in the statistics: E_q[log p(data, local | global)] of a conjugate model,
-        as far as it depends on the factors of ``q``. At the parameters that ``stats`` was made
-        at, it is in ``stats.bound``.
-        """
-
-
-@runtime_checkable
 class Repeating(Protocol):
     """A model whose fit is several fits, each of which may take so many sweeps as one may."""
 
@@ -147,8 +130,7 @@ class Looped(Protocol):
     Attributes
     ----------
     loop
-        ``cavi``, ``squarem`` or ``memoised``; None for squarem where the model is `Accelerable`,
-        else cavi.
+        ``cavi`` or ``squarem``; None for squarem where the model is `Accelerable`, else cavi.
     """
 
     loop: str | None
@@ -170,17 +152,6 @@ class Reduce(Protocol):
         warm
             Number of the sweep whose local states are the start; None for a cold
             start. It is one of the last two sweeps.
-        """
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions there are."""
-
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Return the summed statistics at ``q`` of the partitions group, group + groups, ...
-
-        Their local states are then those of sweep ``number``, which is whole when every group
-        of it was visited, in order.
         """
 
 

@@ -1,7 +1,7 @@
 """scikit-learn estimators over the same models and the same loop as the pipelines."""
 
 from vbmodels.estimators.additive import AdditiveRegressor
-from vbmodels.estimators.bag_data import InstanceTransformer, to_bags
+from vbmodels.estimators.bag_data import to_bags
 from vbmodels.estimators.bag_number import BagRegressor
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
@@ -13,7 +13,6 @@ from vbmodels.estimators.variants import VariantTester
 __all__ = [
     "AdditiveRegressor",
     "BagRegressor",
-    "InstanceTransformer",
     "KeywordExtractor",
     "LabelledCorpus",
     "LatentFeatures",

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, documented, weighted
+from vbmodels.estimators.base import documented, weighted
 from vbmodels.estimators.effect_plots import draw_all, draw_named
 from vbmodels.estimators.expert_tables import ExpertTable
 from vbmodels.estimators.findings import MOST
@@ -200,8 +200,3 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
             f"On {len(y)} rows: RMSE {np.sqrt(np.mean(error**2)):.4g}, of the mean in the fit "
             f"{np.sqrt(np.mean(base**2)):.4g}, R2 {rest:.3f}; {better}."
         )
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        part = self.posterior_.part
-        drawn = part.coefficients + part.sd * rng.standard_normal((count, part.coefficients.size))
-        return {"coefficient": drawn[None]}, {"coefficient": ["column"]}

@@ -1,15 +1,13 @@
-"""Bags as users have them: a list of arrays, or a long table; and their instances transformed."""
+"""Bags as users have them: a list of arrays, or a long table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
@@ -20,7 +18,6 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import warn_of_columns
 from vbmodels.estimators.mixed import refuse_unclear, seen_of
 from vbmodels.estimators.tables import (
-    by_our_names,
     cells_of,
     is_frame,
     is_missing,
@@ -123,17 +120,13 @@ class GivenBags:
         return parts[0] if self.modalities is None else list(zip(*parts, strict=True))
 
 
-def to_bags(
-    table: Any, columns: Mapping[str, Any] | None = None
-) -> tuple[list[Any], list[Any] | None, list[Any]]:
+def to_bags(table: Any) -> tuple[list[Any], list[Any] | None, list[Any]]:
     """Return a long table's bags as a list, which scikit-learn can cut into folds.
 
     Parameters
     ----------
     table
         A row an instance, as the classifiers of bags take it.
-    columns
-        Your names of our columns; see `read_bags`.
 
     Returns
     -------
@@ -147,14 +140,14 @@ def to_bags(
     Examples
     --------
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"cell": list("aab"), "hurt": [1, 1, 0], "f1": [1.0, 2.0, 3.0]})
-    >>> bags, labels, ids = to_bags(table, {"bag_id": "cell", "label": "hurt"})
+    >>> table = pd.DataFrame({"bag_id": list("aab"), "label": [1, 1, 0], "f1": [1.0, 2.0, 3.0]})
+    >>> bags, labels, ids = to_bags(table)
     >>> [bag.tolist() for bag in bags], labels, ids
     ([[[1.0], [2.0]], [[3.0]]], [1, 0], ['a', 'b'])
     """
     if not is_frame(table):
         raise ValueError(f"expected a table with a row an instance, found {type(table).__name__}")
-    given = read_bags(table, columns=columns)
+    given = read_bags(table)
     warn_of_columns(given.left_out, 3)
     arrays = [np.split(of.features, of.offsets[1:-1]) for of in given.instances]
     bags: list[Any] = list(arrays[0])
@@ -163,9 +156,7 @@ def to_bags(
     return bags, None if given.labels is None else list(given.labels), list(given.ids)
 
 
-def read_bags(
-    X: Any, like: GivenBags | None = None, columns: Mapping[str, Any] | None = None
-) -> GivenBags:
+def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
     """Read bags.
 
     Parameters
@@ -177,9 +168,6 @@ def read_bags(
         of lists called ``features`` or as all other columns of numbers that are no ids.
     like
         Bags of the fit: new ones must have their modalities and numbers of features.
-    columns
-        The table's names of these columns, where they differ; of ``features`` also a list of
-        columns or a pattern such as ``f*``.
 
     Raises
     ------
@@ -187,9 +175,7 @@ def read_bags(
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
-    chosen = FEATURES in (columns or ())
-    X = by_our_names(X, columns, _RESERVED, (LABEL, MODALITY, INSTANCE, GROUP), FEATURES)
-    found = _from_table(X, wanted, chosen) if is_frame(X) else _from_list(X, like)
+    found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
     if like is not None and found.modalities != like.modalities:
         raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
     for k, of in enumerate(found.instances):
@@ -282,7 +268,7 @@ def _left_out(name: str, cells: Sequence[Any]) -> str:
     return {"category": "text", "yes or no": "yes/no"}.get(kind, kind)
 
 
-def _from_table(table: Any, wanted: tuple[str, ...], chosen: bool) -> GivenBags:
+def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     names = names_of(table)
     if BAG not in names:
         raise ValueError(f"expected a column {BAG!r}, found {', '.join(names[:20])}")
@@ -302,7 +288,7 @@ def _from_table(table: Any, wanted: tuple[str, ...], chosen: bool) -> GivenBags:
     out: dict[str, str] = {}
     if lists is not None:
         out = dict.fromkeys(columns, "not among features")
-    elif not wanted and not chosen:
+    elif not wanted:
         out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
         columns = tuple(name for name in columns if name not in out)
         if out and not columns:
@@ -348,90 +334,3 @@ def form_of(given: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
     empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
     return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None, left_out=())
-
-
-class InstanceTransformer(TransformerMixin, BaseEstimator):
-    """Put every instance of every bag through a transformer of rows, such as PCA.
-
-    Parameters
-    ----------
-    transformer
-        It is fitted to the instances of all bags, one row each, without labels; where bags have
-        several modalities, a copy to the instances of each.
-
-    Attributes
-    ----------
-    transformers_
-        The fitted transformers, one a modality.
-
-    Examples
-    --------
-    >>> from sklearn.decomposition import PCA
-    >>> rng = np.random.default_rng(0)
-    >>> X = [rng.standard_normal((int(n), 5)) for n in rng.integers(2, 6, 30)]
-    >>> reduced = InstanceTransformer(PCA(2)).fit_transform(X)
-    >>> len(reduced), reduced[0].shape[1]
-    (30, 2)
-    """
-
-    def __init__(self, transformer: Any) -> None:
-        self.transformer = transformer
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.no_validation = True
-        return tags
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the transformer to all instances.
-
-        Parameters
-        ----------
-        X
-            A list with an array [instances, features] for each bag, or a tuple or dict of such
-            arrays.
-        y
-            Not used: a bag's label is not that of its instances.
-
-        Raises
-        ------
-        ValueError
-            If bags cannot be read, or there is no instance.
-        """
-        given = _listed(X, None)
-        if not all(len(of.features) for of in given.instances):
-            raise ValueError("expected bags with instances, found none in any of them")
-        self.transformers_ = [clone(self.transformer).fit(of.features) for of in given.instances]
-        self._given = form_of(given)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Return the bags with their instances transformed."""
-        check_is_fitted(self)
-        given = _listed(X, self._given)
-        parts = [
-            np.split(_rows(transformer, of.features), of.offsets[1:-1])
-            for transformer, of in zip(self.transformers_, given.instances, strict=True)
-        ]
-        if given.modalities is None:
-            return list(parts[0])
-        return [dict(zip(given.modalities, bag, strict=True)) for bag in zip(*parts, strict=True)]
-
-
-def _listed(X: Any, like: GivenBags | None) -> GivenBags:
-    if is_frame(X):
-        raise ValueError(
-            "expected a list with an array for each bag, found a table: make bags of it first, by "
-            "to_bags(table)"
-        )
-    return read_bags(X, like)
-
-
-def _rows(transformer: Any, rows: Any) -> FloatArray:
-    """Return transformed rows; where there are none, as many columns as one would have."""
-    some = rows if len(rows) else np.zeros((1, rows.shape[1]))
-    found: Any = transformer.transform(some)
-    dense: FloatArray = np.asarray(found.toarray() if hasattr(found, "toarray") else found, float)
-    return dense[: len(rows)]

@@ -14,15 +14,12 @@ from vbmodels.bags.bags import UNLABELLED, split, with_targets
 from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
 from vbmodels.bags.multilabel import ONE_GROUP
-from vbmodels.core.linalg import solve_lower
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import form_of, read_bags
 from vbmodels.estimators.bags import FEATURE, feature_table
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
-    NamedColumns,
     documented,
     warn_of_columns,
     without_weights,
@@ -33,7 +30,7 @@ from vbmodels.estimators.tables import is_missing, values_of
 
 @documented
 @dataclass(eq=False, repr=False)
-class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
+class BagRegressor(RegressorMixin, LoopEstimator):
     """A number for each bag, by what the bag is as a whole.
 
     The model is `vbmodels.bags.embedding.number`: pooled features and kernels of the instances, in
@@ -86,7 +83,7 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
             numbers are known.
         """
         self._validate_params()
-        self._given = read_bags(X, columns=self.columns)
+        self._given = read_bags(X)
         warn_of_columns(self._given.left_out, 5)
         labels = self._given.labels if y is None else values_of(y)
         if labels is None or len(labels) != len(self._given.ids):
@@ -130,7 +127,7 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
     def contributions(self, X: Any) -> Any:
         """Return what each instance adds to its bag's number, in the form of the bags."""
         check_is_fitted(self)
-        given = read_bags(X, self._given, self.columns)
+        given = read_bags(X, self._given)
         adds = contributions(self.q_, given.bags())
         return given.give_back([self.q_.scale * one for one in adds])
 
@@ -142,7 +139,7 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
 
     def _numbers(self, X: Any) -> Numbers:
         check_is_fitted(self)
-        return predict_numbers(self.q_, read_bags(X, self._given, self.columns).bags())
+        return predict_numbers(self.q_, read_bags(X, self._given).bags())
 
     def _found(self) -> str:
         labelled, bags = self._bags
@@ -166,12 +163,3 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
             f"{len(true)} new bags: RMSE {rmse:.4g} (the mean of the fit {base:.4g}); "
             f"{inside:.0%} within their 95 % interval."
         )
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        noise = self.q_.noise
-        variance = noise.rate / rng.gamma(noise.shape, size=count)
-        normals = rng.standard_normal((self.q_.mean.size, count))
-        away = solve_lower(self.q_.factor, normals, transposed=True).T
-        weights = self.q_.mean + np.sqrt(variance)[:, None] * away
-        drawn = {"weights": weights[None], "noise_sd": self.q_.scale * np.sqrt(variance)[None]}
-        return drawn, {"weights": ["column"]}

@@ -35,14 +35,12 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
-    NamedColumns,
     documented,
     warn_of_columns,
     without_weights,
 )
-from vbmodels.estimators.findings import classified, draw, intervals, largest, lines_of
+from vbmodels.estimators.findings import classified, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (
@@ -52,7 +50,7 @@ OF_BAGS = (
 
 
 @dataclass(eq=False, repr=False)
-class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
+class BagClassifier(ClassifierMixin, LoopEstimator):
     """A classifier of bags; subclasses make the model and apply its posterior."""
 
     def __sklearn_tags__(self) -> Any:
@@ -90,7 +88,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
             classes.
         """
         self._validate_params()
-        self._given = read_bags(X, columns=self.columns)
+        self._given = read_bags(X)
         warn_of_columns(self._given.left_out, 6)
         labels = self._given.labels if y is None else values_of(y)
         if labels is None or len(labels) != len(self._given.ids):
@@ -128,7 +126,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         return classified(
             self,
             X,
-            read_bags(X, self._given, self.columns).labels if y is None else values_of(y),
+            read_bags(X, self._given).labels if y is None else values_of(y),
             self._share,
         )
 
@@ -152,7 +150,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
 
     def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
         check_is_fitted(self)
-        given = read_bags(X, self._given, self.columns)
+        given = read_bags(X, self._given)
         bag, instances = self._apply(given.bags())
         return given, bag, instances
 
@@ -249,11 +247,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     def _weights(self) -> list[str]:
         return ["Largest coefficients (of scaled features, 95 %):", *lines_of(self._largest())]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest coefficients with 95 % intervals on matplotlib's axes; return these."""
-        check_is_fitted(self)
-        return draw(self._largest(), ax, "coefficient, with 95 % interval")
-
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
         priors = Priors(
@@ -270,10 +263,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
         return found.bag, found.instances
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        drawn = self.posterior_.coefficients(count, rng)
-        return {"coef": drawn[None]}, {"coef": ["coefficient"]}
 
 
 @dataclass(eq=False, repr=False)
@@ -299,7 +288,6 @@ class ProcessOptions(GPOptions):
             sample_seed=seed,
             linear_prior=self.linear_prior,
             leak=self.leak,
-            label_noise=self.label_noise,
             **(one_value if self.kernel_params == "heuristic" else {}),
         )
 
@@ -359,24 +347,12 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         lines = lines_of(largest(self.coefficients_, ["feature"]))
         return ["Largest weights (of scaled features, 95 %):", *lines] if lines else []
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the linear kernel's largest weights with 95 % intervals on matplotlib's axes."""
-        table = largest(self.coefficients_, ["feature"])
-        if not len(table["name"]):
-            raise ValueError("expected a linear kernel to draw the weights of, found 'rbf' alone")
-        return draw(table, ax, "weight, with 95 % interval")
-
     def _model(self) -> Any:
         return DirectGP(self._kernel(self.standardise, self._seed()))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         (found,) = predict_gp(self.posterior_, data)
         return found.bag_probability, (found.probability,)
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        noise = rng.standard_normal((count, len(self.weight_means_)))
-        away = np.linalg.solve(self.posterior_.factor[0].T, noise.T).T
-        return {"weight": (self.weight_means_ + away)[None]}, {"weight": ["point"]}
 
 
 @documented
@@ -455,10 +431,6 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     def _largest(self) -> Any:
         return largest(self.features_, FEATURE)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the most informative features with 95 % intervals on matplotlib's axes."""
-        return draw(self._largest(), ax, "added to the score by an sd, with 95 % interval")
-
     def decision_function(self, X: Any) -> FloatArray:
         """Return the mean of the embedding's probit score of every bag, [bags]."""
         return self._said(X).mean
@@ -473,7 +445,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         A bag's sum is what the blocks add that are means and maxima over instances.
         """
         check_is_fitted(self)
-        given = read_bags(X, self._given, self.columns)
+        given = read_bags(X, self._given)
         return given.give_back(contributions(self._embedding, given.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
@@ -507,10 +479,10 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     def _said(self, X: Any) -> BagScores:
         check_is_fitted(self)
-        return predict_bags(self._embedding, read_bags(X, self._given, self.columns).bags(), 0.0)
+        return predict_bags(self._embedding, read_bags(X, self._given).bags())
 
     def _model(self) -> Any:
-        embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())
+        embedding = EmbeddingModel(sample_seed=self._seed())
         if self.model == "embedding":
             return embedding
         witness = DirectGP(self._kernel(self.standardise, self._seed()))
@@ -519,7 +491,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
-            return predict_bags(self.q_, data, self.model_.eps).probability, nothing
+            return predict_bags(self.q_, data).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
         instances = found.instances(data)
         if instances is None:

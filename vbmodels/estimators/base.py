@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -69,8 +68,6 @@ def warn_of_names(table: Any, known: Sequence[str], what: str, depth: int) -> No
 
 
 E = TypeVar("E", bound="LoopEstimator")
-Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
-"""Draws [chain, draw, ...] of each parameter, and the names of its further axes."""
 
 
 def parameter(default: Any, accepts: Any, meaning: str) -> Any:
@@ -253,41 +250,6 @@ class LoopEstimator(BaseEstimator):
     def _compared(self, X: Any, y: Any) -> str:
         """Return how well rows are predicted, and what they are compared with."""
         raise NotImplementedError
-
-    @abstractmethod
-    def _draws(
-        self, count: int, rng: np.random.Generator
-    ) -> tuple[dict[str, FloatArray], dict[str, list[str]]]:
-        """Return draws [chain, draw, ...] of every parameter, and the names of its axes."""
-
-    def to_arviz(self, draws: int = 1000, random_state: Any = None) -> Any:
-        """Return draws from the posterior as ArviZ's ``InferenceData``; ArviZ 1: a ``DataTree``.
-
-        Parameters
-        ----------
-        draws
-            Draws from a variational posterior, in one chain; a sampler gives those it has.
-        random_state
-            Seed of these draws.
-        """
-        from vbmodels.core.chains import inference_data
-
-        check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        posterior, dims = self._draws(draws, rng)
-        return inference_data(posterior, dims)
-
-
-@dataclass(eq=False, repr=False)
-class NamedColumns:
-    """The parameter ``columns`` of estimators that look for columns of certain names."""
-
-    columns: Any = parameter(
-        None,
-        [dict, None],
-        'Your names of a table\'s columns, by ours: ``{"bag_id": "patient"}``; of bags\' '
-        "``features`` also a list of columns or a pattern such as ``f*``.",
-    )
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])

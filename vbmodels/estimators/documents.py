@@ -27,8 +27,6 @@ COLUMNS = (
     "doc_id", "text", "tokens", "pos", "sentence", "keywords", "complete", "scored", "scores",
 )  # fmt: skip
 """The columns that are read of a table."""
-ABSENT = ("doc_id", "pos", "sentence", "keywords", "complete", "scored", "scores")
-"""Those of them that new documents may lack, though the user has named them."""
 OUTSIDE = -1
 """Fold of a document that is not part of the counts."""
 

@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.estimators.findings import new_axes
 from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, ACROSS = 9, 3, 3
 """Effects and pairs of a picture of all, and how many stand in a row."""
 _TWO_SIDED = 1.959964
 _LONGEST = 14  # letters of a level's name
+
+
+def new_axes(size: tuple[float, float]) -> Any:
+    """Return axes of a new figure of so many inches."""
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=size, layout="constrained").add_subplot()
 
 
 def draw_named(

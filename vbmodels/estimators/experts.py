@@ -15,10 +15,9 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from vbmodels.core.chains import load_arviz
+from vbmodels.core.chains import inference_data, load_arviz
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    Draws,
     documented,
     parameter,
     weighted,
@@ -28,7 +27,6 @@ from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
 from vbmodels.estimators.findings import (
     MOST,
     classified,
-    draw,
     intervals,
     largest,
     lines_of,
@@ -246,7 +244,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
         A number is a curve over its data's range, with ticks at its quantiles, a category has a
         bar for every level; an effect is less its mean over rows. A pair of columns is a heat map
-        of what both add beyond that. "cavi" and "mh" have the largest weights in their place.
+        of what both add beyond that.
 
         Parameters
         ----------
@@ -261,10 +259,18 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         -------
         axes
             Those drawn on; of all columns an array.
+
+        Raises
+        ------
+        ValueError
+            If the inference is not "additive": ``experts_`` has the weights of the others.
         """
         check_is_fitted(self)
         if self.inference != "additive":
-            return draw(self._largest(), ax, "log odds, with 95 % interval")
+            raise ValueError(
+                f"expected inference additive for pictures of columns, got {self.inference}: "
+                "experts_ has its weights"
+            )
         effects, pairs = self._effects(label)
         if column is None:
             return draw_all(effects, pairs, ax, "log odds")
@@ -363,20 +369,16 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             raise ValueError(f"expected rows of two classes, got one class: {classes[0]!r}")
         return classes, code
 
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        dims = {name: [f"{name}_number", "column"] for name in ("gate", "expert")}
-        if isinstance(self.model_, SampledExperts):
-            kept = self.q_.draws
-            return {name: kept[:, :, r] for r, name in enumerate(("gate", "expert"))}, dims
-        if isinstance(self.posterior_, SeveralPosterior):
-            raise ValueError("expected a fit to two classes for draws, got one to several")
-        one = self.posterior_.components[0]
-        if one.covariance is None:
-            noise = rng.standard_normal((count, *one.mean.shape))
-            drawn = one.mean + one.sd * noise
-        else:
-            jitter = 1e-12 * np.eye(one.mean.shape[-1])
-            factor = np.linalg.cholesky(one.covariance + jitter)
-            noise = rng.standard_normal((count, *one.mean.shape))
-            drawn = one.mean + np.einsum("rkij,srkj->srki", factor, noise)
-        return {name: drawn[None, :, r] for r, name in enumerate(("gate", "expert"))}, dims
+    def to_arviz(self) -> Any:
+        """Return a sampler's draws (mh) as ArviZ's ``InferenceData``; ArviZ 1: a ``DataTree``.
+
+        Raises
+        ------
+        ValueError
+            If the inference is not "mh": other forms draw nothing.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.model_, SampledExperts):
+            raise ValueError(f"expected inference mh for draws, got {self.inference}")
+        named = {name: self.q_.draws[:, :, r] for r, name in enumerate(("gate", "expert"))}
+        return inference_data(named, {name: [f"{name}_number", "column"] for name in named})

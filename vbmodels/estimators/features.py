@@ -19,13 +19,12 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     ColumnWarning,
-    Draws,
     LoopEstimator,
     documented,
     warn_of_columns,
     weighted,
 )
-from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
+from vbmodels.estimators.findings import intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
@@ -255,11 +254,6 @@ class LatentFeatures(
             f"row's other cells, {own.mean():.3f} by the shares of the categories in these rows."
         )
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
-        check_is_fitted(self)
-        return draw(self._largest(), ax, "log odds, with 95 % interval")
-
     def transform(self, X: Any) -> Any:
         """Return the probability of every feature in every row, in the kind of table of ``X``."""
         found = self._applied(X)[0].features
@@ -386,14 +380,6 @@ class LatentFeatures(
             texts, _ = self._readers[d].levels(list(cells[:, d]))
             codes[:, i] = [MISSING if t is None else known.get(t, MISSING) for t in texts]
         return codes
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        dims = {"weight": ["unit", "feature"]}
-        jitter = 1e-12 * np.eye(self._covariance.shape[-1])
-        factor = np.linalg.cholesky(self._covariance + jitter)
-        noise = rng.standard_normal((count, *self.weight_means_.shape))
-        drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
-        return {"weight": drawn[None]}, dims
 
 
 def _repeated(cells: Any, sample_weight: Any) -> tuple[Any, FloatArray]:

@@ -1,4 +1,4 @@
-"""What a fit found, for people: data frames with names, a text, a picture.
+"""What a fit found, for people: data frames with names, a text.
 
 Data frames are made by narwhals: pandas' where it is installed, else those of polars or Arrow.
 """
@@ -76,43 +76,6 @@ def lines_of(table: Mapping[str, Any]) -> list[str]:
     width = max(map(len, table["name"]))
     rows = zip(table["name"], table["mean"], table["low"], table["high"], strict=True)
     return [f"  {n:<{width}}  {mean:+.3g} ({low:.3g} to {high:.3g})" for n, mean, low, high in rows]
-
-
-def new_axes(size: tuple[float, float]) -> Any:
-    """Return axes of a new figure of so many inches."""
-    from matplotlib import pyplot
-
-    return pyplot.figure(figsize=size, layout="constrained").add_subplot()
-
-
-def draw(
-    table: Mapping[str, Any], ax: Any, label: str, *, colour: str | None = None,
-    shift: float = 0.0, zero: bool = True,
-) -> Any:  # fmt: skip
-    """Draw rows with intervals on matplotlib's axes, and return these.
-
-    Parameters
-    ----------
-    table
-        name, mean, low and high, as `largest` returns them.
-    ax
-        Where to draw; None makes new axes.
-    label
-        What the numbers are.
-    colour, shift
-        Of these rows, where others are drawn too: the shift is a share of a line.
-    zero
-        Whether to mark zero.
-    """
-    ax = new_axes((6.0, 1.0 + 0.3 * len(table["name"]))) if ax is None else ax
-    place = np.arange(len(table["name"]))[::-1]
-    away = np.array([table["mean"] - table["low"], table["high"] - table["mean"]])
-    ax.errorbar(table["mean"], place + shift, xerr=away, fmt="o", capsize=2, color=colour)
-    if zero:
-        ax.axvline(0.0, color="0.6", linewidth=0.8)
-    ax.set_yticks(place, list(table["name"]))
-    ax.set_xlabel(label)
-    return ax
 
 
 def classified(classifier: Any, X: Any, y: Any, share: Any) -> str:

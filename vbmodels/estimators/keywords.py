@@ -24,16 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option, share
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
-    NamedColumns,
     documented,
     parameter,
     warn_of_names,
     without_weights,
 )
 from vbmodels.estimators.documents import (
-    ABSENT,
     COLUMNS,
     OUTSIDE,
     Corpus,
@@ -43,8 +40,8 @@ from vbmodels.estimators.documents import (
     given_documents,
     length_of,
 )
-from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
-from vbmodels.estimators.tables import by_our_names, is_frame, like, values_of
+from vbmodels.estimators.findings import frame, intervals, largest, lines_of
+from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.documents import KeywordBatch
@@ -80,7 +77,7 @@ OF_DOCUMENTS = "every document counts once; leave out documents that should not 
 
 @documented
 @dataclass(eq=False, repr=False)
-class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstimator):
+class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     """Keyphrases, or keywords, of documents, as the pipeline ``keywords`` finds them.
 
     Texts become candidates by the pipeline's rules, and the model is its default: for phrases
@@ -194,9 +191,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         return self._given_back(X, self._fitted)
 
     def _fit(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> None:
-        ours = self._ours(X)
-        given = given_documents(ours, y, complete, ids, scores)
-        warn_of_names(ours, COLUMNS, "documents", 5)
+        given = given_documents(X, y, complete, ids, scores)
+        warn_of_names(X, COLUMNS, "documents", 5)
         if sentence := conflict(self):
             raise ValueError(sentence)
         parts = self._parts(given)
@@ -234,7 +230,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         self._known = sum(int(part.read.marks.y.sum()) for part in parts)
         self._absent = absent.count
         found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
-        self._fitted = self._candidates(ours, ids, found)
+        self._fitted = self._candidates(X, ids, found)
 
     def _model(self, prior: LearntPrior | None) -> CorpusProbit | Keyphrases:
         kind = None if self.lists == "complete" else self.lists
@@ -287,12 +283,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             f"A known keyphrase ranks above another candidate: {100.0 * chance:.3g} % "
             "(chance: 50 %)."
         )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients with 95 % intervals on matplotlib's axes, and return these."""
-        check_is_fitted(self)
-        table = largest(self.coefficients_, ["feature"])
-        return draw(table, ax, "coefficient, with 95 % interval")
 
     def transform(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
@@ -363,7 +353,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             If no document has both.
         """
         check_is_fitted(self)
-        given = given_documents(self._ours(X), y, None, ids, scores)
+        given = given_documents(X, y, None, ids, scores)
         known = self._read(given, given.folds)
         true = {
             (int(d), int(key))
@@ -404,18 +394,14 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     ) -> dict[str, Any]:
         """Score documents; ``blind``: without what a table says of their keywords."""
         check_is_fitted(self)
-        ours = self._ours(X)
-        given = given_documents(ours, keywords, None, ids, scores)
+        given = given_documents(X, keywords, None, ids, scores)
         if blind:
             given = given.without_labels()
-        known = ids is not None or column_of(ours, "doc_id") is not None
+        known = ids is not None or column_of(X, "doc_id") is not None
         seen = np.array([known and name in self._names for name in given.names], bool)
         part = self._read(given, np.where(seen, given.folds, OUTSIDE))
         batch = part.batch(self._corpus, self.window, self.damping)
-        return self._candidates(ours, ids, [self._score(part, batch, fitted=False)])
-
-    def _ours(self, X: Any) -> Any:
-        return by_our_names(X, self.columns, COLUMNS, ABSENT)
+        return self._candidates(X, ids, [self._score(part, batch, fitted=False)])
 
     def _candidates(self, X: Any, ids: Any, found: Sequence[Scored]) -> dict[str, Any]:
         """Return all candidates of the partitions with their probabilities and selection."""
@@ -499,11 +485,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             min_count=self.min_count,
             max_words=self.max_words,
         )
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        factor = np.linalg.cholesky(self._covariance)
-        noise = rng.standard_normal((count, len(self.coef_means_)))
-        return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["feature"]}
 
 
 def _table(words: dict[str, Any]) -> dict[str, Any]:

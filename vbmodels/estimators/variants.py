@@ -6,7 +6,6 @@ those of parameters, cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -17,16 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import (
-    Draws,
     LoopEstimator,
-    NamedColumns,
     documented,
     warn_of_names,
     without_weights,
 )
-from vbmodels.estimators.findings import MOST, draw, frame
+from vbmodels.estimators.findings import frame
 from vbmodels.estimators.tables import (
-    by_our_names,
     cells_of,
     is_frame,
     is_missing,
@@ -103,26 +99,21 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
     return GivenCounts(of, ("",) * len(counts), tuple(names), None)
 
 
-def read_table(
-    given: Any, case: str, control: str | None, called: Mapping[str, Any] | None
-) -> GivenCounts:
+def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
     """Read a table with a row a location, sample and replicate.
 
     Parameters
     ----------
-    given
-        The table; `COLUMNS` are looked for.
+    table
+        `COLUMNS` are looked for.
     case, control
         Names of the samples.
-    called
-        The table's names of these columns, where they differ.
 
     Raises
     ------
     ValueError
         Says what was expected and what was found.
     """
-    table = by_our_names(given, called, COLUMNS)
     missing = [n for n in (*KEYS, *BASES) if n not in names_of(table)]
     if missing:
         raise ValueError(f"expected the columns {', '.join(missing)}, found none of that name")
@@ -166,7 +157,7 @@ def read_table(
         counts[j, r], ref[j] = reads[i], cells["ref"][i]
     of_case = np.array([sample == case for sample, _ in columns])
     chrom, pos = zip(*places, strict=True)
-    return GivenCounts(Counts(counts, _references(ref, len(ref)), of_case), chrom, pos, given)
+    return GivenCounts(Counts(counts, _references(ref, len(ref)), of_case), chrom, pos, table)
 
 
 def _references(ref: Any, size: int) -> Any:
@@ -207,7 +198,7 @@ _CHUNK = 1000
 
 @documented
 @dataclass(eq=False, repr=False)
-class VariantTester(CallOptions, NamedColumns, LoopEstimator):
+class VariantTester(CallOptions, LoopEstimator):
     """Which alleles are in the case's reads beyond errors (the two-groups test of ``variants``).
 
     Attributes
@@ -279,8 +270,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         self._run(model, [counts.take(part) for part in parts])
         self.pi_ = prior_from_bayes_factors(self._scores(counts)[1])
         if is_frame(X):
-            ours = by_our_names(X, self.columns, COLUMNS)
-            warn_of_names(ours, COLUMNS, "base counts", 4)
+            warn_of_names(X, COLUMNS, "base counts", 4)
         return self
 
     @property
@@ -295,33 +285,6 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
                 "batch_factor": factors,
             }
         )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the rates of the alleles with the largest Bayes factors, with 95 % intervals.
-
-        Black is the case, grey the control. The axes are matplotlib's, and are returned.
-        """
-        given, of, score, _, _, called = self._tested(None, None, None)
-        order = np.lexsort((-score, ~called))[:MOST]
-        some = of.take(order)
-        counts, found = given.counts, self._rates(some)
-        name = [
-            f"{given.chrom[j]}:{given.pos[j]} {BASES[counts.ref[j]]}>{BASES[a]}".lstrip(":")
-            for j, a in zip(some.location, some.alt, strict=True)
-        ]
-        alone = bool(counts.case.all())
-        label = "rate of the allele" if alone else "rate in the case (black) and the control (grey)"
-        samples = (("case", "k"), ("control", "0.6"))[: 1 if alone else 2]
-        for shift, (sample, colour) in enumerate(samples):
-            rows = {
-                "name": name,
-                "mean": found[f"{sample}_mean"],
-                "low": found[f"{sample}_q025"],
-                "high": found[f"{sample}_q975"],
-            }
-            ax = draw(rows, ax, label, colour=colour, shift=-shift / 4, zero=False)
-        ax.set_xscale("log")
-        return ax
 
     def _found(self) -> str:
         _, of, _, _, _, called = self._tested(None, None, None)
@@ -385,9 +348,10 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         if given.kind is None:
             return at
         place = dict(zip(zip(given.chrom, given.pos, strict=True), at.tolist(), strict=True))
-        ours = by_our_names(given.kind, self.columns, COLUMNS)
         wanted = (self.case, self.control)
-        rows = zip(*(cells_of(ours, name) for name in ("chrom", "pos", "sample")), strict=True)
+        rows = zip(
+            *(cells_of(given.kind, name) for name in ("chrom", "pos", "sample")), strict=True
+        )
         return np.array([sample in wanted and place[c, p] for c, p, sample in rows], bool)
 
     def score(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> float:
@@ -452,11 +416,5 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
 
     def _read(self, X: Any, ref: Any, case: Any) -> GivenCounts:
         if is_frame(X):
-            return read_table(X, self.case, self.control, self.columns)
+            return read_table(X, self.case, self.control)
         return read_array(X, ref, case)
-
-    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        raise NotImplementedError(
-            "the hyperparameters of the two-groups test are point estimates and have no posterior "
-            "draws; `test` gives the posterior of each rate"
-        )

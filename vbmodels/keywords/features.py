@@ -149,7 +149,6 @@ def build_batch(
     *,
     window: int = WINDOW,
     damping: float = DAMPING,
-    self_loops: bool = True,
     own_labels: bool = True,
 ) -> KeywordBatch:
     """Make the graphs and the features of a partition.
@@ -165,14 +164,14 @@ def build_batch(
     rates
         [N_FOLDS + 1] label rate rho of all folds but one, as `label_rates` gives it; the
         last entry is the rate of all folds.
-    window, damping, self_loops
+    window, damping
         The graph; see `graph`.
     own_labels
         Whether words are compared with the known ones of their own document; if not, these three
         features are neutral. Where phrases are known (`in_phrases`) they separate known words
         from hidden ones.
     """
-    graphs = _graphs(tokens, window, self_loops)
+    graphs = _graphs(tokens, window)
     folds = tokens.fold[tokens.document_of_word]
     tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
     idf = np.log((1.0 + n_documents) / (1.0 + elsewhere.frequency)) + 1.0
@@ -271,10 +270,10 @@ def affinity(m: FloatArray, observed: IntArray) -> tuple[FloatArray, FloatArray]
     return logarithmic, plain
 
 
-def _graphs(tokens: DocumentTokens, window: int, self_loops: bool) -> KeywordBatch:
+def _graphs(tokens: DocumentTokens, window: int) -> KeywordBatch:
     """Return the batch with its graphs and, as yet, no features."""
     group = tokens.document_of_word[tokens.word]
-    row, col, count = cooccurrences(tokens.word, window=window, self_loops=self_loops, group=group)
+    row, col, count = cooccurrences(tokens.word, window=window, group=group)
     edge_offsets = np.searchsorted(row, tokens.offsets).astype(np.int64)
     start = np.repeat(tokens.offsets[:-1], np.diff(edge_offsets))
     return KeywordBatch(

@@ -23,7 +23,6 @@ def cooccurrences(
     word: IntArray,
     *,
     window: int = WINDOW,
-    self_loops: bool = True,
     group: IntArray | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Count the pairs of words that stand at most ``window`` places apart (section 1.1).
@@ -38,8 +37,6 @@ def cooccurrences(
         [T] word numbers in reading order; several documents may follow one another.
     window
         The greatest distance, at least 1.
-    self_loops
-        Whether a word may be joined to itself.
     group
         [T] numbers of the documents: only words of one group are joined.
         None joins all.
@@ -63,20 +60,10 @@ def cooccurrences(
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     pairs, count = np.unique(np.concatenate(keys), return_counts=True)
     row, col = np.divmod(pairs, span)
-    loop = row == col
-    weight = np.where(loop, 2.0 * count, count)
-    if not self_loops:
-        row, col, weight = row[~loop], col[~loop], weight[~loop]
-    return row, col, weight
+    return row, col, np.where(row == col, 2.0 * count, count)
 
 
-def adjacency(
-    word: IntArray,
-    n: int,
-    *,
-    window: int = WINDOW,
-    self_loops: bool = True,
-) -> FloatArray:
+def adjacency(word: IntArray, n: int, *, window: int = WINDOW) -> FloatArray:
     """Return A [n, n] of one document with the words 0 to n - 1; see `cooccurrences`.
 
     Examples
@@ -87,7 +74,7 @@ def adjacency(
            [2., 0., 0.],
            [1., 0., 0.]])
     """
-    row, col, count = cooccurrences(word, window=window, self_loops=self_loops)
+    row, col, count = cooccurrences(word, window=window)
     a = np.zeros((n, n))
     a[row, col] = count
     a[col, row] = count

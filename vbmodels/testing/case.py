@@ -241,8 +241,6 @@ class Agreement:
         A partition -> its rows as a score sees them: without labels, say.
     atol
         Largest difference of what is made from cold.
-    cold
-        Whether a state from cold is to be the fit's; not so where states are draws.
     astray
         Largest share of rows that may get something else altogether: see ``because``.
     largest
@@ -258,7 +256,6 @@ class Agreement:
     tol: float = 1e-12
     max_iter: int = 3000
     atol: float = 1e-6
-    cold: bool = True
     astray: float = 0.0
     largest: float | None = None
     because: str = ""

@@ -30,8 +30,6 @@ ITEMS: dict[str, Item] = {
     "test_4_global_step_is_stationary": "stationary",
     "test_4_local_step_is_stationary": "stationary",
     "test_4_vectors_near_the_path_are_states": "stationary",
-    "test_4_rounds_keep_the_bound": "stationary",
-    "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
     "test_5_bound_is_its_definition": "definition",
     "test_6_bound_below_exact_evidence": "truth",
     "test_6_agrees_with_its_sampler": "sampler",
@@ -54,12 +52,6 @@ def hook_or_skip(item: Any) -> Any:
     if isinstance(item, str):
         pytest.skip(item)
     return item
-
-
-def memoisable(case: Case) -> None:
-    """Skip a model that the memoised loop cannot fit."""
-    if "memoised" not in runs.loops(case):
-        pytest.skip("the memoised loop cannot fit it: it has no method coupling, or its own loop")
 
 
 def run_check(
@@ -184,18 +176,6 @@ class ModelContract:
         if squarem not in runs.loops(case).values():
             pytest.skip("no loop leaves its path: it has no coordinates or a loop of its own")
         run_check(request, stationary.check_near, case, hook_or_skip(case.global_step), seed=0)
-
-    def test_4_rounds_keep_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
-        """Item 4, what the memoised loop knows of the bound."""
-        memoisable(case)
-        run_check(request, stationary.check_coupling, case, hook_or_skip(case.global_step), seed=0)
-
-    def test_4_rounds_end_where_the_bound_is_stationary(
-        self, case: Case, request: pytest.FixtureRequest
-    ) -> None:
-        """Item 4, at the end of the memoised loop."""
-        memoisable(case)
-        run_check(request, stationary.check_end, case, hook_or_skip(case.global_step), seed=0)
 
     def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""

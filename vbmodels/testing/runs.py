@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.algorithm import Driven, Loop
-from vbmodels.core.cavi import Memoised, cavi, squarem
+from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.protocol import Accelerable, Memoisable
+from vbmodels.core.protocol import Accelerable
 from vbmodels.core.state import State, aligned, from_bytes, leaves, same_bits, to_bytes, tree_sum
 from vbmodels.testing.case import Best, Case, Figures, Identity
 
@@ -25,8 +25,6 @@ def loops(case: Case) -> dict[str, Loop]:
     found: dict[str, Loop] = {"cavi": cavi}
     if isinstance(model, Accelerable):
         found["squarem"] = squarem
-    if isinstance(model, Memoisable):
-        found["memoised"] = Memoised()
     return found
 
 
@@ -159,12 +157,7 @@ def apart(one: Any, other: Any) -> str:
 
 
 def check_partitions(case: Case, loop: Loop) -> Figures:
-    """The posterior is the same, within rounding, for every number of partitions.
-
-    The way of the memoised loop depends on its rounds, so it runs in one: it is `cavi` then.
-    """
-    if isinstance(loop, Memoised):
-        return _check_one_round(case)
+    """The posterior is the same, within rounding, for every number of partitions."""
     ends = {p: run(case, loop, case.batches(0, p), 0, case.sweeps)[-1] for p in PARTS}
     worst = 0.0
     for parts in PARTS[1:]:
@@ -198,16 +191,6 @@ def check_partitions(case: Case, loop: Loop) -> Figures:
     return {"largest relative difference": worst}
 
 
-def _check_one_round(case: Case) -> Figures:
-    batches = case.batches(0, 7)
-    plain = run(case, cavi, batches, 0, case.sweeps)[-1]
-    rounds = run(case, Memoised(rounds=1), batches, 0, case.sweeps)[-1]
-    if not same_bits(plain.q, rounds.q) or plain.elbo != rounds.elbo:
-        where = f"batches(0, 7), {case.sweeps} steps of the memoised loop in one round"
-        PARTITIONS.breaks(where, f"against plain sweeps {apart(plain.q, rounds.q)}")
-    return {}
-
-
 class Shipped(InProcess):
     """An executor whose every message is written to bytes and read back on its way."""
 
@@ -215,18 +198,13 @@ class Shipped(InProcess):
         super().__init__(case.model(), [thaw(freeze(b)) for b in batches])
         self.case = case
 
-    def __call__(
-        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
-    ) -> Any:
-        """Run one sweep, or a part of it; see `vbmodels.core.protocol.Reduce`."""
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         # A new model each time: what a model keeps on itself does not reach other workers.
         self.model = self.case.model()
-        shipped = thaw(freeze(q))
-        stats = super().__call__(shipped, number=number, warm=warm, group=group, groups=groups)
+        stats = super().__call__(thaw(freeze(q)), number=number, warm=warm)
         self._locals = {k: [thaw(freeze(x)) for x in v] for k, v in self._locals.items()}
         return thaw(freeze(stats))
-
-    visit = __call__
 
 
 def check_executors(case: Case, loop: Loop) -> Figures:

@@ -178,7 +178,7 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
         SCORES.holds(finite, f"partition {i}", "what is published is not finite")
         values.append(published.ravel())
         new = item.hidden(batch)
-        if item.cold and (item.scored is None or state is not None):
+        if item.scored is None or state is not None:
 
             def show(local: Any, batch: Any = batch) -> FloatArray:
                 return item.published(model, done.q, batch, local)

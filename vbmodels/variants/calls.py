@@ -77,17 +77,11 @@ def benjamini_hochberg(p: FloatArray) -> FloatArray:
     return adjusted
 
 
-def prior_from_bayes_factors(
-    log_bf: FloatArray,
-    weight: FloatArray | None = None,
-    start: float = 0.01,
-    tol: float = 1e-10,
-    max_iter: int = 1000,
-) -> float:
+def prior_from_bayes_factors(log_bf: FloatArray, weight: FloatArray | None = None) -> float:
     """Return pi by EM on all units' Bayes factors: pi <- (sum z + .5) / (U + 1).
 
     For jobs whose other hyperparameters were fitted on a sample of the units. The EM is a
-    scalar fixed point; Aitken's extrapolation takes it to ``tol`` in a few passes.
+    scalar fixed point; Aitken's extrapolation takes it to 1e-10 of itself in a few passes.
 
     Parameters
     ----------
@@ -95,8 +89,6 @@ def prior_from_bayes_factors(
         [U] log Bayes factors.
     weight
         [U] how many units each stands for; one by default.
-    start, tol, max_iter
-        First value, relative tolerance, and most passes.
     """
     w = np.ones(len(log_bf)) if weight is None else weight
     total = float(w.sum())
@@ -104,14 +96,14 @@ def prior_from_bayes_factors(
     def step(pi: float) -> float:
         return (float(w @ (1.0 - local_fdr(log_bf, pi))) + 0.5) / (total + 1.0)
 
-    pi = start
-    for _ in range(max_iter):
+    pi = 0.01
+    for _ in range(1000):
         first = step(pi)
         second = step(first)
         bend = (second - first) - (first - pi)
         jump = pi - (first - pi) ** 2 / bend if bend != 0.0 else second
         moved = jump if 0.0 < jump < 1.0 else second
-        if abs(moved - pi) <= tol * pi:
+        if abs(moved - pi) <= 1e-10 * pi:
             return float(moved)
         pi = moved
     return float(pi)

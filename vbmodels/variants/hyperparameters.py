@@ -11,6 +11,7 @@ from scipy.special import betaln, digamma, logsumexp, polygamma
 from vbmodels.core.state import FloatArray
 
 CAP = 1e6
+LIMITS_SD = 0.4, 2.0  # of log M's prior
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,11 @@ def beta_maximum(
     s2: FloatArray,
     start: tuple[FloatArray, FloatArray],
     prior: BetaPrior = FLAT,
-    cap: float = CAP,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the (A, B) that maximise `beta_objective` with A + B <= cap, one pair an entry.
+    """Return the (A, B) that maximise `beta_objective` with A + B <= `CAP`, one pair an entry.
 
-    Newton in (log A, log B) with backtracking; where the optimum lies beyond the cap, the
-    best point on A + B = cap. Without a prior, entries without data keep their start.
+    Newton in (log A, log B) with backtracking; where the optimum lies beyond that, the
+    best point on A + B = CAP. Without a prior, entries without data keep their start.
 
     Parameters
     ----------
@@ -68,8 +68,6 @@ def beta_maximum(
         (A, B), each [T].
     prior
         The prior of every entry.
-    cap
-        Largest A + B = M0.
     """
     la, lb = np.log(start[0]), np.log(start[1])
     active = (n > 1e-12) | (prior.log_a_precision * prior.log_rate_precision > 0.0)
@@ -95,8 +93,8 @@ def beta_maximum(
             break
         last = moved
     a, b = np.exp(la), np.exp(lb)
-    for i in np.flatnonzero(active & (a + b > cap)):
-        a[i], b[i] = _on_cap(n[i], s1[i], s2[i], prior, cap)
+    for i in np.flatnonzero(active & (a + b > CAP)):
+        a[i], b[i] = _on_cap(n[i], s1[i], s2[i], prior)
     return a, b
 
 
@@ -131,16 +129,16 @@ def _newton_step(
     return scale * step_a, scale * step_b
 
 
-def _on_cap(n: float, s1: float, s2: float, prior: BetaPrior, cap: float) -> tuple[float, float]:
+def _on_cap(n: float, s1: float, s2: float, prior: BetaPrior) -> tuple[float, float]:
     def loss(logit: float) -> float:
-        la = np.log(cap) - np.logaddexp(0.0, -logit)
-        lb = np.log(cap) - np.logaddexp(0.0, logit)
+        la = np.log(CAP) - np.logaddexp(0.0, -logit)
+        lb = np.log(CAP) - np.logaddexp(0.0, logit)
         one, other, count, of_mu, of_nu = (np.asarray(v) for v in (la, lb, n, s1, s2))
         return -float(beta_objective(one, other, count, of_mu, of_nu, prior))
 
     best = minimize_scalar(loss, bounds=(-18.0, 18.0), method="bounded", options={"xatol": 1e-10})
     share = 1.0 / (1.0 + np.exp(-best.x))
-    return cap * share, cap * (1.0 - share)
+    return CAP * share, CAP * (1.0 - share)
 
 
 def log_normal_weights(log_m: FloatArray, mean: float, sd: float) -> FloatArray:
@@ -161,9 +159,10 @@ def log_normal_maximum(
     s2: float,
     start: tuple[float, float],
     centre: float,
-    limits: tuple[float, float] = (0.4, 2.0),
 ) -> tuple[float, float]:
     """Return (mean, sd) that maximise sum_u E log p_q plus `log_normal_penalty`.
+
+    sd stays within `LIMITS_SD`, the mean within the nodes.
 
     Parameters
     ----------
@@ -175,11 +174,9 @@ def log_normal_maximum(
         (mean, sd).
     centre
         Centre of the hyperprior's mean.
-    limits
-        Range of sd; the mean stays within the nodes.
     """
     low, high = float(log_m[0]), float(log_m[-1])
-    ends = np.log(limits)
+    ends = np.log(LIMITS_SD)
     mean, log_sd = start[0], float(np.log(start[1]))
     centred = np.stack([log_m, log_m**2])
 
@@ -224,7 +221,6 @@ def log_normal_step(
     covariance: FloatArray,
     start: tuple[float, float],
     centre: float,
-    limits: tuple[float, float] = (0.4, 2.0),
 ) -> tuple[float, float]:
     """Return (mean, sd) after one Newton step on the log marginal likelihood.
 
@@ -233,7 +229,7 @@ def log_normal_step(
 
     Parameters
     ----------
-    log_m, n, s1, s2, start, centre, limits
+    log_m, n, s1, s2, start, centre
         See `log_normal_maximum`.
     covariance
         [3] summed over units: variance of log M, covariance with log^2 M, variance of that.
@@ -245,7 +241,7 @@ def log_normal_step(
     of = np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])
     free = np.array([
         not _held(mean, gradient[0], log_m[[0, -1]]),
-        not _held(log_sd, gradient[1], np.log(limits)),
+        not _held(log_sd, gradient[1], np.log(LIMITS_SD)),
     ])  # fmt: skip
     step = np.zeros(2)
     if free.any():
@@ -254,7 +250,7 @@ def log_normal_step(
         least = 0.01 * float(np.abs(np.linalg.eigvalsh(curvature[block])).max())
         step[free] = vectors @ ((vectors.T @ gradient[free]) / np.maximum(values, least))
     step *= min(1.0, 0.7 / max(float(np.abs(step).max()), 1e-300))
-    sd = np.exp(np.clip(log_sd + step[1], *np.log(limits)))
+    sd = np.exp(np.clip(log_sd + step[1], *np.log(LIMITS_SD)))
     return float(np.clip(mean + step[0], log_m[0], log_m[-1])), float(sd)
 
 

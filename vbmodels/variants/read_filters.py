@@ -54,20 +54,18 @@ def spectrum_p_value(counts: IntArray, spectrum: FloatArray | None = None) -> Fl
     return np.asarray(np.where(degrees > 0, p, 1.0))
 
 
-def control_spectrum(counts: IntArray, pseudo: float = 1.0) -> FloatArray:
+def control_spectrum(counts: IntArray) -> FloatArray:
     """Return the shares of the three alleles in a control, shrunk to their overall shares.
 
     Parameters
     ----------
     counts
         [J, N, 3] reads of the alleles that are not the reference.
-    pseudo
-        Weight of the overall shares, in reads a third.
     """
     by_location = counts.sum(axis=1).astype(float)
     overall = by_location.sum(axis=0) + 1.0
     overall /= overall.sum()
-    shrunk = by_location + 3.0 * pseudo * overall
+    shrunk = by_location + 3.0 * overall
     return np.asarray(shrunk / shrunk.sum(axis=1, keepdims=True))
 
 

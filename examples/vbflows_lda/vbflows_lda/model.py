@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -81,7 +80,6 @@ class Topics:
     inner: int = 4
     inner_tol: float = 1e-3
     compiled: bool = True
-    loop: ClassVar[str] = "memoised"  # finds better topics sooner than plain sweeps
 
     def observe(self, batch: Documents) -> Sample:
         """Take a sample of the documents."""
@@ -123,10 +121,6 @@ class Topics:
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the local part minus sum_k KL(q(beta_k) || p(beta_k))."""
         return stats.bound - float(_kl(q.lam, self.eta).sum())
-
-    def coupling(self, q: Global, stats: Sums) -> float:
-        """Return sum_kw E[log beta_kw] sum_d n_dw phi_dwk: all of the bound that moves with lam."""
-        return float(np.vdot(q.mean_log.T, stats.counts))
 
     def to_vector(self, q: Global) -> FloatArray:
         """Return log lam, [K V]."""

@@ -70,7 +70,7 @@ def test_bags_are_the_weighted_mean_of_members(data, done):
     members = np.nan_to_num(said.members)
     assert_allclose(members @ done.q.weights, said.probability, rtol=1e-14)
     assert_allclose(done.q.weights.sum(), 1.0)
-    embedding = predict_bags(done.q.embedding, data, 0.0).probability
+    embedding = predict_bags(done.q.embedding, data).probability
     assert_allclose(said.members[:, 0], embedding)
 
 

@@ -73,7 +73,7 @@ def test_both_ways_to_the_variances_meet():
     assert not far.q.turn.size
     assert_allclose(near.trace[-1], far.trace[-1], rtol=0, atol=1e-4)
     assert_allclose(near.q.block_variance, far.q.block_variance, rtol=0.02)
-    a, b = (predict_bags(done.q, data, 0.0) for done in (near, far))
+    a, b = (predict_bags(done.q, data) for done in (near, far))
     assert_allclose(a.mean, b.mean, rtol=2e-3, atol=5e-3)
     assert_allclose(a.sd, b.sd, rtol=2e-3, atol=5e-3)
 
@@ -100,7 +100,7 @@ def test_contributions_sum_to_the_score(modalities):
     data = some_bags(modalities=modalities, empty=(3, 8))
     q = fitted(data).q
     new = some_bags(seed=4, modalities=modalities, empty=(0,))
-    said, each = predict_bags(q, new, 0.0), contributions(q, new)
+    said, each = predict_bags(q, new), contributions(q, new)
     names = [*q.map.names(), "constant"]
     assert_allclose(said.shares.sum(axis=1), said.mean, atol=1e-9)
     rest = said.shares[:, [not of_instances(name) for name in names]].sum(axis=1)
@@ -114,7 +114,7 @@ def test_contributions_sum_to_the_score(modalities):
 def test_an_empty_bag_has_its_size_alone():
     data = some_bags(empty=(3, 8, 20))
     q = fitted(data).q
-    said = predict_bags(q, data, 0.0)
+    said = predict_bags(q, data)
     names = [*q.map.names(), "constant"]
     away = [i for i, name in enumerate(names) if name not in ("size", "constant")]
     assert np.all(said.shares[3][away] == 0.0)
@@ -135,7 +135,7 @@ def test_left_out_is_near_a_fit_without_the_bag():
         for _ in range(40):
             local = model.local_step(q, others, local)
             q = model.global_step(q, model.suff_stats(q, others, local))
-        p = predict_bags(q, data.take(np.array([i])), 0.0).probability[0]
+        p = predict_bags(q, data.take(np.array([i]))).probability[0]
         expected = np.log(p if data.label[i] else 1.0 - p)
         assert_allclose(log_z[i], expected, atol=0.02)
 
@@ -152,7 +152,7 @@ def test_text_has_its_own_blocks():
     data = bags([Instances.from_rows(bag, rows, 60)], label)
     q = fitted(data).q
     assert [*q.map.names(), "constant"] == ["size", "words", "constant"]
-    said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
+    said, each = predict_bags(q, data), contributions(q, data)[0]
     assert said.probability[label == 1].mean() > said.probability[label == 0].mean() + 0.3
     rest = said.shares[:, 0] + said.shares[:, 2]
     assert_allclose(rest + np.bincount(bag, weights=each), said.mean, atol=1e-9)
@@ -166,11 +166,11 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
     last = data.modalities[0].offsets[1:] - 1
     rows[last] = rows[data.modalities[0].offsets[:-1]]
     tied = bags([Instances(rows, data.modalities[0].offsets)], data.label)
-    whole, each = predict_bags(q, tied, 0.0), contributions(q, tied)[0]
+    whole, each = predict_bags(q, tied), contributions(q, tied)[0]
     assert data.modalities[0].sizes.max() > 4
     for module in (gp_data, bag_pools, bag_contributions):
         monkeypatch.setattr(module, "BLOCK", 4)
-    assert_allclose(predict_bags(q, tied, 0.0).mean, whole.mean, rtol=1e-12)
+    assert_allclose(predict_bags(q, tied).mean, whole.mean, rtol=1e-12)
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)
 
 
@@ -197,7 +197,7 @@ def test_a_features_weights_make_its_pools_share():
     (weights,) = feature_weights(q)
     (of,), names = q.map.modalities, q.map.names()
     scaled = dict(zip(POOL_NAMES, of.pools(bag_pools.pooled(data.modalities[0])), strict=True))
-    shares = predict_bags(q, data, 0.0).shares
+    shares = predict_bags(q, data).shares
     assert set(weights) == set(POOL_NAMES)
     for name, weight in weights.items():
         own = shares[:, names.index(name)]

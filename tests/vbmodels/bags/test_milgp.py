@@ -94,7 +94,7 @@ def test_a_positive_bag_of_thousands_has_a_finite_curvature(form):
     assert np.isfinite(found.q.precision).all()
     assert np.isfinite(found.q.evidence).all()
     terms = BagTerms.at(np.full((6000, 1), 3.0), np.array([0, 6000]), np.ones((1, 1), np.int8))
-    assert_array_equal(terms.slope * terms.root_odds(1)[0], 0.0)
+    assert_array_equal(terms.slope * terms.root_odds[0], 0.0)
 
 
 def test_memory_of_columns_changes_no_bit_and_goes_with_the_batch():

@@ -11,14 +11,12 @@ from scipy import stats
 from scipy.special import ndtr
 
 from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
-from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp import predict as gp_predict
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
 from vbmodels.bags.mil_gp.predict import entropy, feature_effects, predict, probit_bald
 from vbmodels.core.fit import fit
-from vbmodels.testing import runs
-from vbmodels.testing.case import Case
 
 # Predictions.
 
@@ -149,30 +147,3 @@ def test_latent_draws_hold_far_from_zero():
     drawn = draw_latent(t, np.array([0, 2000]), labels, np.random.default_rng(0))
     assert_array_equal((drawn > 0).sum(axis=0), 1)
     assert np.isfinite(drawn).all()
-
-
-def test_chains_resume_and_travel_with_the_same_bits():
-    case = Case(
-        name="gibbs",
-        model=lambda: GibbsGP(ONE, warmup=2, draws=4),
-        batches=lambda seed, parts: split(simulated(seed), parts),
-        tiny=lambda seed: [],
-        **dict.fromkeys(
-            (
-                "global_step",
-                "local_step",
-                "monte_carlo",
-                "evidence",
-                "sampler",
-                "recovery",
-                "calibration",
-                "extremes",
-                "agreement",
-                "draws",
-            ),
-            "draws have no bound to climb; the rows of the fits are compared with them",
-        ),
-    )
-    loop = runs.plain_loop(case)
-    runs.check_executors(case, loop)
-    runs.check_resume(case, loop)

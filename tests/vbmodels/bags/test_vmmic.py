@@ -1,6 +1,5 @@
 """vMMIC beyond the contract: kernels, the collapsed likelihood, loops, predictions, refusals."""
 
-import itertools
 import warnings
 
 import numpy as np
@@ -23,10 +22,9 @@ from vbmodels.bags.vmmic.mode import ModeSearch
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.driver import Driver, Log
-from vbmodels.core.fit import InProcess, fit, loop_of
+from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.special import inverse_mills
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.core.state import same_bits
 
 
 def three_kinds(seed=0, n=60):
@@ -127,28 +125,6 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
     (score,), (bag,), _ = vmmic.whole([data])
     expected = 0.3 + np.bincount(bag, 1.1 * score[:, 0], minlength=data.n_bags)
     assert_allclose(Likelihood(scaling).predictor(sure, data), expected, atol=1e-10)
-
-
-def test_the_sampler_resumes_to_the_bit():
-    """The contract's rows are of the fits."""
-    model = GibbsVMMIC(chains=2, warmup=2, draws=50)
-    data = split(simulate(np.random.default_rng(0), 80)[0], 3)
-    reduce = InProcess(model, data)
-    q = model.init(reduce.observe(), np.random.default_rng(3))
-    saved = []
-    run = Driver(loop_of(model), model, q, reduce)
-    for step in itertools.islice(run, 5):
-        locals_ = reduce.local_states(step.iteration)
-        saved.append((step, run.log(), [None if x is None else to_bytes(x) for x in locals_]))
-    _, first, states = saved[1]
-    again = InProcess(model, data)
-    log = from_bytes(to_bytes(first), Log)
-    again.restore(log.number, [None if x is None else from_bytes(x, object) for x in states])
-    resumed = Driver(loop_of(model), model, log.start, again, log=log)
-    for (expected, at, _), step in zip(saved[2:], resumed, strict=False):
-        assert same_bits(expected.q, step.q)
-        assert expected.elbo == step.elbo
-        assert same_bits(at, resumed.log())
 
 
 def test_mode_is_a_stationary_point(monkeypatch):

@@ -8,10 +8,9 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal
 
 from tests.vbmodels.experts.coded_rows import cut_coded
-from vbmodels.core.driver import Driver, Log
-from vbmodels.core.fit import InProcess, fit, loop_of
+from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive.blocks import BELIEF, POOL, SMOOTH, USUAL, BlockFit, Layout
 from vbmodels.experts.additive.curve_fit import fit_curves
 from vbmodels.experts.additive.curves import Curves, Terms
@@ -145,19 +144,6 @@ def test_a_band_is_refined_and_noise_is_not():
     assert columns.size == 0
 
 
-def test_one_partition_and_four_give_the_same():
-    x, t = spiked(2000, 4)
-    model, found = AdditiveExperts(1), []
-    for parts in (1, 4):
-        done = fit(model, cut_coded(x, t, parts))
-        (rows,) = cut_coded(x, t, new=x)
-        found.append((done.q.parts[0], model.posterior(done.q).predict(rows).probability))
-    (one, p), (four, other) = found
-    assert_array_equal(one.terms.refined, four.terms.refined)
-    assert_allclose(four.coefficients, one.coefficients, atol=1e-8)
-    assert_allclose(other, p, atol=1e-9)
-
-
 def crossed(n, seed, d=4):
     """The sign of a product, which no sum of curves follows, a line, and noise."""
     rng = np.random.default_rng(seed)
@@ -216,24 +202,3 @@ def test_pairs_that_are_there_are_found_by_any_cut_and_predict():
     assert loss[0] < loss[1] - 0.1
     again = from_bytes(to_bytes(posterior), type(posterior))
     assert_array_equal(again.predict(rows).probability, p)
-
-
-def test_resume_from_any_of_the_steps_ends_with_the_same_bits():
-    """Of curves, of pairs and of the mixture; the log is what is written in between."""
-    model = AdditiveExperts(2, taus=(10.0,), n_restarts=1, evaluations=5, width_evaluations=3)
-    batches = cut_coded(*crossed(500, 2), 2)
-    whole, logs = fit(model, batches, max_iter=5000), []
-    q = model.init(InProcess(model, batches).observe(), np.random.default_rng(0))
-    run = Driver(loop_of(model), model, q, InProcess(model, batches))
-    for step in run:
-        logs.append((to_bytes(run.log()), step.elbo))
-    assert whole.q.paired
-    assert same_bits(run.step.q, whole.q)
-    for log_bytes, elbo in logs[::9]:
-        log = from_bytes(log_bytes, Log)
-        again = Driver(
-            loop_of(model), model, log.start, InProcess(model, batches), log=log, trace=[elbo]
-        )
-        for _ in again:
-            pass
-        assert same_bits(again.step.q, whole.q)

@@ -69,12 +69,9 @@ def test_a_curve_and_a_pair_are_found_with_the_dispersion(varied):
     assert_allclose(again.predict(rows)[0], mean)
 
 
-def test_every_fit_ends_at_its_mode_and_partitions_change_nothing():
+def test_every_fit_ends_at_its_mode():
     x, _, y = drawn(np.random.default_rng(3), 400)
-    model = CountAdditive()
-    one, three = (fit(model, count_rows(x, y, parts), max_iter=2000).q for parts in (1, 3))
-    a, b = (model.posterior(q).part.coefficients for q in (one, three))
-    assert_allclose(a, b, atol=1e-6)
+    one = fit(CountAdditive(), count_rows(x, y, 1), max_iter=2000).q
     for found in one.fits:
         precision = Layout.of(one.observed.design, found.terms).precision(found.variances)
         slope = found.evaluation.slope - precision * found.coefficients

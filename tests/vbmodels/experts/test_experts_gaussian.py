@@ -101,17 +101,6 @@ def test_the_noise_of_new_rows_does_not_hold_the_uncertainty_of_coefficients():
     assert error > 1.2
 
 
-def test_partitions_change_nothing():
-    rng = np.random.default_rng(1)
-    x, f = surface(rng, 400)
-    y = standard(f + rng.standard_normal(400))
-    model = GaussianAdditive()
-    one, three = (fit(model, target_rows(x, y, parts), max_iter=200).q for parts in (1, 3))
-    assert one.fits[-1].terms.pairs.tolist() == three.fits[-1].terms.pairs.tolist()
-    a, b = (model.posterior(q).part.coefficients for q in (one, three))
-    assert_allclose(a, b, atol=1e-7)
-
-
 def test_columns_that_say_nothing_leave_the_mean():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((400, 3))

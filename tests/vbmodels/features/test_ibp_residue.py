@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
 from vbmodels.features.forms import make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search import fit as search
-from vbmodels.features.search.fit import LAST, RARE, RESIDUE
+from vbmodels.features.search.fit import RARE
 from vbmodels.features.search.screens import (
     FAR,
     HERE,
@@ -122,20 +121,3 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
     assert 2.0 * (on & rare).sum() / (on.sum() + rare.sum()) > 0.7
     again, _ = found(3)
     assert_allclose(again, nu, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits():
-    batches = split_rows(drawn(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False)
-    looked = []
-
-    def stage(q):
-        here = q.search.phase if q.search.phase in (RESIDUE, RARE.name) else None
-        looked.append(here is not None)
-        return here
-
-    found = stages_resumed(
-        make(FeatureOptions(n_features=4, search_rows=300)), batches, 2, stage,
-        lambda q: q.search.phase == LAST and any(looked),
-    )  # fmt: skip
-    assert found == {RESIDUE, RARE.name}

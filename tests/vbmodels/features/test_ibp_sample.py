@@ -7,13 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
-from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.search.fit import CHAINS, LAST, LEAST_RISE, TIDY, WIDEN
+from vbmodels.features.search.fit import LEAST_RISE
 from vbmodels.features.search.model import SearchIBP, sample_of
 from vbmodels.features.table import simulate_table, split_rows
 
@@ -105,14 +104,3 @@ def test_a_search_that_ends_in_its_sample_gives_every_row_its_features(drawn):
         found = apply(one, done.q, batch, local, settings).features
         assert len(found) == batch.n_rows
         assert np.isfinite(found).all()
-
-
-@pytest.mark.thorough
-def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
-    codes, _ = drawn
-    found = stages_resumed(
-        model(150), split_rows(codes[:500], LEVELS, 2), 2,
-        lambda q: None if q.phase == CHAINS else (q.phase, q.widened),
-        lambda q: q.phase == LAST and q.best.q.sweep >= 3,
-    )  # fmt: skip
-    assert {(WIDEN.name, True), (TIDY, False), (TIDY, True), (LAST, True)} <= found

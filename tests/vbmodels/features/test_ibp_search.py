@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.features.ibp.model import (
@@ -198,14 +197,6 @@ def test_a_search_says_how_far_it_is():
     assert set(phases) == {1, 2, 3, 4}
     assert all((left is None) == (phase == 4) for phase, left in said)
     assert said[30][1] == said[0][1] - 30
-
-
-@pytest.mark.thorough
-def test_a_search_goes_on_with_the_same_bits_from_any_stage():
-    batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
-    model = SearchIBP(PolyaGammaIBP(5), draws=8)
-    found = stages_resumed(model, batches, 0, lambda q: q.phase, lambda q: q.phase == LAST)
-    assert len(found) > 5
 
 
 @pytest.mark.slow

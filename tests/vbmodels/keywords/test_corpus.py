@@ -12,6 +12,7 @@ from scipy import stats
 
 from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import case_corpus
+from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.corpus.likelihood import listing
@@ -22,7 +23,6 @@ from vbmodels.keywords.keyword_counts import (
     quasi_poisson,
 )
 from vbmodels.keywords.rate_prior import GIVEN, OF_LABELS, RateSources
-from vbmodels.keywords.simulate import simulate_words
 
 W = typical_coefficients(4, 0.3)
 

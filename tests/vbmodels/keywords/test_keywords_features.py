@@ -162,7 +162,7 @@ def test_a_users_score_joins_as_it_is_and_by_its_rank():
     assert_array_equal(none.x[:, :-3], b.x[:, :-3])
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 3, "self_loops": False, "damping": 0.6}])
+@pytest.mark.parametrize("options", [{}, {"window": 3, "damping": 0.6}])
 def test_graph_features_by_their_definitions(options):
     t = tokens()
     b = batch(t, **options)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.contract.phrases_drawn import cut, drawn
+from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
@@ -261,18 +261,3 @@ def test_more_keyphrases_than_a_document_can_have_are_reported_and_cut(corpus):
     model = Keyphrases(per_document=1.01 * most)
     assert f"expected at most {most:.3g}, as it has {each:.3g}" in model.too_many(observed)
     assert model.phrase_rate(observed) == 0.95
-
-
-def test_probabilities_mean_what_they_say_and_rank(corpus):
-    """On 900 documents, the rate given: calibrated in the large, and far above chance."""
-    batch, truth = drawn(np.random.default_rng(5), 900, mean_words=15.0)
-    model = Keyphrases(per_document=truth.sum() / 900)
-    q = fit(model, cut(batch, 3)).q
-    r = model.phrases.probabilities(q.phrases, model.phrase_units(q, batch), None)
-    new = ~batch.y
-    assert abs(r[new].mean() - truth[new].mean()) < 0.01
-    for low, high in ((0.0, 0.1), (0.1, 0.3), (0.3, 0.6)):
-        inside = new & (r >= low) & (r < high)
-        assert abs(r[inside].mean() - truth[inside].mean()) < 0.04
-    top = np.argsort(-np.where(new, r, -1.0))[:300]
-    assert truth[top].mean() > 3.0 * truth[new].mean()

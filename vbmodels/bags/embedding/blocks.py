@@ -226,9 +226,7 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
         )
 
 
-def modality_map(
-    pool: Pool, count: int, bag_count: int, rng: np.random.Generator, text: bool | None = None
-) -> ModalityMap:
+def modality_map(pool: Pool, count: int, bag_count: int, rng: np.random.Generator) -> ModalityMap:
     """Choose scaling, landmarks and lengths from what the partitions summed up.
 
     Parameters
@@ -239,8 +237,6 @@ def modality_map(
         Landmarks of instances and of bags.
     rng
         Of the seeding.
-    text
-        Whether rows are TF-IDF; None: where nearly all have length 1.
 
     Raises
     ------
@@ -250,11 +246,10 @@ def modality_map(
     width = pool.rows.mean.size
     mean, scale = scaling(pool.rows.mean, pool.rows.deviation, pool.rows.count)
     pool_mean, pool_scale = scaling(pool.bags.mean, pool.bags.deviation, pool.bags.count)
-    text = pool.text if text is None else text
-    if text:
+    if pool.text:
         refuse_words(width)
     blank = ModalityMap(
-        text=text,
+        text=pool.text,
         mean=mean,
         scale=scale,
         turn=np.empty((0, 0)),
@@ -268,7 +263,7 @@ def modality_map(
         trees=None,
         distributions=(),
     )
-    if text:
+    if pool.text:
         return replace(blank, turn=_turn(pool))
     rows = [s.rows for s in pool.instances if len(s.rows)]
     pooled_rows = tuple(s.rows for s in pool.samples)

@@ -1,14 +1,14 @@
 """Expectation propagation for a probit Gaussian: sites, evidence, and its slope in prior variances.
 
-    f_i = F_i'w,   w ~ N(0, diag(v)),   P(y_i = 1 | f_i) = eps + (1 - 2 eps) Phi(f_i)
+    f_i = F_i'w,   w ~ N(0, diag(v)),   P(y_i = 1 | f_i) = Phi(f_i)
 
 A site exp(nu_i f_i - tau_i f_i^2/2) stands for each label (Minka 2001; Rasmussen and Williams 2006,
 section 3.6). With A = diag(1/v) + sum F tau F' the posterior of w is N(A^-1 sum F nu, A^-1). Of a
 bag only mu_i = F_i'w and var_i = F_i'A^-1 F_i are needed: all sites are updated side by side
 (parallel EP; van Gerven et al. 2009), so that a partition keeps two numbers a bag. With the cavity
-ct = 1/var - tau, cm = (mu/var - nu)/ct and z = y cm/sqrt(1 + 1/ct), h = (1 - 2 eps) phi(z)/Z:
+ct = 1/var - tau, cm = (mu/var - nu)/ct and z = y cm/sqrt(1 + 1/ct), h = phi(z)/Z:
 
-    Z = eps + (1 - 2 eps) Phi(z),   d1 = y h/sqrt(1 + 1/ct),   d2 = h (z + h)/(1 + 1/ct)
+    Z = Phi(z),   d1 = y h/sqrt(1 + 1/ct),   d2 = h (z + h)/(1 + 1/ct)
     tau <- d2/(1 - d2/ct),   nu <- (d1 + d2 cm)/(1 - d2/ct)
 
     log Z_EP = sum log Z_i - (log|A| + sum log v)/2 + sum log(1 + tau/ct)/2
@@ -31,8 +31,7 @@ from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray
 
 LOWEST, HIGHEST = 1e-8, 1e4
-"""Range of tau: wrong labels (eps > 0) can need a negative one."""
-_LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
+"""Range of tau."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +57,15 @@ class Updated:
     moved: float
 
 
-def log_chance(sign: FloatArray, mean: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
+def log_chance(sign: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return log P(y) for f ~ N(mean, variance), y = +1 or -1, [n], in nats."""
-    z = sign * mean / np.sqrt(1.0 + variance)
-    if eps == 0.0:
-        plain: FloatArray = log_ndtr(z)
-        return plain
-    result: FloatArray = np.logaddexp(np.log(eps), np.log1p(-2.0 * eps) + log_ndtr(z))
+    result: FloatArray = log_ndtr(sign * mean / np.sqrt(1.0 + variance))
     return result
 
 
 def update(
     sign: FloatArray, mean: FloatArray, variance: FloatArray, tau: FloatArray, nu: FloatArray,
-    eps: float, damping: float = 1.0,
+    damping: float = 1.0,
 ) -> Updated:  # fmt: skip
     """Update the sites of some bags.
 
@@ -82,8 +77,6 @@ def update(
         Marginals mu_i and var_i of f, [n], made with the sites given.
     tau, nu
         Sites, [n].
-    eps
-        Share of labels that are wrong by chance.
     damping
         Share of the way that the sites go, in (0, 1].
     """
@@ -91,8 +84,8 @@ def update(
     centre = (mean / variance - nu) / cavity
     spread = 1.0 + 1.0 / cavity
     z = sign * centre / np.sqrt(spread)
-    log_z = log_chance(sign, centre, 1.0 / cavity, eps)
-    hazard = _hazard(z, log_z, eps)
+    log_z = log_chance(sign, centre, 1.0 / cavity)
+    hazard = inverse_mills(z)
     slope = sign * hazard / np.sqrt(spread)
     bend = hazard * (z + hazard) / spread
     shrunk = 1.0 - bend / cavity
@@ -112,11 +105,3 @@ def update(
     )
     moved = ((tau_to - tau) * variance) ** 2 + (nu_to - nu) ** 2 * variance
     return Updated(tau_to, nu_to, log_z, float(evidence.sum()), float(moved.sum()))
-
-
-def _hazard(z: FloatArray, log_z: FloatArray, eps: float) -> FloatArray:
-    """Return (1 - 2 eps) phi(z)/Z."""
-    if eps == 0.0:
-        return inverse_mills(z)
-    result: FloatArray = np.exp(np.log1p(-2.0 * eps) - 0.5 * z**2 - _LOG_ROOT_2PI - log_z)
-    return result

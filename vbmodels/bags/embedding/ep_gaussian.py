@@ -116,15 +116,12 @@ class Gathered:
         Number of each column's block, [D]; M for the constant.
     n_blocks
         M.
-    eps
-        Share of labels that are wrong by chance.
     """
 
     columns: FloatArray
     sign: FloatArray
     block: IntArray
     n_blocks: int
-    eps: float
 
     @property
     def dual(self) -> bool:
@@ -151,7 +148,7 @@ class Gathered:
         dual = self.dual if dual is None else dual
         for sweep in range(MOST_SWEEPS):
             form = _Scores(self, variance, tau, nu) if dual else _Primal(self, variance, tau, nu)
-            new = update(self.sign, *form.marginals(), tau, nu, self.eps, damping(sweep))
+            new = update(self.sign, *form.marginals(), tau, nu, damping(sweep))
             if new.moved <= tolerance * max(1, self.sign.size):
                 break
             tau, nu = new.tau, new.nu

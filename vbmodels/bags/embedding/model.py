@@ -1,7 +1,7 @@
 """The embedding: blocks of bag features in one probit Gaussian, fitted by partitioned EP.
 
     f(bag) = c + sum_m F_m(bag)'w_m,   w_m ~ N(0, v_m I),   c ~ N(0, 10)
-    P(y = 1) = eps + (1 - 2 eps) Phi(f)
+    P(y = 1) = Phi(f)
 
 Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then the
 columns of the bags, or of up to half of `GATHERED` of either label, are brought together, and the
@@ -331,9 +331,7 @@ class BlockModel:
 
 @dataclass(frozen=True)
 class EmbeddingModel(BlockModel):
-    """Blocks of bag features in one probit Gaussian; ``eps``: share of labels wrong by chance."""
-
-    eps: float = 0.0
+    """Blocks of bag features in one probit Gaussian."""
 
     def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
         """Update the sites of a partition; before the sweeps they say nothing."""
@@ -346,7 +344,7 @@ class EmbeddingModel(BlockModel):
         if q.stage != "sweep":
             return local
         marginals = q.weights.marginals(self._columns(q, batch))
-        new = update(known.sign, *marginals, local.tau, local.nu, self.eps, damping(q.sweep))
+        new = update(known.sign, *marginals, local.tau, local.nu, damping(q.sweep))
         return Sites(new.tau, new.nu, new.log_z, new.evidence, new.moved)
 
     def suff_stats(self, q: Embedding, batch: Bags, local: Sites) -> Any:
@@ -434,7 +432,7 @@ class EmbeddingModel(BlockModel):
         for f, (mean, factor) in enumerate(zip(q.fold_mean, q.fold_factor, strict=True)):
             held = fold == f
             marginals = Weights(mean, factor).marginals(columns[held])
-            out[held] = log_chance(known.sign[held], *marginals, self.eps)
+            out[held] = log_chance(known.sign[held], *marginals)
         return out
 
     def elbo(self, q: Embedding, stats: Sums) -> float:
@@ -455,7 +453,7 @@ class EmbeddingModel(BlockModel):
 
     def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
         """Search the variances with the rows in one place; the best coordinates, the last sites."""
-        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
+        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases))
         tau = nu = np.zeros(rows.sign.size)
 
         def evidence(variance: FloatArray) -> tuple[float, FloatArray]:

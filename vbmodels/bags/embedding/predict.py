@@ -1,7 +1,7 @@
 """What the embedding says of bags: probabilities, and what adds to their scores.
 
 With G the columns of new bags, m = G w and s^2 = |L^-1 G|^2,
-P = eps + (1 - 2 eps) Phi(m/sqrt(1 + s^2)).
+P = Phi(m/sqrt(1 + s^2)).
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ class BagScores:
     shares: FloatArray
 
 
-def predict_bags(q: Embedding, data: Bags, eps: float) -> BagScores:
+def predict_bags(q: Embedding, data: Bags) -> BagScores:
     """Return what is said of bags; their labels are not read."""
     columns = q.map.columns(data)
     mean, variance = q.marginals(columns)
-    chance = ndtr(mean / np.sqrt(1.0 + variance))
-    probability = eps + (1.0 - 2.0 * eps) * chance
+    probability = ndtr(mean / np.sqrt(1.0 + variance))
     return BagScores(mean, np.sqrt(variance), probability, shares_of(q, columns))
 
 

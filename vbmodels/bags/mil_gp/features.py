@@ -80,8 +80,6 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
         sqrt of the variances that multiply the columns of phi, [K, P].
     leak
         Whether bags have a leak.
-    label_noise
-        eps; see `likelihood`.
     """
 
     mean: FloatArray
@@ -99,7 +97,6 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
     amplitude: FloatArray
     weights: FloatArray
     leak: bool = False
-    label_noise: float = 0.0
 
     @property
     def n_kernels(self) -> int:
@@ -265,7 +262,6 @@ def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Gener
         amplitude=np.zeros(1),
         weights=np.empty((1, 0)),
         leak=options.leak,
-        label_noise=options.label_noise,
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
     count = options.n_inducing or min(40 + 10 * n_classes, 200)

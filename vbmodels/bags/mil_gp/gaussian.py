@@ -87,23 +87,21 @@ def _block(
     columns, s = block.columns[features.which[k]], np.sqrt(1.0 + block.noise(features, k))
     t = (block.mean[:, None] + columns @ draws.T) / s[:, None]
     labels = np.repeat(block.labels[:, [c]], len(draws), axis=1)
-    terms = BagTerms.at(t, block.offsets, labels, features.label_noise)
+    terms = BagTerms.at(t, block.offsets, labels)
     slope = terms.slope / s[:, None]
     bend = (terms.slope * (terms.hazard - t)).mean(axis=1) / s**2
     matrix = -(columns * bend[:, None]).T @ columns
-    matrix += _outer(block, c, terms, slope, columns, 1)
-    if features.label_noise:
-        matrix -= _outer(block, c, terms, slope, columns, 0)
+    matrix += _outer(block, c, terms, slope, columns)
     return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
 
 
 def _outer(
-    block: Block, c: int, terms: BagTerms, slope: FloatArray, columns: FloatArray, label: int
+    block: Block, c: int, terms: BagTerms, slope: FloatArray, columns: FloatArray
 ) -> FloatArray:
-    """Return the average of sum |a (1 - a)| q q' over the bags of a label, [P, P]."""
+    """Return the average of sum w (1 + w) q q' over positive bags, [P, P]."""
     total = np.zeros((columns.shape[1],) * 2)
-    root = terms.root_odds(label) / np.sqrt(slope.shape[1])
-    chosen = np.flatnonzero((block.labels[:, c] == label) & (np.diff(block.offsets) > 0))
+    root = terms.root_odds / np.sqrt(slope.shape[1])
+    chosen = np.flatnonzero((block.labels[:, c] == 1) & (np.diff(block.offsets) > 0))
     for first in range(0, chosen.size, AT_ONCE):
         pulls = []
         for b in chosen[first : first + AT_ONCE]:

@@ -154,9 +154,8 @@ class GibbsGP:
             columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
             labels = np.tile(block.labels, (1, self.chains))
             t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]
-            terms = BagTerms.at(t, block.offsets, labels, features.label_noise)
-            true = draw_labels(terms, labels, rng) if features.label_noise else labels
-            y = draw_latent(t, block.offsets, true, rng)
+            terms = BagTerms.at(t, block.offsets, labels)
+            y = draw_latent(t, block.offsets, labels, rng)
             known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
             away = np.where(
                 known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0
@@ -204,16 +203,6 @@ class GibbsGP:
     def diagnose(self, q: Chains) -> Diagnosis:
         """Return R-hat, effective sizes and errors of w, class by class in one row, [C P]."""
         return diagnose(q.draws.reshape(*q.draws.shape[:2], -1))
-
-
-def draw_labels(
-    terms: BagTerms, labels: NDArray[np.int8], rng: np.random.Generator
-) -> NDArray[np.int8]:
-    """Draw whether bags have a positive instance, given labels that may be wrong, [B, S]."""
-    right = np.where(labels == 1, -np.expm1(terms.negative), np.exp(terms.negative))
-    turned = rng.random(labels.shape) >= (1.0 - terms.noise) * right / np.exp(terms.value)
-    result: NDArray[np.int8] = np.where((labels >= 0) & turned, 1 - labels, labels).astype(np.int8)
-    return result
 
 
 def draw_latent(

@@ -56,8 +56,6 @@ class KernelOptions:
     leak
         Whether every bag has one more instance, the leak, by which it may be positive though none
         of its own is; see `features`.
-    label_noise
-        Chance that a bag's label is wrong, eps, in [0, 1/2).
     sample
         Rows of each kind of bag that inducing points are chosen from.
     sample_seed
@@ -76,7 +74,6 @@ class KernelOptions:
     standardise: bool | None = None
     clip: float = 3.0
     leak: bool = True
-    label_noise: float = 0.0
     sample: int = 1000
     sample_seed: int = 0
 
@@ -86,10 +83,6 @@ class KernelOptions:
         positive = (*self.length_scales, *self.amplitudes, self.linear_variance, self.clip)
         if min(positive, default=0.0) <= 0.0 or not self.length_scales or not self.amplitudes:
             raise ValueError("length scales, amplitudes, variances and the clip must be positive")
-        if not 0.0 <= self.label_noise < 0.5:
-            raise ValueError(
-                f"expected a label noise of 0 or more and below 1/2, got {self.label_noise}"
-            )
         if (self.n_inducing is not None and self.n_inducing < 1) or self.sample < 1:
             raise ValueError("expected at least one inducing point and one row in the sample")
 

@@ -12,14 +12,6 @@ out), for each class
 The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
 q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
 
-With label noise, k = 1 - 2 eps and P_Y the probability of the label,
-
-    P_1 = eps + k (1 - e^l_b),   P_0 = eps + k e^l_b,   a_b = dlog P_Y/dl_b = -+ k e^l_b/P_Y
-    gradient = -sum_b a_b q_b,
-    -hessian = sum_b [ a_b sum_i h (h - t) phi phi'/s^2 - a_b (1 - a_b) q_b q_b' ],
-
-which is the above with a_b = 1 (negative bag), -w_b (positive bag) at eps = 0. Of negative bags
-Gauss-Newton then leaves out the last term.
 """
 
 from __future__ import annotations
@@ -135,37 +127,30 @@ class BagTerms:
     value
         log p(Y_b | w), [B, C]; 0 without label.
     slope
-        g = -a h, [n, C].
+        g, [n, C].
     hazard
         h, [n, C].
     negative
         l_b, [B, C].
-    noise
-        eps.
     """
 
     value: FloatArray
     slope: FloatArray
     hazard: FloatArray
     negative: FloatArray
-    noise: float = 0.0
 
-    def root_odds(self, label: int) -> FloatArray:
-        """Return the square root of |1 - a|/|a| for bags of that label, [B, C].
+    @property
+    def root_odds(self) -> FloatArray:
+        """The square root of (1 + w)/w of positive bags, exp(-l/2), [B, C].
 
-        By it a q becomes a factor of a (1 - a) q q': exp(-l/2) for positive bags, times
-        sqrt((1 - eps)/k) with noise; sqrt(eps/k) exp(-l/2) for negative ones. Where it would
-        overflow a q is 0 long since, and so must their product be.
+        By it w q becomes a factor of w (1 + w) q q'. Where it would overflow w q is 0 long since,
+        and so must their product be.
         """
         root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
-        share = 1.0 - self.noise if label == 1 else self.noise
-        factor: FloatArray = root * np.sqrt(share / (1.0 - 2.0 * self.noise))
-        return factor
+        return root
 
     @classmethod
-    def at(
-        cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], noise: float = 0.0
-    ) -> BagTerms:
+    def at(cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8]) -> BagTerms:
         """Evaluate bags (eqs 20 to 23); one without instances says nothing."""
         sizes = np.diff(offsets)
         full = sizes > 0
@@ -174,11 +159,6 @@ class BagTerms:
         starts = offsets[:-1][full]
         if starts.size:
             log_negative[full] = np.add.reduceat(log_chance, starts, axis=0)
-        if noise:
-            value, weight = _noisy(log_negative, labels, full, noise)
-            return cls(
-                value, np.repeat(weight, sizes, axis=0) * hazard, hazard, log_negative, noise
-            )
         positive = (labels == 1) & full[:, None]
         far = positive & (-log_negative < SMALL)
         safe = np.where(positive & ~far, -log_negative, 1.0)
@@ -190,17 +170,6 @@ class BagTerms:
             rows = slice(offsets[b], offsets[b + 1])
             value[b, c], slope[rows, c] = _far(t[rows, c])
         return cls(value, slope, hazard, log_negative)
-
-
-def _noisy(
-    log_negative: FloatArray, labels: NDArray[np.int8], full: BoolArray, noise: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return log P_Y and -a of each bag, [B, C], where labels may be wrong; 0 without label."""
-    known, side = (labels >= 0) & full[:, None], np.where(labels == 1, -1.0, 1.0)
-    none = (1.0 - 2.0 * noise) * np.exp(log_negative)
-    chance = np.where(labels == 1, 1.0 - noise - none, noise + none)
-    value = np.log(np.where(known, chance, 1.0))
-    return value, np.where(known, -side * none / np.where(known, chance, 1.0), 0.0)
 
 
 def _far(t: FloatArray) -> tuple[float, FloatArray]:
@@ -312,7 +281,7 @@ def _add_block(
     t = columns @ (points[kernel, of] * weights).T
     t += block.mean[:, None]
     t /= s
-    terms = BagTerms.at(t, block.offsets, block.labels[:, of], features.label_noise)
+    terms = BagTerms.at(t, block.offsets, block.labels[:, of])
     sums.value[kernel, of] += terms.value.sum(axis=0)
     sums.gradient[kernel, of] += ((terms.slope / s).T @ columns) * weights
 
@@ -334,7 +303,7 @@ def _add_matrix(
         sums.matrix[k] += pack((half.T @ half) * outer)
         return
     t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
-    terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
+    terms = BagTerms.at(t, block.offsets, block.labels)
     for c in range(points.shape[1]):
         sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * outer)
 
@@ -357,6 +326,6 @@ def _curvature(
         slope = (terms.slope[:, c] / s)[:, None]
         pulls = np.add.reduceat(columns * slope, block.offsets[full])
         positive = block.labels[full, c] == 1
-        pull = pulls[positive] * terms.root_odds(1)[full[positive], c][:, None]
+        pull = pulls[positive] * terms.root_odds[full[positive], c][:, None]
         matrix += pull.T @ pull
     return matrix

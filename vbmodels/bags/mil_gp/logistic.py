@@ -93,8 +93,8 @@ class LogisticGP:
     def __post_init__(self) -> None:
         if len(self.options.length_scales) > 1 or len(self.options.amplitudes) > 1:
             raise ValueError("expected one length scale and one amplitude for the logistic model")
-        if self.options.leak or self.options.label_noise:
-            raise ValueError("expected neither a leak nor label noise for the logistic model")
+        if self.options.leak:
+            raise ValueError("expected no leak for the logistic model")
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""

@@ -5,8 +5,7 @@ s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pin
 section 3.4, with the erratum that the sd, not the variance, divides):
 
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
-    bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,
-               eps + (1 - 2 eps) times that where labels may be wrong
+    bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor
     BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to add about w, in nats
 """
 
@@ -157,7 +156,7 @@ def bag_predictions(
     for first in range(0, n_bags, step):
         bags = slice(first, min(first + step, n_bags))
         log_negative = negative_bags(features, k, block.part(bags), draws, c)
-        probability[bags], bald[bags] = bag_summary(log_negative, features.label_noise)
+        probability[bags], bald[bags] = bag_summary(log_negative)
     return probability, bald
 
 
@@ -183,17 +182,12 @@ def negative_bags(
     return out
 
 
-def bag_summary(log_negative: FloatArray, noise: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return P(Y_b = 1) and BALD from log of the chance of no positive instance, [B, S].
 
-    Draws of w have the same weight; labels are wrong with chance ``noise``.
+    Draws of w have the same weight.
     """
     positive = -np.expm1(log_negative)
-    if noise:
-        positive = noise + (1.0 - 2.0 * noise) * positive
-        probability = positive.mean(axis=1)
-        information = entropy(probability) - entropy(positive).mean(axis=1)
-        return probability, np.maximum(information, 0.0)
     probability = positive.mean(axis=1)
     log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
     inside = positive * log_positive + np.exp(log_negative) * log_negative

@@ -56,7 +56,7 @@ class AutoScores:
 
 def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
     """Return what is said of bags and instances; labels are not read."""
-    embedding = predict_bags(q.embedding, data, model.embedding.eps)
+    embedding = predict_bags(q.embedding, data)
     members = np.full((data.n_bags, len(MEMBERS)), np.nan)
     members[:, 0], members[:, 3] = embedding.probability, q.base
     witness = vmmic = None

@@ -26,11 +26,18 @@ from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import BlockFit, Layout, climbed
 from vbmodels.experts.additive.curve_fit import ROUGH, fit_curves, fit_pairs, part_of
-from vbmodels.experts.additive.gaussian import FORMS, WORTH, TargetRows
+from vbmodels.experts.additive.gaussian import (
+    FORMS,
+    WORTH,
+    FormChoice,
+    HeldOutSpread,
+    SpreadSums,
+    TargetRows,
+)
 from vbmodels.experts.additive.likelihoods import Poisson, poisson_deviance
 from vbmodels.experts.additive.newton import DesignSummary, FitRequest
 from vbmodels.experts.additive.pairs import looked_for
-from vbmodels.experts.additive.posterior import Part, blended
+from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.screen import Residuals, Screen
 from vbmodels.experts.additive.states import FIT, Fits, FitSums, answer_fits, held_parts
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -73,33 +80,6 @@ class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
 
 
 @dataclass(frozen=True)
-class HeldOutSpread(State, kind="experts/additive.HeldOutCountSpread"):
-    """The form that was taken without each held-out part, with covariances; [F]."""
-
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class SpreadSums(Stats, kind="experts/additive.CountSpreadSums"):
-    """Sum over held-out rows of e^f x' H^-1 x, and their weight."""
-
-    total: float
-    weight: float
-
-    @classmethod
-    def of(cls, q: HeldOutSpread, batch: TargetRows) -> SpreadSums:
-        """Sum up a partition."""
-        fold, total, rows = batch.rows.rows.fold(FOLDS), 0.0, 0.0
-        for part in q.parts:
-            assert part.covariance is not None
-            weight = batch.used * (fold == part.fold)
-            gram = batch.rows.gram(weight * mean_of(part.project(batch.rows)), terms=part.terms)
-            total += float(np.sum(unpack(part.covariance) * unpack(gram)))
-            rows += float(weight.sum())
-        return cls(total, rows)
-
-
-@dataclass(frozen=True)
 class CountErrors(Stats, kind="experts/additive.CountErrors"):
     """Deviance and Pearson's chi^2 of rows, and their weight.
 
@@ -139,7 +119,7 @@ def mean_of(f: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class CountChoice(State, kind="experts/additive.CountChoice"):
+class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
     """What held-out rows said.
 
     Attributes
@@ -155,8 +135,6 @@ class CountChoice(State, kind="experts/additive.CountChoice"):
         of e^f x' H^-1 x, by which the coefficients are uncertain.
     """
 
-    form: str
-    pairs_weight: float
     deviances: FloatArray
     dispersion: float
 
@@ -172,11 +150,6 @@ class CountChoice(State, kind="experts/additive.CountChoice"):
         found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
         dispersion = float(sums.pearson[best, at]) / rows
         return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
-
-    @property
-    def place(self) -> int:
-        """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
-        return 2 if self.pairs_weight > 0.0 else 0 if self.form == "lines" else 1
 
 
 @dataclass(frozen=True)
@@ -236,7 +209,7 @@ class CountAdditive:
         if isinstance(q, HeldOutFits):
             return CountErrors.of(q, batch)
         if isinstance(q, HeldOutSpread):
-            return SpreadSums.of(q, batch)
+            return SpreadSums.of(q, batch, mean_of)
         if isinstance(q, CountState):
             fit = _last(q)
             how = fit.coefficients, -1, True
@@ -258,14 +231,9 @@ class CountAdditive:
         """Return the additive fit that held-out rows chose."""
         if q.chosen is None:
             raise ValueError("the form is still being chosen: there is no posterior yet")
-        weight, form, fit = q.chosen.pairs_weight, q.chosen.form, q.fits[q.chosen.place]
+        fit = q.fits[q.chosen.place]
+        c = q.chosen.coefficients(q.fits, q.observed.intercept)
         part = part_of(fit, q.observed.design)
-        c = part.coefficients
-        if form == "intercept" or 0.0 < weight < 1.0:
-            own = np.array([q.observed.intercept])
-            if form != "intercept":
-                own = q.fits[form == "curves"].coefficients
-            c = blended(own, c, weight)
         hessian = pack(fit.hessian(q.observed.design))
         return CountPosterior(replace(part, coefficients=c), q.chosen.dispersion, hessian)
 
@@ -287,17 +255,14 @@ class CountAdditive:
             yield Show(q, _log_likelihood(q), by_trace=False)
         sums = yield Evaluate(HeldOutFits(tuple(every[1:]), q.observed.intercept))
         chosen = CountChoice.of(sums, q.likelihood.dispersion)
-        taken = (self._part(q, fits[chosen.place]) for fits in every[1:])
-        spread = yield Evaluate(HeldOutSpread(tuple(taken)))
+        design, place = q.observed.design, chosen.place
+        taken = (fits[place] for fits in every[1:])
+        parts = (part_of(fit, design).with_covariance(fit.hessian(design)) for fit in taken)
+        spread = yield Evaluate(HeldOutSpread(tuple(parts)))
         phi = chosen.dispersion - spread.total / max(spread.weight, _TINY)
         q = replace(q, chosen=replace(chosen, dispersion=max(phi, LEAST * chosen.dispersion)))
         yield Show(q, _log_likelihood(q), by_trace=False)
         return q
-
-    def _part(self, q: CountState, fit: BlockFit) -> Part:
-        """Return what predicts without a held-out part, with its covariance."""
-        factor = cholesky(fit.hessian(q.observed.design), "the second moments")
-        return Part(fit.coefficients, 0.0, fit.fold, pack(inverse(factor)), terms=fit.terms)
 
     def _fit(self, q: CountState, fold: int) -> Algorithm:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
-from vbmodels.core.linalg import cholesky, inverse, pack
 from vbmodels.experts.additive.blocks import BlockFit, climbed
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.newton import DesignSummary
@@ -91,8 +90,5 @@ def shown(algorithm: Algorithm, q: AdditiveState) -> Algorithm:
 
 def part_of(fit: BlockFit, observed: DesignSummary) -> Part:
     """Return what a fit found."""
-    covariance = None
-    if fit.fold < 0:
-        factor = cholesky(fit.hessian(observed), "the second moments")
-        covariance = pack(inverse(factor))
-    return Part(fit.coefficients, 0.0, fit.fold, covariance, terms=fit.terms)
+    part = Part(fit.coefficients, 0.0, fit.fold, None, terms=fit.terms)
+    return part.with_covariance(fit.hessian(observed)) if fit.fold < 0 else part

@@ -22,6 +22,7 @@ evidence (MacKay 1992; `Layout.moved`),
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
 from typing import ClassVar
@@ -31,7 +32,7 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.experts.additive.blocks import FIRST, Layout
+from vbmodels.experts.additive.blocks import FIRST, BlockFit, Layout
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.likelihoods import Gaussian
 from vbmodels.experts.additive.newton import DesignSummary
@@ -168,11 +169,8 @@ class GaussianFit(State, kind="experts/additive.GaussianFit"):
 
     def part(self) -> Part:
         """Return what predicts."""
-        covariance = None
-        if self.fold < 0:
-            factor = cholesky(unpack(self.hessian), "the second moments")
-            covariance = pack(inverse(factor))
-        return Part(self.coefficients, 0.0, self.fold, covariance, terms=self.terms)
+        part = Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
+        return part.with_covariance(unpack(self.hessian)) if self.fold < 0 else part
 
 
 def _residual(second: FloatArray, sums: MomentSums, c: FloatArray) -> float:
@@ -210,32 +208,57 @@ class Errors(Stats, kind="experts/additive.Errors"):
 
 @dataclass(frozen=True)
 class HeldOutSpread(State, kind="experts/additive.HeldOutSpread"):
-    """Fits of the form that was taken, each without a held-out part; [F]."""
+    """The form that was taken without each held-out part, with covariances; [F]."""
 
-    fits: tuple[GaussianFit, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class SpreadSums(Stats, kind="experts/additive.SpreadSums"):
-    """Sum over held-out rows of x' H^-1 x, and their weight."""
+    """Sum over held-out rows of c x' H^-1 x, and their weight."""
 
     total: float
     weight: float
 
     @classmethod
-    def of(cls, q: HeldOutSpread, batch: TargetRows) -> SpreadSums:
-        """Sum up a partition."""
+    def of(
+        cls, q: HeldOutSpread, batch: TargetRows, curve: Callable[[FloatArray], FloatArray]
+    ) -> SpreadSums:
+        """Sum up a partition; ``curve`` is c by f, [N]."""
         fold, total, rows = batch.rows.rows.fold(FOLDS), 0.0, 0.0
-        for fit in q.fits:
-            weight = batch.used * (fold == fit.fold)
-            covariance = inverse(cholesky(unpack(fit.hessian), "the second moments"))
-            total += float(np.sum(covariance * unpack(batch.rows.gram(weight, terms=fit.terms))))
+        for part in q.parts:
+            assert part.covariance is not None
+            weight = batch.used * (fold == part.fold)
+            gram = batch.rows.gram(weight * curve(part.project(batch.rows)), terms=part.terms)
+            total += float(np.sum(unpack(part.covariance) * unpack(gram)))
             rows += float(weight.sum())
         return cls(total, rows)
 
 
 @dataclass(frozen=True)
-class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
+class FormChoice(State, kind="experts/additive.FormChoice"):
+    """Which form held-out rows chose, and the weight of pairs."""
+
+    form: str
+    pairs_weight: float
+
+    @property
+    def place(self) -> int:
+        """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
+        return 2 if self.pairs_weight > 0.0 else 0 if self.form == "lines" else 1
+
+    def coefficients(self, fits: Sequence[BlockFit | GaussianFit], alone: float) -> FloatArray:
+        """Return those of the form among the fits to all rows; ``alone`` is its intercept."""
+        c = fits[self.place].coefficients
+        if self.form == "intercept":
+            return blended(np.array([alone]), c, self.pairs_weight)
+        if 0.0 < self.pairs_weight < 1.0:
+            return blended(fits[self.form == "curves"].coefficients, c, self.pairs_weight)
+        return c
+
+
+@dataclass(frozen=True)
+class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
     """What held-out rows said.
 
     Attributes
@@ -252,8 +275,6 @@ class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
         prediction, in the fits without them.
     """
 
-    form: str
-    pairs_weight: float
     errors: FloatArray
     spread: float = 0.0
 
@@ -270,11 +291,6 @@ class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
             weight, after = 0.0, own
         errors = np.append(square, after) / max(sums.weight, 1e-300)
         return cls(FORMS[best], weight, errors)
-
-    @property
-    def place(self) -> int:
-        """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
-        return 2 if self.pairs_weight > 0.0 else 0 if self.form == "lines" else 1
 
 
 @dataclass(frozen=True)
@@ -335,7 +351,7 @@ class GaussianAdditive:
         if isinstance(q, HeldOutFits):
             return Errors.of(q, batch)
         if isinstance(q, HeldOutSpread):
-            return SpreadSums.of(q, batch)
+            return SpreadSums.of(q, batch, np.ones_like)
         if isinstance(q, GaussianState):
             q = _last(q)
         return MomentSums.of(q, batch)
@@ -352,11 +368,7 @@ class GaussianAdditive:
         """Return the additive fit that held-out rows chose."""
         if q.chosen is None:
             raise ValueError("the form is still being chosen: there is no posterior yet")
-        weight, form, fit = q.chosen.pairs_weight, q.chosen.form, q.fits[q.chosen.place]
-        c = fit.coefficients
-        if form == "intercept" or 0.0 < weight < 1.0:
-            own = np.zeros(1) if form == "intercept" else q.fits[form == "curves"].coefficients
-            c = blended(own, c, weight)
+        fit, c = q.fits[q.chosen.place], q.chosen.coefficients(q.fits, 0.0)
         noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, FLOOR * fit.noise)
         return GaussianPosterior(replace(fit.part(), coefficients=c), noise, fit.hessian)
 
@@ -374,7 +386,9 @@ class GaussianAdditive:
             yield Show(q, q.fits[-1].evidence, by_trace=False)  # not of other rows
         errors = yield Evaluate(HeldOutFits(tuple(every[1:])))
         chosen = GaussianChoice.of(errors)
-        spread = yield Evaluate(HeldOutSpread(tuple(fits[chosen.place] for fits in every[1:])))
+        taken = (fits[chosen.place] for fits in every[1:])
+        parts = (fit.part().with_covariance(unpack(fit.hessian)) for fit in taken)
+        spread = yield Evaluate(HeldOutSpread(tuple(parts)))
         chosen = replace(chosen, spread=spread.total / max(spread.weight, 1e-300))
         q = replace(q, chosen=chosen)
         yield Show(q, q.fits[-1].evidence, by_trace=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
+from vbmodels.core.linalg import cholesky, inverse, pack
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.newton import DesignSummary, NewtonRidge
@@ -56,6 +57,11 @@ class Part(State, kind="experts/additive.Part"):
         """Keep what a fit found."""
         covariance = climb.covariance(observed) if climb.fold < 0 else None
         return cls(climb.coefficients, climb.tau, climb.fold, covariance, climb.joint)
+
+    def with_covariance(self, hessian: FloatArray) -> Part:
+        """Return the part with the inverse of H [P, P], packed."""
+        factor = cholesky(hessian, "the second moments")
+        return replace(self, covariance=pack(inverse(factor)))
 
     def emptied(self, rate: float) -> Part:
         """Return the intercept alone."""

@@ -188,15 +188,11 @@ class RVD2:
         a0, b0 = np.exp(np.clip(vector[:2] - over, -30.0, None))
         return Global(float(a0), float(b0), float(np.clip(vector[2], *LIMITS_LOG_M)))
 
-    def caps_hit(self, q: Global, local: Local | None = None) -> list[str]:
+    def caps_hit(self, q: Global) -> list[str]:
         """Name the parameters that stand at a limit of their range."""
         found = [f"M0 = {CAP:.0g}"] if q.a0 + q.b0 >= CAP * (1 - 1e-9) else []
         if min(abs(q.log_m - limit) for limit in LIMITS_LOG_M) < 1e-9:
             found.append(f"log M = {q.log_m:.3g}")
-        if local is not None:
-            at = [np.abs(local.log_m - limit) < 1e-9 for limit in LIMITS_LOG_M]
-            if np.any(at):
-                found.append(f"M_j at a limit at {int((at[0] | at[1]).sum())} locations")
         return found
 
 

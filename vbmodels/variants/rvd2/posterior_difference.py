@@ -62,7 +62,7 @@ def beta_nodes(
     return l1, l2, weights / weights.sum(axis=1, keepdims=True)
 
 
-def exceedance(case: Beta, control: Beta, tau: float, size: int = 96) -> FloatArray:
+def exceedance(case: Beta, control: Beta, tau: float) -> FloatArray:
     """Return P(X - Y > tau), X ~ case, Y ~ control, [J], by quadrature over the narrower one.
 
     The other's distribution function is then smooth between the nodes.
@@ -73,7 +73,7 @@ def exceedance(case: Beta, control: Beta, tau: float, size: int = 96) -> FloatAr
     for chosen, inner, outer, tail, shift in (
         (over_y, y, x, betaincc, tau), (~over_y, x, y, betainc, -tau)
     ):  # fmt: skip
-        l1, _, weight = beta_nodes(inner.a[chosen], inner.b[chosen], size)
+        l1, _, weight = beta_nodes(inner.a[chosen], inner.b[chosen], 96)
         at = np.clip(np.exp(l1) + shift, 0.0, 1.0)
         value = tail(outer.a[chosen][:, None], outer.b[chosen][:, None], at)
         result[chosen] = (weight * value).sum(axis=1)

@@ -92,11 +92,6 @@ class GroupedCounts:
         """Return q(beta) = Gamma(c + G a, d + sum_g E lam_g)."""
         return Global(self.c + stats.groups * self.a, self.d + stats.lam)
 
-    def coupling(self, q: Global, stats: Sums) -> float:
-        """Return sum_g E[log p(lam_g | beta)], as far as it moves with q(beta)."""
-        beta = Gamma(np.float64(q.shape), np.float64(q.rate))
-        return float(stats.groups * self.a * beta.mean_log - beta.mean * stats.lam)
-
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the local part minus KL(q(beta) || p(beta))."""
         prior = Gamma(np.float64(self.c), np.float64(self.d))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from vbmodels.core.state import BoolArray, FloatArray, State
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.documents import KeywordBatch
 
 # Shifts and spreads of the raw features, so that standardisation has work to do.
@@ -14,19 +14,8 @@ LOCATIONS = (0.0, 3.0, -40.0, 0.2)
 SPREADS = (1.0, 2.5, 7.0, 0.1)
 
 
-@dataclass(frozen=True)
-class WordsTruth(State, kind="keywords.WordsTruth"):
-    """What the words were drawn from.
-
-    Parameters
-    ----------
-    coefficients
-        [P] w, for features of mean 0 and variance 1; the first is the constant.
-    alpha
-        [D] probability that a keyword of document d is not listed; 0 where complete.
-    keyword
-        [W] y*, whether the word is a keyword.
-    """
+class WordsTruth(NamedTuple):
+    """Coefficients [P] of features of unit variance, alpha [D], and whether words are keywords."""
 
     coefficients: FloatArray
     alpha: FloatArray
@@ -34,7 +23,6 @@ class WordsTruth(State, kind="keywords.WordsTruth"):
 
     @property
     def keyword_rate(self) -> float:
-        """The share of the words that are keywords."""
         return float(self.keyword.mean())
 
 
@@ -53,20 +41,8 @@ def simulate_words(
 
     eta = x'w, y* = 1(eta + e > 0), e ~ N(0, 1), P(y = 1 | y* = 1) = 1 - alpha_d.
 
-    Parameters
-    ----------
-    rng
-        Source of randomness.
-    n_documents
-        D; the first ``n_complete`` of them have all their keywords listed.
-    coefficients
-        [P] w for features of unit variance, the constant first.
-    mean_words
-        Mean words of a document; at least 2 are drawn (2 + Poisson).
-    mean_alpha, concentration
-        alpha_d ~ Beta(concentration mean_alpha, concentration (1 - mean_alpha)).
-    correlation
-        Correlation of any two features.
+    The first ``n_complete`` documents list all; any two features have this ``correlation``, and
+    alpha_d ~ Beta(concentration mean_alpha, concentration (1 - mean_alpha)).
     """
     sizes = 2 + rng.poisson(max(mean_words - 2.0, 0.0), n_documents)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
