@@ -7,7 +7,6 @@ each case's locations are put together from its own part and the controls'.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Each, Ingested
 from flows.variants.alignment_headers import File, header_warnings
-from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, has_enough_reads
 from flows.variants.indel_counts import AHEAD, anchors_with_enough_reads, at_locations, of_positions
 from flows.variants.indel_counts import merge as merge_indels
@@ -266,8 +264,6 @@ def plan_reads(
 ) -> list[Part]:  # fmt: skip
     """Cut the positions, for the controls and for every case alike.
 
-    By what the controls' files hold, so that other cases are cut at the same positions.
-
     Parameters
     ----------
     sheet, lines
@@ -280,16 +276,14 @@ def plan_reads(
         The run's.
     """
     marks = marks_of(settings)
-    count = len(cut([sheet], [rows], settings.rows_per_partition, settings.partitions))
     paths = {(line.sample, line.replicate): line.path for line in lines}
     columns = replicate_columns(list(paths), settings)
     groups = [settings.controls, *([name] for name in settings.several)]
     of_groups = [[c for c in columns if c[0] in group] for group in groups]
-    edges = boundaries(regions_of(settings, marks), [paths[c] for c in of_groups[0]], count,
-                       settings)  # fmt: skip
     also = [Slice(url, 0, 0, mark) for url, mark in marks]
     parts: list[Part] = []
-    for low, high in itertools.pairwise(edges):
+    for block in cut([sheet], [rows], settings.rows_per_partition, settings.partitions):
+        low, high = block.slices[0].start, block.slices[0].stop
         for group, own in enumerate(of_groups):
             files = [
                 Reads(paths[c], 0 if i else low, 0 if i else high, named[paths[c]], 0, *c,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,6 @@ from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import read_account
 from flows.variants.alignment_headers import File, header_warnings
-from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
 from flows.variants.case_files import (
     Case,
@@ -260,8 +258,6 @@ class Variants:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
-        if is_sheet(files[0].url):
-            parts = _by_depth(parts, settings)
         # What is named is part of what a partition is made of, though no rows of it are: the
         # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
         marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
@@ -505,18 +501,6 @@ def _nothing(
         return fault
     why, remedy = nothing_left(account, settings)
     return replace(fault, found=f"{nothing}: {why}", remedy=remedy)
-
-
-def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:
-    """Cut the positions of a sample sheet into as many parts, by positions and by reads."""
-    sheet = parts[0].slices[0]
-    wanted = regions_of(settings, marks_of(settings))
-    paths = [line.path for line in read_sheet(sheet.url)]
-    edges = boundaries(wanted, paths, len(parts), settings)
-    return [
-        replace(part, slices=(replace(sheet, start=low, stop=high),))
-        for part, (low, high) in zip(parts, itertools.pairwise(edges), strict=True)
-    ]
 
 
 def _parameters(model: Any, q: Any, paths: RunPaths, number: int) -> list[Parameter]:

@@ -469,20 +469,15 @@ def windows_of(found: Sequence[Region], start: int, stop: int) -> Iterator[tuple
         before += region.length
 
 
-def window_of(region: Region) -> int:
-    """Return in which window of a BAM's index a region begins."""
-    return region.start // _WINDOW
-
-
-def windows(region: Region, always: bool = False) -> list[Region]:
+def windows(region: Region) -> list[Region]:
     """Cut a region where the windows of a BAM's index meet, so that little is read twice.
 
-    A region that is no longer than a window stays whole, unless ``always`` is set.
+    A region that is no longer than a window stays whole.
 
     >>> [(r.start, r.stop) for r in windows(Region("1", 16_000, 40_000))]
     [(16000, 16384), (16384, 32768), (32768, 40000)]
     """
-    if region.length <= _WINDOW and not always:
+    if region.length <= _WINDOW:
         return [region]
     meet = range(region.start // _WINDOW * _WINDOW + _WINDOW, region.stop, _WINDOW)
     edges = [region.start, *meet, region.stop]
