@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary
 from flows.data import storage
@@ -134,12 +133,12 @@ def _size(index: int, paths: RunPaths) -> int:
 
 
 def _bags(index: int, paths: RunPaths) -> Bags:
-    return read_state(work_url(paths, "partitions", index, "npz"), Bags)
+    return read_state(paths.part("partitions", index, "npz"), Bags)
 
 
 def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
     data = _bags(index, paths)
-    rows = storage.read_table(work_url(paths, "bag_rows", index))
+    rows = storage.read_table(paths.part("bag_rows", index))
     scored = storage.read_table(paths.table("bags", index), ["probability"])
     first = data.modalities[0]
     several = len(data.modalities) > 1

@@ -41,7 +41,6 @@ from flows.bags.form import (
     warnings_of,
     with_names,
     without_instances,
-    work_url,
 )
 from flows.bags.markers import explainer
 from flows.bags.number_report import number_report
@@ -186,9 +185,9 @@ class BagsFamily:
         found = instances_of.read(
             rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
         )
-        storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
-        storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
-        storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
+        storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
+        storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
+        storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
         sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
@@ -203,7 +202,7 @@ class BagsFamily:
             known=known_instances(found.bags),
             numbers=numbers_read,
         )
-        json_files.write(work_url(paths, "about", part.index, "json"), about)
+        json_files.write(paths.part("about", part.index, "json"), about)
         n_empty = len(found.empty)
         is_positive = pc.equal(found.bag_rows["label"], 1)
         positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
@@ -297,8 +296,8 @@ class BagsFamily:
                                   new=new)]  # fmt: skip
         form = read_form(form_url(paths))
         about = read_about(paths, index)
-        rows = storage.read_table(work_url(paths, "bag_rows", index))
-        instance_rows = storage.read_table(work_url(paths, "instance_rows", index))
+        rows = storage.read_table(paths.part("bag_rows", index))
+        instance_rows = storage.read_table(paths.part("instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch, local if fitted is None else None)

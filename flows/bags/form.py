@@ -40,11 +40,6 @@ FEWEST_GAPS = 5
 """Instances with and without a feature's value from which its gaps have a column of their own."""
 
 
-def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
-    """Return the URL of what a run keeps of one partition while it works."""
-    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
-
-
 def form_url(paths: RunPaths) -> str:
     """Return the URL of the common form while a run works."""
     return storage.join(paths.work, "form.json")
@@ -148,7 +143,7 @@ def read_form(url: str) -> dict[str, Any]:
 
 def read_about(paths: RunPaths, index: int) -> dict[str, Any]:
     """Read what ingest said of a partition."""
-    return json_files.read(work_url(paths, "about", index, "json"), AboutBags).model_dump()
+    return json_files.read(paths.part("about", index, "json"), AboutBags).model_dump()
 
 
 def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -368,7 +363,7 @@ def groups_of(
 
 def _bag_columns(index: int, paths: RunPaths) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
     """Return a digest of the group, the print, the label and whether it is held out of each bag."""
-    rows = storage.read_table(work_url(paths, "bag_rows", index))
+    rows = storage.read_table(paths.part("bag_rows", index))
     return (
         digests_of(rows["group"].to_pylist()),
         rows["print"].to_numpy(),
@@ -393,7 +388,7 @@ def _said_of_copies(
     names = []
     for place in pair:
         part = int(np.searchsorted(ends, place, side="right"))
-        ids = storage.read_table(work_url(paths, "bag_rows", part), ["bag_id"])["bag_id"]
+        ids = storage.read_table(paths.part("bag_rows", part), ["bag_id"])["bag_id"]
         names.append(ids[place - int(ends[part]) + sizes[part]].as_py())
     text = (
         f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and {names[1]}, "
@@ -415,7 +410,7 @@ def build(
     are classes how many bags have and have not each one, and every feature's median and spread.
     """
     index, groups = item
-    url = work_url(paths, "read", index, "npz")
+    url = paths.part("read", index, "npz")
     data = read_state(url, Bags)
     about = read_about(paths, index)
     wide = instances_of.widen(
@@ -426,14 +421,14 @@ def build(
         settings.precision,
     )
     wide = filled(wide, form["fill"], form["indicators"])
-    target = work_url(paths, "partitions", index, "npz")
+    target = paths.part("partitions", index, "npz")
     classes = form.get("classes") or []
-    rows = storage.read_table(work_url(paths, "bag_rows", index))
+    rows = storage.read_table(paths.part("bag_rows", index))
     held = rows["held_out"].to_numpy(zero_copy_only=False)
     if (groups.held != held).any():
         held, place = groups.held, rows.column_names.index("held_out")
         rows = rows.set_column(place, "held_out", pa.array(held))
-        storage.write_table(work_url(paths, "bag_rows", index), rows)
+        storage.write_table(paths.part("bag_rows", index), rows)
     label = np.where(held, np.int8(UNLABELLED), wide.label)
     numbers = np.where(held, np.nan, wide.target) if wide.target.size else wide.target
     wide = replace(

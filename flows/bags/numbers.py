@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from flows.bags.form import form_url, read_about, read_form, work_url
+from flows.bags.form import form_url, read_about, read_form
 from flows.bags.markers import explainer, marker_table
 from flows.bags.schema import number_bags
 from flows.bags.settings import BagSettings
@@ -112,8 +112,8 @@ def score(
 ) -> NumberSummary:  # fmt: skip
     """Write the number that is predicted of every bag, and what instances add to it."""
     form, about = read_form(form_url(paths)), read_about(paths, index)
-    rows = storage.read_table(work_url(paths, "bag_rows", index))
-    instance_rows = storage.read_table(work_url(paths, "instance_rows", index))
+    rows = storage.read_table(paths.part("bag_rows", index))
+    instance_rows = storage.read_table(paths.part("instance_rows", index))
     found = predict_numbers(q, batch)
     without = _without(model, q, batch, None if new else local)
     adds = tuple(q.scale * one for one in contributions(q, batch))
@@ -258,8 +258,8 @@ def with_baselines(
 
 
 def _read(index: int, paths: RunPaths) -> _Pooled:
-    data = read_state(work_url(paths, "partitions", index, "npz"), Bags)
-    ids = storage.read_table(work_url(paths, "bag_rows", index), ["bag_id"])["bag_id"].to_pylist()
+    data = read_state(paths.part("partitions", index, "npz"), Bags)
+    ids = storage.read_table(paths.part("bag_rows", index), ["bag_id"])["bag_id"].to_pylist()
     return _Pooled(
         np.hstack([*map(pooled, data.modalities), sizes_of(data), data.bag_features]),
         data.group if data.group.size else digests_of(ids),

@@ -76,6 +76,10 @@ class RunPaths:
         """Partitions, globals and checkpoints; removed when the run completes."""
         return storage.join(self.root, "work")
 
+    def part(self, name: str, index: int, suffix: str = "parquet") -> str:
+        """The URL of what the run keeps of one partition while it works."""
+        return storage.join(self.work, name, f"part-{index:05d}.{suffix}")
+
     def table(self, name: str, part: int | None = None) -> str:
         """The URL of a table's folder, or of one of its parts."""
         folder = storage.join(self.root, name)

@@ -80,11 +80,6 @@ def effects_in(
     return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
 
 
-def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
-    """Return the URL of one of a partition's own files."""
-    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
-
-
 def read_design(paths: RunPaths, work: bool = False) -> Design:
     """Return the design of a finished run, or of one at work."""
     url = storage.join(paths.work if work else storage.join(paths.root, "posterior"), "design.npz")
@@ -215,7 +210,7 @@ def sums_of(
     paths: RunPaths,
 ) -> Summed:  # fmt: skip
     """Sum up a partition's columns, read as they were found to be."""
-    table = storage.read_table(work_url(paths, "rows", index))
+    table = storage.read_table(paths.part("rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
     y = None
     if isinstance(labels, Target):
@@ -296,7 +291,7 @@ def build(
         Where the arrays are, and cells that the fit knew nothing of (`encoding.strange`).
     """
     design, encoding = read_design(paths, work=True), working_encoding(paths)
-    table = storage.read_table(work_url(paths, "rows", index))
+    table = storage.read_table(paths.part("rows", index))
     kinds = encoding.kinds
     there = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
     if lacks := missing_columns("experts", list(kinds), there):
@@ -342,7 +337,7 @@ def build(
     elif len(encoding.labels) > 2:
         of = OrderedRows if encoding.ordered else ClassRows
         batch = of(plain, codes, len(encoding.labels))
-    url = work_url(paths, "partitions", index, "npz")
+    url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}
 
@@ -399,7 +394,7 @@ def _refuse_unreadable(
 
 def read_batch(paths: RunPaths, index: int) -> Any:
     """Return one partition's arrays, of the class that they were built of."""
-    url = work_url(paths, "partitions", index, "npz")
+    url = paths.part("partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
     return _batch_of(url, storage.fingerprint_of(url))
 

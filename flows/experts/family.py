@@ -23,7 +23,6 @@ from flows.experts.design import (
     effects_in,
     read_basis,
     read_design,
-    work_url,
     working_encoding,
     write_basis,
 )
@@ -113,8 +112,8 @@ class Experts:
             none = tables_of.nothing_in(about)
             checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
         table, about = tables_of.merge(pieces), tables_of.merged(abouts)
-        storage.write_table(work_url(paths, "rows", part.index), table)
-        json_files.write(work_url(paths, "about", part.index, "json"), about)
+        storage.write_table(paths.part("rows", part.index), table)
+        json_files.write(paths.part("about", part.index, "json"), about)
         unlabelled = float(table[LABEL].null_count)
         return Ingested(
             rows_read=part.rows,
@@ -174,7 +173,7 @@ class Experts:
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
         schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
-        kept = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+        kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),

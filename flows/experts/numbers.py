@@ -20,7 +20,6 @@ from flows.experts.design import (
     read_basis,
     read_batch,
     read_design,
-    work_url,
     working_encoding,
 )
 from flows.experts.encoding import Encoding, Target
@@ -114,7 +113,7 @@ def score(
     assert target is not None
     mean, sd = posterior.predict(batch.rows)
     mean, sd = target.centre + target.unit * mean, target.unit * sd
-    named = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+    named = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
     labels = pa.array(target.values(named[LABEL].combine_chunks())[0], from_pandas=True)
     kept = _kept(batch)
     arrays = [named[tables_of.ID], labels, *map(pa.array, (mean, sd, kept & (not new)))]
@@ -246,7 +245,7 @@ def _left(index: int, own: Part, lines: Part, with_columns: bool, paths: RunPath
     target = encoding.target
     assert target is not None
     if with_columns:
-        table = storage.read_table(work_url(paths, "rows", index))
+        table = storage.read_table(paths.part("rows", index))
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)

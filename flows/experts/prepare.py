@@ -25,7 +25,6 @@ from flows.experts.design import (
     read_basis,
     read_design,
     sums_of,
-    work_url,
     write_basis,
 )
 from flows.experts.encoding import Encoding, Target
@@ -70,7 +69,7 @@ def prepared(
 ) -> Prepared:  # fmt: skip
     """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
-    urls = [work_url(paths, "about", index, "json") for index in indices]
+    urls = [paths.part("about", index, "json") for index in indices]
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()

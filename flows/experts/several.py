@@ -18,7 +18,6 @@ from flows.experts.design import (
     read_basis,
     read_batch,
     read_design,
-    work_url,
     working_encoding,
 )
 from flows.experts.encoding import Encoding
@@ -89,7 +88,7 @@ def score(
     p = posterior.probabilities(batch)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
-    kept = storage.read_table(work_url(paths, "rows", index), [tables_of.ID, LABEL])
+    kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
     predicted = pa.array(encoding.labels, pa.string()).take(pa.array(best))
     held = (batch.classes >= 0) & (batch.weight == 0.0) & (not new)
     numbers = map(pa.array, (*np.ascontiguousarray(p.T), held))
@@ -203,6 +202,6 @@ def _left(index: int, paths: RunPaths) -> _Left:
     table = storage.read_table(paths.table("rows", index))
     encoding = working_encoding(paths)
     own = np.column_stack([table[f"probability_{one}"].to_numpy() for one in encoding.labels])
-    raw, _ = tables_of.raw_of(storage.read_table(work_url(paths, "rows", index)), encoding.kinds)
+    raw, _ = tables_of.raw_of(storage.read_table(paths.part("rows", index)), encoding.kinds)
     x = encoded(raw, encoding.columns, filled=False)
     return _Left(batch.classes, batch.weight > 0.0, own, x)

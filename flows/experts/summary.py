@@ -16,7 +16,7 @@ import numpy as np
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_batch, work_url, working_encoding
+from flows.experts.design import read_batch, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.predictions import OfScore
 from flows.experts.settings import ExpertSettings
@@ -197,7 +197,7 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
     own = storage.read_table(paths.table("rows", index), [named])[named].to_numpy()
     x = np.empty((0, 0))
     if with_columns:
-        table = storage.read_table(work_url(paths, "rows", index))
+        table = storage.read_table(paths.part("rows", index))
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0

@@ -66,11 +66,11 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
     table = pa.table(
         {ID: pa.concat_arrays(ids), WEIGHT: weight, **{f"c.{n}": c for n, c in columns.items()}}
     )
-    storage.write_table(work_url(paths, "cells", part.index), table)
+    storage.write_table(paths.part("cells", part.index), table)
     levels = bounded({n: count_levels(mixed.texts(c)) for n, c in columns.items()})
     sums = WeightSums.of(weight)
     about = AboutCells(rows=table.num_rows, seen=merge_seen(seen), levels=levels, weights=sums)
-    json_files.write(work_url(paths, "about", part.index, "json"), about)
+    json_files.write(paths.part("about", part.index, "json"), about)
     return Ingested(
         rows_read=part.rows, rows_kept=table.num_rows, notes=sums.notes, checked=tuple(pieces)
     )
@@ -81,7 +81,7 @@ def code_parts(
     each: Each,
 ) -> Prepared:  # fmt: skip
     """Find the categories of every column and code every partition."""
-    urls = [work_url(paths, "about", part.index, "json") for part in parts]
+    urls = [paths.part("about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
     levels = bounded(merge_levels([one.levels for one in about]))
     seen = merge_seen([one.seen for one in about])
@@ -136,7 +136,7 @@ SAMPLED = 20_000  # rows, from which classes of numbers are cut
 
 
 def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArray, FloatArray]:
-    table = storage.read_table(work_url(paths, "cells", index), [ID, f"c.{name}"])
+    table = storage.read_table(paths.part("cells", index), [ID, f"c.{name}"])
     values = mixed.numbers(_cells(table, name), rule)[0]
     key = digests_of(table[ID].cast(pa.string()).to_pylist())
     given = np.flatnonzero(~np.isnan(values))
@@ -147,14 +147,9 @@ def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArra
 def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPaths) -> Survey:
     """Compare the columns of a partition with each other."""
     index, first = numbered
-    table = storage.read_table(work_url(paths, "cells", index))
+    table = storage.read_table(paths.part("cells", index))
     codes, _ = encode({c.name: _cells(table, c.name) for c in columns}, columns)
     return survey_codes(codes, [len(c.levels) for c in columns], first, _weights(table))
-
-
-def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
-    """Return where one partition's intermediate file is."""
-    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
 def dictionary_url(paths: RunPaths) -> str:
@@ -240,12 +235,12 @@ def _build(
     """
     index, first = numbered
     columns = read_dictionary(paths)
-    table = storage.read_table(work_url(paths, "cells", index))
+    table = storage.read_table(paths.part("cells", index))
     codes, unknown = encode({c.name: _cells(table, c.name) for c in columns}, columns)
     given = (codes >= 0).any(axis=1)
     names = table.select([ID])
     empty = names.filter(pa.array(~given))[ID].to_pylist()
-    storage.write_table(work_url(paths, "names", index), names.filter(pa.array(given)))
+    storage.write_table(paths.part("names", index), names.filter(pa.array(given)))
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
         codes[given],
@@ -254,7 +249,7 @@ def _build(
         grouped=settings.group and settings.inference != "laplace",
         weight=_weights(table)[given] / mean_weight,
     )
-    url = work_url(paths, "partitions", index, "npz")
+    url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, unknown, [str(name) for name in empty]
 

@@ -113,7 +113,7 @@ class FeaturesFamily:
                 found, rows=found.rows[chosen], columns=found.columns[chosen],
                 cells=found.cells[chosen],
             )  # fmt: skip
-        ids = storage.read_table(feature_coding.work_url(paths, "names", index), [ID])[ID]
+        ids = storage.read_table(paths.part("names", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
         storage.write_table(paths.table("rows", index), rows)

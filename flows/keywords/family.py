@@ -61,7 +61,7 @@ from flows.keywords.shards import (
 )
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
-from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
+from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
@@ -453,9 +453,9 @@ def _write(
         "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
     }  # fmt: skip
     for name, column in columns.items():
-        storage.write_table(work_url(paths, name, index), pa.table({name: column}))
+        storage.write_table(paths.part(name, index), pa.table({name: column}))
     for name, state in (("tokens", prepared.tokens), ("marks", prepared.marks)):
-        write_narrow(work_url(paths, name, index, "npz"), state)
+        write_narrow(paths.part(name, index, "npz"), state)
     for kind, counts in prepared.counts.items():
         storage.write_table(counts_url(paths, kind, index), counts, GROUP)
     about = AboutPart(
@@ -476,8 +476,8 @@ def _build(
 ) -> str:
     """Make the graphs and features of a partition's candidates; return their place."""
     about = read_about(corpus)
-    vocabulary = storage.read_table(work_url(paths, "vocabulary", index)).column(0).to_pylist()
-    tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
+    vocabulary = storage.read_table(paths.part("vocabulary", index)).column(0).to_pylist()
+    tokens = read_wide(paths.part("tokens", index, "npz"), DocumentTokens)
     folds = tokens.fold[tokens.document_of_word]
     keys = stem_keys(vocabulary)[tokens.term]
     of_words = elsewhere_of(WORDS, index, shards[WORDS], paths, keys, folds)
@@ -490,7 +490,7 @@ def _build(
     )
     batch: KeywordBatch | PhraseBatch = words
     if settings.with_phrases:
-        marks = read_wide(work_url(paths, "marks", index, "npz"), Marks)
+        marks = read_wide(paths.part("marks", index, "npz"), Marks)
         spans = spans_of(tokens, vocabulary, True)
         folds = tokens.fold[spans.document]
         batch = build_phrases(
@@ -508,7 +508,7 @@ def _build(
         )
     if settings.model == "corpus":
         batch = batch.compact()
-    url = work_url(paths, "partitions", index, "npz")
+    url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
 

@@ -20,7 +20,7 @@ from flows.keywords.report import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.texts import shown_documents
-from flows.keywords.work import read_wide, work_url
+from flows.keywords.work import read_wide
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import (
     UncertainSelections,
@@ -93,7 +93,7 @@ def keep_scores(
     paths: RunPaths,
 ) -> Scored:  # fmt: skip
     """Keep a partition's scores until the selection is decided; ``number`` as in `publish`."""
-    storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
+    storage.write_bytes(paths.part("scores", index, "npz"), to_bytes(scores))
     histogram = None
     if settings.over_corpus:
         most = _most(number, y, scores.offsets, settings)
@@ -162,9 +162,9 @@ def _write(
     paths: RunPaths,
 ) -> Published:  # fmt: skip
     """Write probability, selection and rank of every candidate of a partition."""
-    scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
-    tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
-    marks = read_wide(work_url(paths, "marks", index, "npz"), Marks)
+    scores = read_state(paths.part("scores", index, "npz"), Scores)
+    tokens = read_wide(paths.part("tokens", index, "npz"), DocumentTokens)
+    marks = read_wide(paths.part("marks", index, "npz"), Marks)
     vocabulary = _column(paths, "vocabulary", index).to_pylist()
     names = _column(paths, "documents", index)
     spans = spans_of(tokens, vocabulary, settings.with_phrases)
@@ -242,7 +242,7 @@ def _selected(
 
 def _column(paths: RunPaths, name: str, index: int) -> pa.Array:
     """Return the only column of a partition's file."""
-    return storage.read_table(work_url(paths, name, index)).column(0).combine_chunks()
+    return storage.read_table(paths.part(name, index)).column(0).combine_chunks()
 
 
 def _choose(

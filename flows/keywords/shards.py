@@ -23,7 +23,6 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.family import Each
 from flows.keywords.counts import rows_of, table_of
-from flows.keywords.work import work_url
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.candidate_counts import Rows, Whole, added
 from vbmodels.keywords.features import N_FOLDS, Elsewhere, label_rates
@@ -248,7 +247,7 @@ def _answers(url: str, part: int) -> pa.Table:
 
 def counts_url(paths: RunPaths, kind: str, index: int) -> str:
     """Return the place of a partition's counts."""
-    return work_url(paths, f"counts_{kind}", index)
+    return paths.part(f"counts_{kind}", index)
 
 
 def _about_url(corpus: str) -> str:
@@ -260,4 +259,4 @@ def _shard_url(corpus: str, kind: str, number: int) -> str:
 
 
 def _answers_url(paths: RunPaths, kind: str, number: int) -> str:
-    return work_url(paths, f"answers_{kind}", number)
+    return paths.part(f"answers_{kind}", number)

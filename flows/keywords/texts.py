@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.keywords.work import work_url
 from vbmodels.core.sampling import text_key
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.candidates import Marks
@@ -91,7 +90,7 @@ def keep_texts(documents: pa.Table, index: int, paths: RunPaths) -> None:
         rows.append((names[row], row, text, cut))
     columns = list(zip(*rows, strict=True)) or [()] * len(_TEXTS)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _TEXTS, strict=True)]
-    storage.write_table(work_url(paths, "texts", index), pa.table(arrays, schema=_TEXTS))
+    storage.write_table(paths.part("texts", index), pa.table(arrays, schema=_TEXTS))
 
 
 def _text_of(documents: pa.Table, row: int) -> tuple[str, bool]:
@@ -122,7 +121,7 @@ def shown_documents(
     marks, forms
         As `vbmodels.keywords.surfaces.written` takes them.
     """
-    texts = storage.read_table(work_url(paths, "texts", index)).to_pylist()
+    texts = storage.read_table(paths.part("texts", index)).to_pylist()
     number = {name: d for d, name in enumerate(names)}
     taken = table["selected"].to_numpy().astype(bool) | marks.y
     rows = {

@@ -78,14 +78,9 @@ class AboutPart(json_files.Form):
     labelled: list[str]
 
 
-def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
-    """Return the place of a partition's file."""
-    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
-
-
 def about_url(paths: RunPaths, index: int) -> str:
     """Return the place of a partition's sizes."""
-    return work_url(paths, "about", index, "json")
+    return paths.part("about", index, "json")
 
 
 def write_narrow(url: str, state: State) -> None:

@@ -19,7 +19,7 @@ from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
 from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.joint_alleles import join_alleles
-from flows.variants.locations import read_counts, read_loci, work_url
+from flows.variants.locations import read_counts, read_loci
 from flows.variants.loci import MOST_DEPTHS, call_part
 from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
@@ -152,14 +152,14 @@ def conclude_case(
     if isinstance(model, TwoGroups):
         q = replace(q, pi=decision.pi)
     # Through storage, as it is too large to travel with every task.
-    storage.write_bytes(work_url(paths, "decision", case.number, "npz"), to_bytes(decision))
+    storage.write_bytes(paths.part("decision", case.number, "npz"), to_bytes(decision))
     kept = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         # Locations under the same conditions share a limit, in whatever partition they are.
         parts = each(_conditions, kept, q, paths)
         least = detection.threshold(decision, settings)
         limits = detection.Conditions.union(parts).limits(model, q, least)
-        storage.write_bytes(work_url(paths, "limits", case.number, "npz"), to_bytes(limits))
+        storage.write_bytes(paths.part("limits", case.number, "npz"), to_bytes(limits))
     points = max(2, MOST_DEPTHS // len(kept))
     found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
     found = join_alleles(found, case.columns, case.files, settings, each)
@@ -207,15 +207,15 @@ def _write_loci(
     paths: RunPaths, number: int,
 ) -> PartCalls:  # fmt: skip
     index, kept = where
-    decision = read_state(work_url(paths, "decision", number, "npz"), Decision)
-    url = work_url(paths, "evidence", index, "npz")
+    decision = read_state(paths.part("decision", number, "npz"), Decision)
+    url = paths.part("evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
     table, found = call_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
         return found
-    limits = read_state(work_url(paths, "limits", number, "npz"), detection.Limits)
+    limits = read_state(paths.part("limits", number, "npz"), detection.Limits)
     limit = limits.at(counts, q, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)

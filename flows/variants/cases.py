@@ -34,7 +34,6 @@ from flows.variants.locations import (
     replicate_columns,
     shuffle,
     windows_in,
-    work_url,
     write_locations,
 )
 from flows.variants.read_account import FIELDS, dropped, reads_of
@@ -120,7 +119,7 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
     The result is what `flows.variants.locations.count_part` makes of all these files.
     """
     own, other = (
-        read_state(work_url(paths, "reads", part.index, "npz"), Counted)
+        read_state(paths.part("reads", part.index, "npz"), Counted)
         for part in (place.own, place.controls)
     )
     both = np.concatenate([own.counts, other.counts], axis=1)
@@ -153,7 +152,7 @@ def _of_counts(
     """
     index, case_number, of_all = where
     every = read_counts(paths, of_all, f"{EVERY_SAMPLE}counts")
-    loci = read_state(work_url(paths, f"{EVERY_SAMPLE}loci", of_all, "npz"), Loci)
+    loci = read_state(paths.part(f"{EVERY_SAMPLE}loci", of_all, "npz"), Loci)
     alone = settings.of_case(settings.several[case_number])
     at = [columns.index(column) for column in replicate_columns(columns, alone)]
     counts = every.counts[:, at]
@@ -201,7 +200,7 @@ def finish_case(
     """Do for a case's partition what `flows.variants.training_sites.finish_partition` does."""
     alone = settings.of_case(settings.several[one.case])
     of_fit = weighed(one.index, alone, paths, one.probability, replicate_columns(columns, alone))
-    url = work_url(paths, "partitions", one.index, "npz")
+    url = paths.part("partitions", one.index, "npz")
     storage.write_bytes(url, to_bytes(OfCase(one.case, one.part, of_fit)))
     return url
 
@@ -309,7 +308,7 @@ def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Inges
             piece, account = _piece(files, one, i, reads, met)
             pieces.append(piece)
             accounts.append(account)
-    storage.write_bytes(work_url(paths, "reads", part.index, "npz"), to_bytes(_joined(pieces)))
+    storage.write_bytes(paths.part("reads", part.index, "npz"), to_bytes(_joined(pieces)))
     first = files[0].start == 0  # which alone has what is of the whole files
     totals = [reads_of(file.url, settings) if first else 0 for file in files]
     account = np.column_stack([np.sum(accounts, axis=0), totals])
@@ -325,7 +324,7 @@ class Account(json_files.Form):
 
 
 def _account_url(paths: RunPaths, index: int) -> str:
-    return work_url(paths, "account", index, "json")
+    return paths.part("account", index, "json")
 
 
 def _account_of(part: Part, paths: RunPaths) -> tuple[list[Column], list[list[int]]]:

@@ -51,7 +51,6 @@ from flows.variants.locations import (
     replicate_columns,
     shuffle,
     sort_part,
-    work_url,
 )
 from flows.variants.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.regions import Marks, marks_of, regions_of
@@ -350,7 +349,7 @@ class Variants:
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)
-        storage.write_bytes(work_url(paths, "evidence", index, "npz"), to_bytes(evidence))
+        storage.write_bytes(paths.part("evidence", index, "npz"), to_bytes(evidence))
         return variant_calls.summarise(evidence)
 
     def select(
@@ -358,7 +357,7 @@ class Variants:
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[Any], Any]:  # fmt: skip
         """Decide over all partitions of each case, then write every location and the VCF."""
-        about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
+        about = json_files.read(paths.part("kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
         positions = list(enumerate(about.indices))
@@ -477,7 +476,7 @@ def _keep(
         positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
         account=None if reads.account is None else reads.account.tolist(), files=list(files),
     )  # fmt: skip
-    json_files.write(work_url(paths, "kept", 0, "json"), kept)
+    json_files.write(paths.part("kept", 0, "json"), kept)
 
 
 def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:

@@ -34,7 +34,7 @@ from flows.variants.calls import (
 from flows.variants.indel_counts import read_indels
 from flows.variants.indel_report import IndelFit, PartIndels, clusters
 from flows.variants.indel_rows import alleles_of, by_strand, reference_reads, taken_by
-from flows.variants.locations import read_counts, read_loci, work_url
+from flows.variants.locations import read_counts, read_loci
 from flows.variants.loci import rates_of
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
@@ -123,7 +123,7 @@ def call_indels(
     summaries = each(_score, kept, own, q, paths)
     decision = decide(summaries, q.pi, settings, refit=before is None)
     q = replace(q, pi=decision.pi)
-    storage.write_bytes(work_url(paths, "indel_decision", number, "npz"), to_bytes(decision))
+    storage.write_bytes(paths.part("indel_decision", number, "npz"), to_bytes(decision))
     storage.write_bytes(fit_url(paths, number), to_bytes(q))
     found = each(_conclude, positions, own, q, settings, paths, number)
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
@@ -133,7 +133,7 @@ def call_indels(
 
 def fit_url(paths: RunPaths, number: int = 0) -> str:
     """Return where a run keeps the indels' hyperparameters while it works."""
-    return work_url(paths, "indel_fit", number, "npz")
+    return paths.part("indel_fit", number, "npz")
 
 
 def kept_url(paths: RunPaths, number: int = 0) -> str:
@@ -153,7 +153,7 @@ def hyperparameters(q: Any) -> list[Parameter]:
 
 
 def _url(paths: RunPaths, index: int) -> str:
-    return work_url(paths, "indels", index, "npz")
+    return paths.part("indels", index, "npz")
 
 
 def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
@@ -226,7 +226,7 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     of = _units(counts, found)
     seen = of.alt != UNSEEN
     evidence = bayes_factors(model, q, of.take(seen))
-    storage.write_bytes(work_url(paths, "indel_evidence", index, "npz"), to_bytes(evidence))
+    storage.write_bytes(paths.part("indel_evidence", index, "npz"), to_bytes(evidence))
     summary = summarise(evidence)
     few, weight = alike(of.take(~seen))
     low = np.clip(log_bayes_factors(model, q, few), LOW, 0.0)
@@ -244,8 +244,8 @@ def _conclude(
     loci = read_loci(paths, kept)
     every = _units(counts, found)
     of = every.take(every.alt != UNSEEN)
-    evidence = read_state(work_url(paths, "indel_evidence", kept, "npz"), Evidence)
-    decision = read_state(work_url(paths, "indel_decision", number, "npz"), Decision)
+    evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
+    decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
     score = evidence.score
     lfdr, called, q_value = outcome_of(evidence, decision, settings)
     groups = clusters(of, called, counts, loci)

@@ -52,20 +52,15 @@ EVERY_SAMPLE = "all_"  # of folders with the counts of all cases together
 Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
 
 
-def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
-    """Return where a run keeps one of its parts while it works."""
-    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
-
-
 def read_loci(paths: RunPaths, index: int) -> Loci:
     """Read where a partition's locations are."""
-    url = work_url(paths, "loci", index, "npz")
+    url = paths.part("loci", index, "npz")
     return read_state(url, Loci)
 
 
 def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Counts:
     """Read the counts of a partition, or of a slice of it."""
-    found = read_state(work_url(paths, folder, index, "npz"), State)
+    found = read_state(paths.part(folder, index, "npz"), State)
     counts = found.counts if isinstance(found, OfCase) else found
     assert isinstance(counts, Counts)
     return counts
@@ -302,7 +297,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     write_locations(paths, part.index, counts, loci, found)
     account = whole_account(part, columns, account, settings)
     about = Assembled.of(part.index, counts, (), found, account.tolist())
-    json_files.write(work_url(paths, "sizes", part.index, "json"), about)
+    json_files.write(paths.part("sizes", part.index, "json"), about)
     dropped = (
         *no_use(no_reads, no_reference, len(counts) + no_reads + no_reference, examples=empty),
         *read_account.dropped(account, settings),
@@ -341,12 +336,12 @@ def write_locations(
     kept = {f"{prefix}counts": counts, f"{prefix}loci": loci, "indels": indels}
     for name, state in kept.items():
         if state is not None:
-            storage.write_bytes(work_url(paths, name, index, "npz"), to_bytes(state))
+            storage.write_bytes(paths.part(name, index, "npz"), to_bytes(state))
 
 
 def counted(index: int, paths: RunPaths) -> Assembled:
     """Return what `count_part` kept; what it left out is in its answer."""
-    return json_files.read(work_url(paths, "sizes", index, "json"), Assembled)
+    return json_files.read(paths.part("sizes", index, "json"), Assembled)
 
 
 def no_use(
@@ -380,9 +375,9 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
         partition.merge(read, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks),
     )  # fmt: skip
-    storage.write_table(work_url(paths, "slices", part.index), found.table)
+    storage.write_table(paths.part("slices", part.index), found.table)
     about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
-    json_files.write(work_url(paths, "slices", part.index, "json"), about)
+    json_files.write(paths.part("slices", part.index, "json"), about)
     dropped = (
         Dropped(reason=OTHER_SAMPLE, count=found.other_samples, of=part.rows,
                 cause="Name these samples in case or controls if they are meant to be compared"),
@@ -399,7 +394,7 @@ def shuffle(
 
     Also return the replicates, and what is to be said of contigs that were renamed.
     """
-    urls = [work_url(paths, "slices", part.index, "json") for part in parts]
+    urls = [paths.part("slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
     keys = [one.keys for one in about]
     other = {own: name for one in about for own, name in one.renamed.items()}
@@ -429,10 +424,10 @@ def _assemble(
     index, low, high, reaching = where
     order = _order(settings, marks)
     tables = [
-        variant_counts.between(storage.read_table(work_url(paths, "slices", i)), low, high, order)
+        variant_counts.between(storage.read_table(paths.part("slices", i)), low, high, order)
         for i in reaching
     ]
-    first = storage.read_table(work_url(paths, "slices", reaching[0] if reaching else 0))
+    first = storage.read_table(paths.part("slices", reaching[0] if reaching else 0))
     counts, loci, no_reads, no_reference = variant_counts.assemble(
         tables or [first.slice(0, 0)], columns, settings.tested, source, order
     )

@@ -15,7 +15,7 @@ from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.count_checks import bases_at
 from flows.variants.counts import Column, Loci
 from flows.variants.indel_counts import read_indels
-from flows.variants.locations import Assembled, members_of, read_counts, read_loci, work_url
+from flows.variants.locations import Assembled, members_of, read_counts, read_loci
 from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.core.sampling import GOLDEN, mix
@@ -105,7 +105,7 @@ def weighed(
     least = float(probability.min())
     if least == 1.0:
         return counts
-    url = work_url(paths, "indels", index, "npz")
+    url = paths.part("indels", index, "npz")
     own = probability[differing(counts, read_indels(url) if storage.exists(url) else None)]
     taken = even(loci, settings.seed) < own
     return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)
@@ -116,6 +116,6 @@ def finish_partition(
     columns: Sequence[Column],
 ) -> str:  # fmt: skip
     """Write a partition as it is fitted and scored; see `weighed`."""
-    url = work_url(paths, "partitions", index, "npz")
+    url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(weighed(index, settings, paths, probability, columns)))
     return url
