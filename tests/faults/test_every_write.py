@@ -66,7 +66,7 @@ def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeyp
     def build(item, settings, place, form):
         index, _ = item
         found = original(item, settings, place, form)
-        storage.delete(bags.place.part("read", index, "npz"))
+        storage.delete(place.part("read", index, "npz"))
         return found
 
     monkeypatch.setattr(bags, "build", build)
