@@ -132,7 +132,7 @@ def _rate(rate: float) -> str:
     return re.sub("e-0?", "e-", f"{rate:.1e}")
 
 
-MOST_NAMED, MOST_SHOWN = 3, 12
+MOST_NAMED = 3
 LEAST_CONTEXT_Z = 5.0  # of 192, whose errors are given b_t and some 1.3 times too small
 
 
@@ -162,40 +162,3 @@ def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
         f"Errors of {case} against {control} differ by the neighbouring bases ({some}{more}): this "
         "was taken as the null; oxidation or deamination is likely."
     ]
-
-
-def context_section(q: BatchGlobal) -> Section:
-    """Return the differences by substitution and context, as a picture and a table."""
-    assert q.of_context is not None
-    assert q.context_se is not None
-    names = names_of_contexts()
-    size = q.of_context.shape[1]
-    picture = plots.heat_map(
-        names_of_types(),
-        [f"{name[0]}_{name[-1]}" for name in names[: size - 1]],
-        (q.of_context[:, :-1] / np.log(2.0)).tolist(),
-        "log2 of the factor, by substitution and the bases before and behind it",
-    )
-    off = np.abs(q.of_context - q.shift[:, None])
-    off[:, -1] = 0.0
-    order = np.argsort(-off, axis=None, kind="stable")[:MOST_SHOWN].tolist()
-    rows = [
-        (
-            names[i], round(float(np.exp(q.of_context.flat[i])), 2),
-            round(float(np.exp(q.shift[i // size])), 2), round(float(q.context_se.flat[i]), 3),
-        )
-        for i in order
-    ]  # fmt: skip
-    text = (
-        "Error rates of the case as factors of the control's, by the two bases next to a position: "
-        "blue where the case has more. A context of few positions takes the factor of its "
-        f"substitution. {len(marked_contexts(q))} of {off[:, :-1].size} differ from it beyond "
-        "chance; the table has those that differ most."
-    )
-    header = ("context", "factor", "factor of the substitution", "standard error of its log")
-    return Section(
-        "Differences by context",
-        text,
-        (picture,),
-        (Grid(header, rows),),
-    )

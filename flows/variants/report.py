@@ -18,7 +18,6 @@ from flows.variants.batch_report import (
     batch_results,
     batch_section,
     batch_warnings,
-    context_section,
     context_warnings,
 )
 from flows.variants.calls import ALPHA, SAMPLER
@@ -156,8 +155,6 @@ def report(
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with, units))
-        if batch.of_context is not None:
-            sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
     sections.append(_q_values(parts, settings))
