@@ -61,7 +61,7 @@ from flows.keywords.shards import (
 )
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
-from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, write_narrow
+from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
@@ -255,7 +255,7 @@ class Keywords:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        whole_report = reduce(add, (one.report.report for one in about))
+        whole_report = reduce(add, (one.report for one in about))
         notices = notices_of(whole_report, settings)
         if settings.vocabulary is not None:
             notices += unused_terms(whole_report, _vocabulary(settings).terms)
@@ -465,7 +465,7 @@ def _write(
         several=prepared.several,
         unlabelled=int((~prepared.tokens.looked_at).sum()),
         complete=int(prepared.tokens.complete.sum()),
-        report=AboutReport.of(prepared.report),
+        report=prepared.report,
         labelled=labelled_names,
     )
     json_files.write(about_url(paths, index), about)

@@ -5,7 +5,6 @@ Arrays are stored with whole numbers as short as they are, and read back to 64 b
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -15,48 +14,9 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from vbmodels.core.state import State, to_bytes
-from vbmodels.keywords.reading import Named, Report
+from vbmodels.keywords.reading import Report
 
 S = TypeVar("S", bound=State)
-
-
-class AboutNamed(json_files.Form):
-    """How many there were, and the first of them by name."""
-
-    count: int
-    names: list[str]
-
-
-class AboutReport(json_files.Form):
-    """What was read of a partition; see `vbmodels.keywords.reading.Report`."""
-
-    counts: dict[str, int]
-    named: dict[str, AboutNamed]
-    counted: dict[str, dict[str, int]]
-
-    @classmethod
-    def of(cls, report: Report) -> AboutReport:
-        """Return a report's fields by their kind."""
-        values = {f.name: getattr(report, f.name) for f in fields(report)}
-        return cls(
-            counts={name: value for name, value in values.items() if isinstance(value, int)},
-            named={
-                name: AboutNamed(count=value.count, names=list(value.names))
-                for name, value in values.items()
-                if isinstance(value, Named)
-            },
-            counted={
-                name: dict(value) for name, value in values.items() if isinstance(value, Counter)
-            },
-        )
-
-    @property
-    def report(self) -> Report:
-        """The report."""
-        values: dict[str, Any] = dict(self.counts)
-        values |= {name: Named(one.count, tuple(one.names)) for name, one in self.named.items()}
-        values |= {name: Counter(one) for name, one in self.counted.items()}
-        return Report(**values)
 
 
 class AboutPart(json_files.Form):
@@ -74,7 +34,7 @@ class AboutPart(json_files.Form):
     several: int
     unlabelled: int
     complete: int
-    report: AboutReport
+    report: Report
     labelled: list[str]
 
 
