@@ -1,4 +1,4 @@
-"""What the experts report says of how the model was chosen: its parts, and all candidates."""
+"""What the experts report says of how the model was chosen: its parts, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.data.names import listed
 from flows.experts.effect_report import pairs_of
-from flows.report.page import Grid, Section
+from flows.report.page import Section
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
@@ -20,7 +20,6 @@ _FORMS = {
     "lines": "a line for each column (logistic regression)",
     "curves": "a curve for each column",
 }
-_PRIOR = "strength of the prior (tau)"
 
 
 def members_in_words(posterior: AdditivePosterior, additive: Additive) -> str:
@@ -45,7 +44,7 @@ def choice_sections(
     useless: bool,
 ) -> list[Section]:  # fmt: skip
     """Say what predicts and why; ``useless``: a mixture is used that held-out rows do not need."""
-    lines, grids = [], []
+    lines = []
     if additive is not None:
         results["additive"] = {
             "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
@@ -53,28 +52,20 @@ def choice_sections(
         }  # fmt: skip
         lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
         lines.append(_curves(additive))
-        grids.append(_forms(additive))
     if chosen is not None and additive is not None:
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
         lines.append(_mixtures(chosen, additive.form.replace("intercept", "base rate"), useless))
-        grids.append(_candidates(chosen))
     if additive is not None and additive.process:
-        said, grid = _process(additive, results)
-        lines.append(said)
-        grids.append(grid)
+        lines.append(_process(additive, results))
     if not lines:
         return []
     how = (
         "Parts were chosen on the fitted rows alone, by the log loss of rows that were left out of "
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
-        "another log loss here. Differences are of numbers that are not rounded."
+        "another log loss here."
     )
-    return [
-        Section(
-            "How the model was chosen", "\n".join(lines), (), tuple(grids), how=how, needs_fit=True
-        )
-    ]
+    return [Section("How the model was chosen", "\n".join(lines), how=how, needs_fit=True)]
 
 
 def _curves(additive: Additive) -> str:
@@ -99,18 +90,6 @@ def _less(gain: float) -> str:
     return f"{abs(gain):.4f} {'smaller' if gain >= 0.0 else 'larger'}"
 
 
-def _forms(additive: Additive) -> Grid:
-    rows = [("the base rate alone", "", f"{-additive.intercept:.4f}")]
-    rows += [
-        ("lines (logistic regression)", f"{tau:g}", f"{-value:.4f}")
-        for tau, value in zip(additive.taus, additive.left_out, strict=True)
-    ]
-    if additive.curves is not None:
-        rows.append(("curves", "estimated for each column", f"{-additive.curves:.4f}"))
-    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn"
-    return Grid(("candidate", _PRIOR, "log loss"), rows, caption, folded=True)
-
-
 _TAKEN = (
     "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
@@ -130,23 +109,6 @@ def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
     )
 
 
-def _candidates(chosen: Choice) -> Grid:
-    order = np.argsort(-chosen.held_out)[:20]
-    rows = [
-        (
-            "without experts" if c.n_experts == 1 else f"up to {c.n_experts} experts",
-            f"{c.tau:g}" if c.n_experts > 1 else "",
-            f"{-chosen.held_out[i]:.4f}",
-            "yes" if i == chosen.best or i in chosen.kept else "no",
-        )
-        for i, c in ((int(i), chosen.candidates[i]) for i in order)
-    ]
-    caption = (
-        f"Mixtures of experts: {len(rows)} candidates, parts of the rows left out of a first fit"
-    )
-    return Grid(("candidate", _PRIOR, "log loss", "used"), rows, caption, folded=True)
-
-
 def tau_in_words(additive: Additive, chosen: Choice | None) -> str:
     """Return the strengths of the priors that were used."""
     lines = f"{additive.taus[int(np.argmax(additive.left_out))]:g}"
@@ -155,16 +117,15 @@ def tau_in_words(additive: Additive, chosen: Choice | None) -> str:
     return f"{said}; {best.tau:g} for experts" if best and best.n_experts > 1 else said
 
 
-def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:
-    weight, taus, left_out = additive.weight, *additive.process
+def _process(additive: Additive, results: dict[str, Any]) -> str:
+    weight = additive.weight
     results["gaussian_process"] = {"weight": weight, "gain": additive.process_gain}
     said = "A Gaussian process of all columns together "
-    said += (
-        f"has a weight of {100.0 * weight:.0f} %: it makes the log loss "
-        f"{additive.process_gain:.4f} smaller."
-        if weight
-        else "was fitted too. Added to the rest it does not make the log loss smaller: not used."
+    if weight:
+        return said + (
+            f"has a weight of {100.0 * weight:.0f} %: it makes the log loss "
+            f"{additive.process_gain:.4f} smaller."
+        )
+    return (
+        said + "was fitted too. Added to the rest it does not make the log loss smaller: not used."
     )
-    rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
-    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn"
-    return said, Grid(("variance of the log odds", "log loss"), rows, caption, folded=True)
