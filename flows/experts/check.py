@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
 from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import NUMBER
+from flows.data.mixed_rows import Taken, merge_seen
 from flows.data.names import as_text, listed
 from flows.data.partition import chunks
-from flows.data.row_weights import with_weights
+from flows.data.row_weights import others_in, with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
-from flows.experts.ingest import AboutCells, Taken, added, columns_of, merged, taken
+from flows.experts.ingest import AboutCells, merged, taken
 from flows.experts.labels import (
     LABEL,
     MOST_CLASSES,
@@ -75,7 +75,7 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
     for rows in checker.chunks(chunks(file.url)):
-        found, own = take(rows, checker, settings)
+        found, _, own = taken(rows, checker, settings)
         about = merged([about, own])
         check_finite(checker, found)
         for name, cells in found.cells.items():
@@ -99,19 +99,11 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     )
 
 
-def take(
-    rows: pa.Table, checker: Checker, settings: ExpertSettings, one_file: bool = True
-) -> tuple[Taken, AboutCells]:
-    """Return rows that a checker has read as they are kept, and what they hold."""
-    where = checker.where if one_file else None
-    return taken(rows, settings, checker.separator == ";", where)
-
-
 def read_header(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
     checker, _ = partition.read_header(file.url, with_weights(ROWS_IN, settings))
     keys = (file.url,) if checker.named else ()
-    seen = dict.fromkeys(columns_of(checker.columns, settings), Seen())
+    seen = dict.fromkeys(others_in(ROWS_IN, checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
 
 
@@ -153,7 +145,7 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) ->
     settings = checked[0].settings
     faults = _unknown_categories(checked[0].seen, settings)
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
-    seen = {name: added(c.seen[name] for c in checked) for name in checked[0].seen}
+    seen = merge_seen([c.seen for c in checked])
     _, unclear = column_rules(seen, settings)
     for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
         cells = [
@@ -182,7 +174,7 @@ def _unknown_categories(seen: Mapping[str, Seen], settings: ExpertSettings) -> l
 
 def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings) -> list[Fault]:
     merged = bounded(merge_levels([{LABEL: c.labels} for c in checked]))[LABEL]
-    cells = added(c.label_cells for c in checked)
+    cells = sum((c.label_cells for c in checked), Seen())
     if label_kind(merged, cells, settings) != "classes":
         return _numbers(where, merged, cells, settings)
     cut = _CUT if number_rule(cells, settings) else _CUT.partition(";")[0]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flows.data import json_files, partition, storage
 from flows.data.checks import other_columns, shared_names
+from flows.data.mixed_rows import joined
 from flows.data.partition import Part
 from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
@@ -101,17 +102,19 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
-        pieces, abouts, checked = [], [], []
+        pieces, labels, abouts, checked = [], [], [], []
         for checkers, rows in partition.checked_together(part, with_weights(ROWS_IN, settings)):
-            found, about = check.take(rows, checkers[0], settings, len(checkers) == 1)
+            found, own, about = tables_of.taken(rows, checkers[0], settings, len(checkers) == 1)
             check.check_finite(checkers[0], found)
             checkers[0].refuse()
             pieces.append(found)
+            labels.append(own)
             abouts.append(about)
             # What rows of several files hold is said once: it is added up over files.
             none = tables_of.nothing_in(about)
             checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
-        table, about = tables_of.merge(pieces), tables_of.merged(abouts)
+        table = joined(pieces).append_column(LABEL, pa.concat_arrays(labels))
+        about = tables_of.merged(abouts)
         storage.write_table(paths.part("rows", part.index), table)
         json_files.write(paths.part("about", part.index, "json"), about)
         unlabelled = float(table[LABEL].null_count)

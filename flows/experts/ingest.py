@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, mixed
+from flows.data.checks import Checker
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed import CATEGORY
-from flows.data.row_weights import WEIGHT, WeightSums, others_in, weights_in
+from flows.data.mixed_rows import Taken, cells_of, merge_seen, take
+from flows.data.row_weights import WeightSums
 from flows.experts.labels import LABEL
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
@@ -32,67 +33,23 @@ class AboutCells(json_files.Form):
     weights: WeightSums = WeightSums()
 
 
-def columns_of(names: Sequence[str], settings: ExpertSettings) -> list[str]:
-    """Return the names of the columns that predict."""
-    return others_in(ROWS_IN, names, settings)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Some rows of a file as they are kept."""
-
-    ids: pa.Array
-    labels: pa.Array
-    weights: pa.Array
-    cells: dict[str, mixed.Cells]
-
-
 def taken(
-    rows: pa.Table, settings: ExpertSettings, semicolons: bool = False,
-    where: mixed.Where | None = None,
-) -> tuple[Taken, AboutCells]:  # fmt: skip
-    """Return rows of a file as they are kept, and what they hold.
+    rows: pa.Table, checker: Checker, settings: ExpertSettings, one_file: bool = True
+) -> tuple[Taken, pa.Array, AboutCells]:
+    """Return rows that a checker has read as they are kept, their labels, and what both hold.
 
-    Parameters
-    ----------
-    rows
-        Columns as the checker gives them.
-    settings
-        The settings.
-    semicolons
-        Whether the file sets its columns apart by semicolons.
-    where
-        Where each row is, where that is known.
+    ``one_file``: whether all are of the checker's file.
     """
-    missing = settings.missing
-    names = columns_of(rows.column_names, settings)
-    found = {name: mixed.taken(rows[name], missing, semicolons, where) for name in names}
-    labels, label_cells = labels_in(rows, missing, where)
-    weights = weights_in(rows, settings)
-    ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
+    found = take(ROWS_IN, rows, checker, settings, one_file)
+    where = checker.where if one_file else None
+    labels, label_cells = labels_in(rows, settings.missing, where)
     about = AboutCells(
-        seen={name: seen for name, (_, seen) in found.items()},
+        seen=found.seen,
         labels=bounded({LABEL: count_levels(labels)})[LABEL],
         label_cells=label_cells,
-        weights=WeightSums.of(weights),
+        weights=WeightSums.of(found.weights),
     )
-    return Taken(ids, labels, weights, {name: cells for name, (cells, _) in found.items()}), about
-
-
-def merge(pieces: Sequence[Taken]) -> pa.Table:
-    """Return rows of several files as one table."""
-    names = pieces[0].cells
-    cells = {f"c.{name}": mixed.concat([piece.cells[name] for piece in pieces]) for name in names}
-    ids, labels, weights = (
-        pa.concat_arrays([getattr(piece, name) for piece in pieces])
-        for name in ("ids", "labels", "weights")
-    )
-    return pa.table({ID: ids, LABEL: labels, WEIGHT: weights, **cells})
-
-
-def added(seen: Iterable[Seen]) -> Seen:
-    """Add what several pieces of a column hold."""
-    return sum(seen, Seen())
+    return found, labels, about
 
 
 def labels_in(
@@ -113,10 +70,9 @@ def nothing_in(about: AboutCells) -> AboutCells:
 def merged(parts: Sequence[AboutCells]) -> AboutCells:
     """Add what several partitions, or pieces of one, hold."""
     labels = bounded(merge_levels([{LABEL: one.labels} for one in parts]))[LABEL]
-    names = dict.fromkeys(name for one in parts for name in one.seen)
-    seen = {n: added(one.seen[n] for one in parts if n in one.seen) for n in names}
+    seen = merge_seen([one.seen for one in parts])
     weights = sum((part.weights for part in parts), WeightSums())
-    cells = added(one.label_cells for one in parts)
+    cells = sum((one.label_cells for one in parts), Seen())
     return AboutCells(seen=seen, labels=labels, label_cells=cells, weights=weights)
 
 
@@ -126,7 +82,7 @@ def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict
     Parameters
     ----------
     table
-        Rows as `kept` keeps them.
+        Rows as `flows.data.mixed_rows.joined` keeps them.
     kinds
         How the columns to read are read.
 
@@ -137,7 +93,7 @@ def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict
     """
     columns, wrong = [], {}
     for name, rule in kinds.items():
-        cells = _whole(table[f"c.{name}"])
+        cells = cells_of(table, name)
         if rule.kind == CATEGORY:
             columns.append(_keys(mixed.texts(cells, rule)))
             continue
@@ -151,16 +107,10 @@ def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict
 def levels_in(table: pa.Table, kinds: Mapping[str, Rule]) -> dict[str, Levels]:
     """Count the levels of a partition's columns of categories."""
     named = {name: rule for name, rule in kinds.items() if rule.kind == CATEGORY}
-    return bounded(
-        {n: count_levels(mixed.texts(_whole(table[f"c.{n}"]), r)) for n, r in named.items()}
-    )
+    return bounded({n: count_levels(mixed.texts(cells_of(table, n), r)) for n, r in named.items()})
 
 
 def _keys(text: pa.Array) -> FloatArray:
     coded = text.dictionary_encode()
     keys = np.array([*map(level_key, coded.dictionary.to_pylist()), np.nan])
     return np.asarray(keys[coded.indices.fill_null(len(keys) - 1).to_numpy()])
-
-
-def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

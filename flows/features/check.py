@@ -17,6 +17,7 @@ from flows.data import mixed, partition
 from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import count_levels
+from flows.data.mixed_rows import merge_seen, take
 from flows.data.names import as_text
 from flows.data.partition import chunks
 from flows.data.row_weights import others_in, with_weights
@@ -33,7 +34,6 @@ from vbmodels.features.table import take_codes
 
 _SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
-ID = "id"
 NO_COLUMN = "none"
 """In the setting ``ordered``: no column has an order."""
 RARE = "(rare)"
@@ -53,24 +53,11 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     seen: dict[str, Seen] = {}
     try:
         for table in checker.chunks(chunks(file.url)):
-            for name, (_, one) in take(table, checker, settings)[1].items():
-                seen[name] = seen.get(name, Seen()) + one
+            seen = merge_seen([seen, take(CATEGORIES_IN, table, checker, settings).seen])
     except InputError as error:
         return CheckedTable(0, error.faults)
     found = tuple(checker.found.faults())
     return CheckedTable(checker.rows, found, checker.names, seen, settings)
-
-
-def take(
-    rows: pa.Table, checker: Checker, settings: FeatureSettings, one_file: bool = True
-) -> tuple[pa.Array, dict[str, tuple[pa.Array, Seen]]]:
-    """Return the names of rows that a checker has read, and each column with what it holds."""
-    ids = rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string())
-    names = others_in(CATEGORIES_IN, rows.column_names, settings)
-    semicolons, where = checker.separator == ";", checker.where if one_file else None
-    return ids, {
-        name: mixed.taken(rows[name], settings.missing, semicolons, where) for name in names
-    }
 
 
 def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
@@ -95,12 +82,6 @@ def merge(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedT
     columns = merge_seen([_SEEN.validate_python(one.about) for one in pieces])
     rows = sum(one.rows for one in pieces)
     return CheckedTable(rows, (), names_of(pieces), columns, settings)
-
-
-def merge_seen(parts: Sequence[Mapping[str, Seen]]) -> dict[str, Seen]:
-    """Add what several parts of a table hold."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: sum((part[name] for part in parts if name in part), Seen()) for name in names}
 
 
 def rules_of(

@@ -13,13 +13,14 @@ from pydantic import Field
 from flows.data import json_files, mixed, partition, storage
 from flows.data.column_table import doubtful_numbers, numbers_in_text
 from flows.data.levels import bounded, count_levels, merge_levels
+from flows.data.mixed_rows import ID, cells_of, joined, merge_seen, take
 from flows.data.names import digests_of
 from flows.data.partition import Part
-from flows.data.row_weights import WEIGHT, WeightSums, weights_in, with_weights
+from flows.data.row_weights import WEIGHT, WeightSums, with_weights
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
 from flows.faults import InputError, missing_columns
-from flows.features.check import ID, Column, encode, merge_seen, piece, rules_of, take
+from flows.features.check import Column, encode, piece, rules_of
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -50,26 +51,19 @@ class Dictionary(json_files.Form):
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Store a partition's cells, count what its columns hold and its categories."""
-    ids, pieces, cells, weights = [], [], [], []
-    seen: list[dict[str, Seen]] = []
+    pieces, found = [], []
     for checkers, rows in partition.checked_together(part, with_weights(CATEGORIES_IN, settings)):
-        names, found = take(rows, checkers[0], settings, len(checkers) == 1)
-        ids.append(names)
-        weights.append(weights_in(rows, settings))
-        cells.append({name: one for name, (one, _) in found.items()})
-        seen.append({name: one for name, (_, one) in found.items()})
+        found.append(take(CATEGORIES_IN, rows, checkers[0], settings, len(checkers) == 1))
+        seen = found[-1].seen
         # What rows of several files hold is said once: it is added up over files.
-        none = dict.fromkeys(found, Seen())
-        pieces += [piece(c, none if i else seen[-1]) for i, c in enumerate(checkers)]
-    columns = {name: mixed.concat([one[name] for one in cells if name in one]) for name in cells[0]}
-    weight = pa.concat_arrays(weights)
-    table = pa.table(
-        {ID: pa.concat_arrays(ids), WEIGHT: weight, **{f"c.{n}": c for n, c in columns.items()}}
-    )
+        none = dict.fromkeys(seen, Seen())
+        pieces += [piece(c, none if i else seen) for i, c in enumerate(checkers)]
+    table = joined(found)
     storage.write_table(paths.part("cells", part.index), table)
-    levels = bounded({n: count_levels(mixed.texts(c)) for n, c in columns.items()})
-    sums = WeightSums.of(weight)
-    about = AboutCells(rows=table.num_rows, seen=merge_seen(seen), levels=levels, weights=sums)
+    levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in found[0].cells})
+    sums = WeightSums.of(table[WEIGHT].combine_chunks())
+    whole = merge_seen([one.seen for one in found])
+    about = AboutCells(rows=table.num_rows, seen=whole, levels=levels, weights=sums)
     json_files.write(paths.part("about", part.index, "json"), about)
     return Ingested(
         rows_read=part.rows, rows_kept=table.num_rows, notes=sums.notes, checked=tuple(pieces)
@@ -137,7 +131,7 @@ SAMPLED = 20_000  # rows, from which classes of numbers are cut
 
 def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArray, FloatArray]:
     table = storage.read_table(paths.part("cells", index), [ID, f"c.{name}"])
-    values = mixed.numbers(_cells(table, name), rule)[0]
+    values = mixed.numbers(cells_of(table, name), rule)[0]
     key = digests_of(table[ID].cast(pa.string()).to_pylist())
     given = np.flatnonzero(~np.isnan(values))
     first = given[np.argsort(key[given], kind="stable")[:SAMPLED]]
@@ -148,7 +142,7 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     """Compare the columns of a partition with each other."""
     index, first = numbered
     table = storage.read_table(paths.part("cells", index))
-    codes, _ = encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    codes, _ = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
     return survey_codes(codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
@@ -170,11 +164,6 @@ def read_dictionary(paths: RunPaths) -> list[Column]:
 def _weights(table: pa.Table) -> FloatArray:
     found: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
     return found
-
-
-def _cells(table: pa.Table, name: str) -> pa.Array:
-    column = table[f"c.{name}"]
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _refuse_few_sweeps(settings: FeatureSettings) -> None:
@@ -236,7 +225,7 @@ def _build(
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(paths.part("cells", index))
-    codes, unknown = encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    codes, unknown = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
     given = (codes >= 0).any(axis=1)
     names = table.select([ID])
     empty = names.filter(pa.array(~given))[ID].to_pylist()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flows.data import partition, storage
 from flows.data.checks import other_columns, shared_names
+from flows.data.mixed_rows import ID
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
@@ -27,7 +28,7 @@ from flows.family import (
 from flows.faults import Fault, InputError, RunError
 from flows.features import check
 from flows.features import coding as feature_coding
-from flows.features.check import ID, CheckedTable, checked_file
+from flows.features.check import CheckedTable, checked_file
 from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows

@@ -1,0 +1,72 @@
+"""Rows of a declared table whose other columns are taken in whatever type a file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flows.data import mixed
+from flows.data.checks import Checker
+from flows.data.row_weights import WEIGHT, others_in, weights_in
+from flows.data.table import ROW_ID, Table
+from flows.settings.tables import TableSettings
+from vbmodels.core.columns import Seen
+
+ID = ROW_ID.name
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Some rows as they are kept: their names and weights, and cells of the other columns.
+
+    ``seen`` is what each of these holds.
+    """
+
+    ids: pa.Array
+    weights: pa.Array
+    cells: dict[str, mixed.Cells]
+    seen: dict[str, Seen]
+
+
+def take(
+    table: Table, rows: pa.Table, checker: Checker, settings: TableSettings, one_file: bool = True
+) -> Taken:
+    """Return rows that a checker has read as they are kept; ``one_file``: all are of its file."""
+    semicolons, where = checker.separator == ";", checker.where if one_file else None
+    found = {
+        name: mixed.taken(rows[name], settings.missing, semicolons, where)
+        for name in others_in(table, rows.column_names, settings)
+    }
+    return Taken(
+        rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string()),
+        weights_in(rows, settings),
+        {name: cells for name, (cells, _) in found.items()},
+        {name: seen for name, (_, seen) in found.items()},
+    )
+
+
+def joined(pieces: Sequence[Taken]) -> pa.Table:
+    """Return rows of several files as one table, in which `cells_of` finds a column."""
+    return pa.table(
+        {
+            ID: pa.concat_arrays([piece.ids for piece in pieces]),
+            WEIGHT: pa.concat_arrays([piece.weights for piece in pieces]),
+            **{
+                f"c.{name}": mixed.concat([piece.cells[name] for piece in pieces])
+                for name in pieces[0].cells
+            },
+        }
+    )
+
+
+def cells_of(table: pa.Table, name: str) -> mixed.Cells:
+    """Return a column of rows that are kept."""
+    return table[f"c.{name}"].combine_chunks()
+
+
+def merge_seen(parts: Sequence[Mapping[str, Seen]]) -> dict[str, Seen]:
+    """Add what several parts of a table hold."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum((part[name] for part in parts if name in part), Seen()) for name in names}
