@@ -27,7 +27,7 @@ from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.ibp.sticks import bound_log_off, mean_log_on
 from vbmodels.features.pattern_kernels import sum_patterns
 
-DRAWS = 30
+DRAWS = 40
 LARGEST_WEIGHT = 50.0
 _STREAM = 9
 
@@ -43,7 +43,7 @@ class WeightDraws(State, kind="features.WeightDraws"):
     log_odds
         [S, K] log odds of the features.
     scale
-        By what deviations from the mean are larger than those given all rows; 1 where all drew.
+        By what deviations in the chain are larger than those given all rows; 1 where all drew.
     """
 
     weights: FloatArray
@@ -67,10 +67,11 @@ class WeightDraws(State, kind="features.WeightDraws"):
         """Return draws given all rows: those of a sample of the rows are moved and shrunk."""
         if self.scale == 1.0:
             return self
-        mean, odds = q.mean, mean_log_on(q.tau) - bound_log_off(q.tau)
+        odds = mean_log_on(q.tau) - bound_log_off(q.tau)
         return WeightDraws(
-            mean + (self.weights - self.weights.mean(0)) / self.scale,
+            q.mean + (self.weights - self.weights.mean(0)) / self.scale,
             odds + (self.log_odds - self.log_odds.mean(0)) / self.scale,
+            self.scale,
         )
 
 
@@ -83,8 +84,13 @@ def draws_of(q: FeatureGlobal) -> WeightDraws:
 
 
 def row_chances(draws: WeightDraws, sign: NDArray[np.int8]) -> FloatArray:
-    """Return the probability of every feature in every row of answers [N, J]; [N, K]."""
-    return _run(draws, sign, np.zeros((len(sign), 0)))[0]
+    """Return the probability of every feature in every row of answers [N, J]; [N, K].
+
+    Of draws that differ less, fewer do.
+    """
+    few = slice(None, None, int(draws.scale**2))
+    some = WeightDraws(draws.weights[few], draws.log_odds[few])
+    return _run(some, sign, np.zeros((len(sign), 0)))[0]
 
 
 def draw_patterns(draws: WeightDraws, sign: NDArray[np.int8], keys: Keys) -> NDArray[np.int8]:
@@ -99,7 +105,9 @@ def _run(
     mean = draws.weights.mean(0), draws.log_odds.mean(0)
     weights = np.concatenate([draws.weights, mean[0][None]]).transpose(0, 2, 1)
     weights = np.clip(weights, -LARGEST_WEIGHT, LARGEST_WEIGHT)
-    # exp(-s psi) of a pattern is a product of these, for answers of -1 and of 1.
-    factors = np.exp(np.concatenate([weights, -weights], axis=2))
+    # exp(-s psi) of a pattern is a product of these, for answers of -1 and of 1; 0 for none.
+    none = np.zeros((*weights.shape[:2], 1))
+    factors = np.exp(np.concatenate([weights, none, -weights, none], axis=2))
+    factors[:, 0, [weights.shape[2], -1]] = 0.0
     log_odds = np.concatenate([draws.log_odds, mean[1][None]])
     return sum_patterns(sign, factors, log_odds, uniform)

@@ -34,7 +34,7 @@ from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.features.ibp.chain import Chain, chain_from, draw_chain, first_chain
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.ibp.sticks import best_sticks
-from vbmodels.features.search.posterior import POSTERIOR, SCHEDULE, draw_posterior
+from vbmodels.features.search.posterior import POSTERIOR, draw_posterior, schedule_of
 from vbmodels.features.search.proposals import (
     HeldOmega,
     births,
@@ -172,7 +172,7 @@ def progress(at: SearchGlobal) -> tuple[str, float | None]:
     that the estimate may rise. The trace says how many last sweeps are to come.
     """
     last = QUIET + TYPICAL_LAST
-    draws = float(SCHEDULE.sweeps)
+    draws = float(schedule_of(at.n_rows).sweeps)
     if at.phase == LAST:
         phase, left = 5, None
     elif at.phase == POSTERIOR:
