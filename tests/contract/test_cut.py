@@ -89,7 +89,7 @@ PHASES = {
              "the embedding was being fitted", "the members were being weighed",
              "vMMIC was being fitted"},
     "features": {"first_chains", "fit_starts", "search_rounds", "improve", "screen_pool",
-                 "tidy_and_delete", "trial", "draw_posterior", "last_sweeps"},
+                 "tidy_and_delete", "trial", "last_sweeps"},
     "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
                 "_choose_mixtures"},
     "experts, a number": {"_fit", "the form was being chosen"},
