@@ -79,13 +79,12 @@ def features() -> Iterator[Readings]:
     """
     from scipy.optimize import linear_sum_assignment
 
-    from benchmarks.ibp_search import LEVELS, MATCHED, searched, table
+    from benchmarks.ibp_search import LEVELS, MATCHED, published, table
     from vbmodels.features.table import feature_batch
 
     for seed in range(500, 700):
         codes, z = table(seed, 200, 4, 0.0)
-        batch = feature_batch(codes, LEVELS)
-        nu = searched(batch, seed)[1][batch.row_of]
+        nu = published(feature_batch(codes, LEVELS), seed)
         agree = ((nu[:, None, :] > 0.5) == (z[:, :, None] > 0.5)).mean(0)
         true, found = linear_sum_assignment(-np.maximum(agree, 1.0 - agree))
         same = agree[true, found]

@@ -135,8 +135,7 @@ class FeaturesFamily:
             imputed=len(found.rows),
             meaning=meaning_sums(
                 found.features,
-                fit.mean,
-                fit.covariance,
+                *fit.drawn(batch),
                 batch.codes[batch.row_of],
                 batch.levels,
                 batch.row_id,

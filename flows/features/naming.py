@@ -4,7 +4,7 @@ The standardised contrast of feature k in category r of column d compares rows a
 
     p1_kdr = mean over rows of P(x_d = r | z_k = 1, the row's other features),   p0 with z_k = 0,
 
-for draws of q(weights) and of the rows' features. The information of a column on the feature is
+for draws of the weights and of the rows' features. The information of a column on the feature is
 
     I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
 
@@ -16,16 +16,15 @@ sums over rows only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import FloatArray, IntArray, Stats
-from vbmodels.features.contrasts import Spread, contrast_sums, information, places, widening
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
+from vbmodels.features.contrasts import contrast_sums, information, places
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
-from vbmodels.features.observed_information import contrast_covariances, lost_information
 
 ROWS = 1000
 """About so many rows, drawn by their numbers, are compared; of fewer, all."""
@@ -54,8 +53,6 @@ class MeaningSums(Stats):
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
         cells in two columns [D, D]; None for too many categories.
-    lost
-        Information that q counts too much, of the rows that are compared.
     """
 
     rows: float
@@ -67,7 +64,6 @@ class MeaningSums(Stats):
     together: FloatArray | None
     shown: FloatArray | None
     pairs: FloatArray | None
-    lost: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -167,8 +163,8 @@ class Meaning:
 
 def meaning_sums(
     nu: FloatArray,
-    mean: FloatArray,
-    covariance: FloatArray,
+    weights: FloatArray,
+    draw: Callable[[IntArray], BoolArray],
     codes: NDArray[np.integer],
     levels: IntArray,
     row_id: IntArray,
@@ -181,12 +177,14 @@ def meaning_sums(
     ----------
     nu
         [N, F] probabilities of the reported features.
-    mean, covariance
-        [J, F + 1] and [J, F + 1, F + 1] of biases and their weights.
+    weights
+        [S, J, F + 1] draws of biases and weights.
+    draw
+        Draws the features [S, M, F] of some rows, given each draw of the weights.
     codes, levels
         [N, D] categories, -1 where missing, and [D] how many each column has.
     row_id
-        [N] numbers of the rows: these decide which are compared, and what they draw.
+        [N] numbers of the rows: these decide which are compared.
     count
         [N] rows that each row counts for.
     n_rows
@@ -194,9 +192,7 @@ def meaning_sums(
     """
     keys = row_keys(row_id, _STREAM)
     rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
-    with_it, without_it = contrast_sums(
-        nu[rows], mean, covariance, levels, row_id[rows], count[rows]
-    )
+    with_it, without_it = contrast_sums(draw(rows), weights, levels, count[rows])
     together = shown = pairs = None
     if int(np.sum(levels)) <= MOST_CATEGORIES:
         there = (codes >= 0).astype(np.float64)
@@ -214,9 +210,6 @@ def meaning_sums(
         together=together,
         shown=shown,
         pairs=pairs,
-        lost=lost_information(
-            nu[rows], mean, covariance, codes[rows], levels, row_id[rows], count[rows]
-        ),
     )
 
 
@@ -224,7 +217,7 @@ def meanings(
     sums: MeaningSums,
     levels: IntArray,
     points: Sequence[FloatArray | None] | None = None,
-    weights: tuple[FloatArray, FloatArray, float] | None = None,
+    whole: bool = False,
 ) -> list[Meaning]:
     """Return what every reported feature is, from the sums over all partitions.
 
@@ -235,26 +228,19 @@ def meanings(
     points
         Of each column the places of its categories on their scale [R]; None where they have no
         order.
-    weights
-        Means and covariances of the weights, and the rows that they were fitted to.
+    whole
+        Whether the draws are from the posterior of weights and rows' features together.
     """
     column, category = places(levels)
     with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
     observed = _covariance(sums, levels)
     found = []
-    spreads: list[tuple[FloatArray, FloatArray]] = []
-    if weights is not None and sums.lost is not None:
-        mean, covariance, n_rows = weights
-        lost, prevalence = sums.lost * n_rows / sums.compared, sums.on / sums.rows
-        spreads += contrast_covariances(lost, mean, covariance, prevalence, n_rows, levels)
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
         difference = with_it[:, k] - without_it[:, k]
         nats = information(with_it[:, k], without_it[:, k], pi, column, len(levels))
         low = np.quantile(nats, 0.1, axis=0)
-        spread = spreads[k] if spreads else None
         centre, sd = difference.mean(0), difference.std(0, ddof=1)
-        sd *= widening(spread, np.eye(len(column)))
         contrasts = []
         for d in np.argsort(-low, kind="stable").tolist():
             own = np.flatnonzero(column == d)
@@ -272,28 +258,19 @@ def meanings(
                     differences=tuple(centre[own].tolist()),
                     answers=None
                     if points is None or points[d] is None
-                    else _mean_answer(
-                        with_it[:, k, own],
-                        without_it[:, k, own],
-                        points[d],
-                        None
-                        if spread is None
-                        else (spread[0][own][:, own], spread[1][own][:, own]),
-                    ),
+                    else _mean_answer(with_it[:, k, own], without_it[:, k, own], points[d]),
                 )
             )
         share, pairs = _explained(observed, pi, centre, column, category)
         sure = float(sums.sure[k] / sums.rows)
-        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, bool(spreads)))
+        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, whole))
     return found
 
 
-def _mean_answer(
-    with_it: FloatArray, without_it: FloatArray, points: FloatArray, spread: Spread
-) -> MeanAnswer:
+def _mean_answer(with_it: FloatArray, without_it: FloatArray, points: FloatArray) -> MeanAnswer:
     """Return the mean answers at probabilities of draws; [S, R] each."""
     on, off = with_it @ points, without_it @ points
-    sd = float((on - off).std(ddof=1) * widening(spread, points[:, None])[0])
+    sd = float((on - off).std(ddof=1))
     return MeanAnswer(
         float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
     )

@@ -127,7 +127,7 @@ def report(
     warnings += few_rows(n, rows)
     described = meanings(
         tree_sum(s.meaning for s in summaries), _levels(columns), [c.points for c in columns],
-        (fit.mean, fit.covariance, fit.n_rows),
+        fit.whole,
     )  # fmt: skip
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)

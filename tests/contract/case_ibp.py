@@ -214,8 +214,8 @@ SEARCH = Case(
     tiny=tiny,
     draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=AT_THE_ENDS,
-    agreement="A row may have several optima at one q; a score finds that of a cold start. "
-    "tests/flows/runs/test_scores_of_the_fit.py counts these rows.",
+    agreement="What is published follows from draws that q has, in a fit as in a score: "
+    "tests/flows/runs/test_scores_of_the_fit.py compares the two.",
     global_step=SAME,
     local_step=SAME,
     monte_carlo=SAME,

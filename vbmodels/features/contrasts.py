@@ -1,7 +1,7 @@
 """What features do to the columns: shares of every category with a feature and without it.
 
 Rows are as they are, so a feature's contrast is a mean over the other features that they have; it
-is taken at draws of q(weights) and of the rows' features.
+is taken at draws of the weights and, given these, of the rows' features.
 """
 
 from __future__ import annotations
@@ -10,12 +10,7 @@ import numpy as np
 from scipy.special import log_expit, xlogy
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.table import unit_offsets
-
-FEWEST_DRAWS, MOST_DRAWS, WORK = 16, 256, 20_000
-"""Draws of the weights: `WORK` over units times features, within these."""
-_STREAM = 7
 
 
 def places(levels: IntArray) -> tuple[IntArray, IntArray]:
@@ -26,40 +21,27 @@ def places(levels: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def contrast_sums(
-    nu: FloatArray,
-    mean: FloatArray,
-    covariance: FloatArray,
-    levels: IntArray,
-    row_id: IntArray,
-    count: FloatArray,
+    z: BoolArray, weights: FloatArray, levels: IntArray, count: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the sums over rows [S, F, C] of every category's probability, with and without.
 
     Parameters
     ----------
-    nu
-        [N, F] probabilities of the features.
-    mean, covariance
-        [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
+    z, weights
+        [S, N, F] features of the rows and [S, J, F + 1] biases and weights of every draw.
     levels
         [D] how many categories each column has.
-    row_id, count
-        [N] numbers of the rows, by which they draw, and for how many each counts.
+    count
+        [N] for how many each row counts.
     """
-    features = nu.shape[1]
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    draws = min(max(WORK // max(nu.shape[1] * len(mean), 1), FEWEST_DRAWS), MOST_DRAWS)
+    draws, _, features = z.shape
     found = np.zeros((2, draws, features, int(np.sum(levels))))
-    for s in range(draws):
-        noise = np.random.default_rng([_STREAM, s]).standard_normal((*mean.shape, 1))
-        weights = mean + (root @ noise)[..., 0]
-        z = draw_uniform(row_keys(row_id, _STREAM, s), features) < nu
+    for s, own in enumerate(weights):
         for k in range(features):
-            others, own = _patterns(z, k, count)
-            without = weights[:, 0] + others @ weights[:, 1:].T
-            found[1, s, k] = _category_sums(without, own, levels)
-            found[0, s, k] = _category_sums(without + weights[:, k + 1], own, levels)
+            others, rows = _patterns(z[s], k, count)
+            without = own[:, 0] + others @ own[:, 1:].T
+            found[1, s, k] = _category_sums(without, rows, levels)
+            found[0, s, k] = _category_sums(without + own[:, k + 1], rows, levels)
     return found[0], found[1]
 
 
@@ -84,19 +66,6 @@ def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> Floa
     chance = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)])
     total: FloatArray = (chance * count[:, None]).sum(0)
     return total
-
-
-Spread = tuple[FloatArray, FloatArray] | None
-"""Covariances of contrasts by q, and with what q leaves out."""
-
-
-def widening(spread: Spread, along: FloatArray) -> FloatArray:
-    """Return by what the sd of contrasts along directions [C, M] is larger than under q; [M]."""
-    if spread is None:
-        return np.ones(along.shape[1])
-    narrow, whole = (np.sum(along * (one @ along), axis=0) for one in spread)
-    result: FloatArray = np.sqrt(np.maximum(whole, 1e-300) / np.maximum(narrow, 1e-300))
-    return result
 
 
 def information(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.features.draw_kernels import row_keys
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
@@ -17,13 +19,20 @@ from vbmodels.features.imputation.states import Completion
 from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
+from vbmodels.features.patterns import (
+    Selection,
+    select_features,
+    selected,
+    selected_draws,
+    selected_weights,
+)
+from vbmodels.features.posterior_draws import WeightDraws, draw_patterns, draws_of, row_chances
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
 HELD = 8  # sweeps of the weights after a form of the papers
-_LEAST = 5
+_LEAST, _STREAM = 5, 7
 
 
 class UnfinishedFit(ValueError):
@@ -44,6 +53,10 @@ class Reported:
         Concentration and sigma_B^2, the mean over the features that stay where each has its own.
     n_rows
         Rows of the fit.
+    draws
+        Draws of the weights of all features.
+    whole
+        Whether these are of the chain by which a search ends, or of q(weights).
     """
 
     chosen: Selection
@@ -52,6 +65,18 @@ class Reported:
     alpha: float
     sigma2: float
     n_rows: float
+    draws: WeightDraws
+    whole: bool
+
+    def drawn(self, batch: FeatureBatch) -> tuple[FloatArray, Callable[[IntArray], BoolArray]]:
+        """Return draws [S, J, F + 1] of the weights, and what draws the features of some rows."""
+
+        def draw(rows: IntArray) -> BoolArray:
+            keys = row_keys(batch.row_id[rows], _STREAM)
+            z = draw_patterns(self.draws, batch.sign[batch.row_of[rows]], keys)
+            return selected(z.astype(np.float64), self.chosen) > 0.5
+
+        return selected_draws(self.draws.weights, self.chosen), draw
 
 
 @dataclass(frozen=True)
@@ -105,7 +130,10 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     variance = np.broadcast_to(at.variance, at.share.shape)
     kept = variance[chosen.index] if chosen.index.size else variance
     sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
-    return Reported(chosen, mean, covariance, at.alpha, sigma2, at.n_rows)
+    found = searched(q)
+    whole = isinstance(found, SearchGlobal) and len(found.draws.weights) > 0
+    draws = found.draws.around(at) if whole else draws_of(at)
+    return Reported(chosen, mean, covariance, at.alpha, sigma2, at.n_rows, draws, whole)
 
 
 def _least_rows(n_rows: float, settings: FeatureOptions) -> float:
@@ -134,13 +162,14 @@ def apply(
 ) -> RowFindings:
     """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
     rows, columns = missing_cells(batch)
-    chosen, at = read(model, q, settings).chosen, best_of(q)
-    own = None if local is None else rows_of(q, local)
-    own = _single(model, q).features(at, batch) if own is None else own
-    nu = own.nu[batch.row_of]
+    fit, at = read(model, q, settings), best_of(q)
+    if isinstance(model, LaplaceIBP) and local is not None:
+        nu = local.nu
+    else:
+        nu = row_chances(fit.draws, batch.sign)
     members = completion(model, q)
-    cells = filled(members, batch) if members else impute_sampled(at, batch, own.nu)
-    return RowFindings(selected(nu, chosen), rows, columns, cells)
+    cells = filled(members, batch) if members else impute_sampled(at, batch, nu)
+    return RowFindings(selected(nu[batch.row_of], fit.chosen), rows, columns, cells)
 
 
 def searched(q: Any) -> Any:
@@ -194,11 +223,3 @@ def stability(model: Any, q: Any, settings: FeatureOptions) -> Stability:
     if not isinstance(at, SearchGlobal) or len(at.matches) != len(best_of(q).share):
         return Stability(None, 0)
     return Stability(at.matches[read(model, q, settings).chosen.index], at.n_pool)
-
-
-def _single(model: Any, q: Any) -> PolyaGammaIBP:
-    """Return the model that gives new rows their features."""
-    if isinstance(model, LaplaceIBP):
-        return model.weights_of(q)
-    found: PolyaGammaIBP = model.polya if isinstance(model, MultinomialIBP) else model.search.fit
-    return found

@@ -66,8 +66,8 @@ def select_features(share: FloatArray, n_rows: float, *, least_rows: float = 50.
 
 
 def selected(nu: FloatArray, chosen: Selection) -> FloatArray:
-    """Return the probabilities of the reported features; [N, F]."""
-    picked = nu[:, chosen.index]
+    """Return the probabilities, or draws, of the reported features; [..., F]."""
+    picked = nu[..., chosen.index]
     return np.where(chosen.flipped, 1.0 - picked, picked)
 
 
@@ -79,15 +79,25 @@ def selected_weights(
     psi = b0 + z'B with z = 1 - z~ for a flipped feature is b0 + B_k - z~ B_k; absorbed features
     add to the bias.
     """
-    k = mean.shape[1] - 1
-    change = np.zeros((len(chosen.index) + 1, k + 1))
+    change = _change(mean.shape[1], chosen)
+    return mean @ change.T, change @ covariance @ change.T
+
+
+def selected_draws(weights: FloatArray, chosen: Selection) -> FloatArray:
+    """Return draws [S, J, F + 1] of the weights of the reported features; see above."""
+    drawn: FloatArray = weights @ _change(weights.shape[2], chosen).T
+    return drawn
+
+
+def _change(size: int, chosen: Selection) -> FloatArray:
+    change = np.zeros((len(chosen.index) + 1, size))
     change[0, 0] = 1.0
     change[0, 1 + chosen.absorbed] = 1.0
     for place, (index, flipped) in enumerate(zip(chosen.index, chosen.flipped, strict=True)):
         change[place + 1, 1 + index] = -1.0 if flipped else 1.0
         if flipped:
             change[0, 1 + index] = 1.0
-    return mean @ change.T, change @ covariance @ change.T
+    return change
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search import fit as search
 from vbmodels.features.search.fit import CHAINS, LAST, REFIT
 from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.posterior import POSTERIOR
 from vbmodels.features.search.proposals import (
     birth_scores,
     delete_scores,
@@ -148,7 +149,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     model = SearchIBP(PolyaGammaIBP(8))
     reduce, steps = Noting(model, [feature_batch(codes, LEVELS)]), []
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    for at in Driver(loop_of(model), model, q, reduce, max_iter=500):
+    for at in Driver(loop_of(model), model, q, reduce, max_iter=900):
         steps.append((at.q, at.stats, reduce.request))
         if at.q.phase == LAST:
             break
@@ -194,8 +195,8 @@ def test_a_search_says_how_far_it_is():
         said.append((int(phase.split()[1]), left))
     phases = [phase for phase, _ in said]
     assert phases == sorted(phases)
-    assert set(phases) == {1, 2, 3, 4}
-    assert all((left is None) == (phase == 4) for phase, left in said)
+    assert {1, 2, 3, 5} <= set(phases) <= {1, 2, 3, 4, 5}  # 4 is of the features, if there are any
+    assert all((left is None) == (phase == 5) for phase, left in said)
     assert said[30][1] == said[0][1] - 30
 
 

@@ -34,6 +34,7 @@ from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.features.ibp.chain import Chain, chain_from, draw_chain, first_chain
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.search.posterior import POSTERIOR, draw_posterior, schedule_of
 from vbmodels.features.search.proposals import (
     HeldOmega,
     births,
@@ -135,6 +136,7 @@ def search(
     chains = yield Phase(first_chains(model, at), "the first chains were drawing")
     at = yield Phase(fit_starts(model, *chains))
     at = yield Phase(search_rounds(model, at))
+    at = yield Phase(draw_posterior(model, at))
     return (yield Phase(last_sweeps(model, at, waits)))
 
 
@@ -160,7 +162,7 @@ def search_rounds(model: SearchOptions, at: SearchGlobal) -> Algorithm:
             return (yield Phase(find_rare(model, at)))
 
 
-PHASES = ("chains", "starts", "moves", "last sweeps")
+PHASES = ("chains", "starts", "moves", "draws", "last sweeps")
 
 
 def progress(at: SearchGlobal) -> tuple[str, float | None]:
@@ -170,16 +172,20 @@ def progress(at: SearchGlobal) -> tuple[str, float | None]:
     that the estimate may rise. The trace says how many last sweeps are to come.
     """
     last = QUIET + TYPICAL_LAST
+    draws = float(schedule_of(at.n_rows).sweeps)
     if at.phase == LAST:
-        phase, left = 4, None
+        phase, left = 5, None
+    elif at.phase == POSTERIOR:
+        phase, left = 4, last
     elif at.fit is None:
-        phase, left = 1, max(ITERATIONS - at.sweep, 0.0) + START.sweeps + TYPICAL_MOVES + last
+        moves = START.sweeps + TYPICAL_MOVES + draws + last
+        phase, left = 1, max(ITERATIONS - at.sweep, 0.0) + moves
     elif at.phase == START.name:
-        phase, left = 2, TYPICAL_MOVES + last
+        phase, left = 2, TYPICAL_MOVES + draws + last
     else:
         chains = 0 if at.redrawn else AGAIN + REFIT.sweeps
         chains += max(most_wider(at) - at.wider, 0) * (WITH_FREE + WIDER.sweeps)
-        phase, left = 3, (BIRTH.sweeps + SWAP.sweeps) * (not at.wider) + chains + last
+        phase, left = 3, (BIRTH.sweeps + SWAP.sweeps) * (not at.wider) + chains + draws + last
     return f"phase {phase} of {len(PHASES)} ({PHASES[phase - 1]})", left
 
 

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray
-from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
+from vbmodels.features.draw_kernels import (
+    Keys,
+    draw_features,
+    draw_omega,
+    draw_uniform,
+    row_keys,
+)
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints, likelihood_draws
@@ -55,10 +61,15 @@ def share_of(rows: int | None, n_rows: float) -> float:
     return 1.0 if rows is None or n_rows <= LONGER * rows else rows / n_rows
 
 
+def _sampled(batch: FeatureBatch, share: float, seed: int) -> NDArray[np.intp]:
+    """Return the places of the rows of a partition that are in a sample."""
+    lot: FloatArray = draw_uniform(row_keys(batch.row_id, seed, _SAMPLED), 1)[:, 0]
+    return np.flatnonzero(lot < share)
+
+
 def sample_of(batch: FeatureBatch, share: float, seed: int) -> FeatureBatch:
     """Return the rows of a partition whose lot, by their number, is below ``share``."""
-    lot: FloatArray = draw_uniform(row_keys(batch.row_id, seed, _SAMPLED), 1)[:, 0]
-    taken = np.flatnonzero(lot < share)
+    taken = _sampled(batch, share, seed)
     distinct, back = np.unique(batch.row_of[taken], return_inverse=True)
     return replace(
         batch,
@@ -74,7 +85,7 @@ VISITS = 6
 """Times that every feature of a row is set where rows that a sample left out come in."""
 LOOSE, SURE_START = 15, 0.02
 """Draws of each row's features at a chain's weights, and how far from 0 and 1 the start stays."""
-_CHAIN, _FRESH = 5, 6
+_CHAIN, _FRESH, _OMEGA = 5, 6, 10
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,9 @@ class SearchIBP(SearchOptions):
             chains = tuple(
                 _first_drawn(batch, len(c.v), fits if q.from_fit else []) for c in q.chains
             )
-        chains = _draw(q, batch, chains) if q.chains else ()
+            if q.posterior:
+                chains = tuple(z[_sampled(batch, q.posterior, q.seed)] for z in chains)
+        chains = _draw(q, _of_chains(q, batch), chains) if q.chains else ()
         return SearchLocal(chains, tuple(fits), () if q.drop else pool, sample, residue)
 
     def _in_all_rows(self, q: FeatureGlobal, batch: FeatureBatch) -> FloatArray:
@@ -146,9 +159,11 @@ class SearchIBP(SearchOptions):
     def suff_stats(self, q: SearchRequest, batch: FeatureBatch, local: SearchLocal) -> SearchStats:
         """Sum what the chains, the fits that are not idle, and a screen need."""
         batch = batch if local.sample is None else local.sample
-        sign, count = batch.sign[batch.row_of], batch.row_count
+        rows = _of_chains(q, batch) if q.chains else batch
+        sign, count = rows.sign[rows.row_of], rows.row_count
+        keys = row_keys(rows.row_id, q.seed, q.iteration, _OMEGA) if q.posterior else None
         chains = tuple(
-            _chain_stats(chain.weights, sign, z, count)
+            _chain_stats(chain.weights, sign, z, count, keys)
             for chain, z in zip(q.chains, local.chains, strict=True)
         )
         fits = tuple(
@@ -174,6 +189,11 @@ class SearchIBP(SearchOptions):
             likelihood = likelihood_draws(one.q, batch, nu, self.draws, one.labels)
         stats = self.fit.suff_stats(one.q, batch, FeatureLocal(nu))
         return CandidateStats(stats, batch.count @ entropy_of(nu), likelihood)
+
+
+def _of_chains(q: SearchRequest, batch: FeatureBatch) -> FeatureBatch:
+    """Return the rows that chains draw."""
+    return sample_of(batch, q.posterior, q.seed) if 0.0 < q.posterior < 1.0 else batch
 
 
 def _first_drawn(batch: FeatureBatch, k: int, fits: list[FloatArray]) -> NDArray[np.int8]:
@@ -210,9 +230,12 @@ def _drawn_nu(q: SearchRequest, of: Drawn, batch: FeatureBatch) -> FloatArray:
 
 
 def _chain_stats(
-    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray
-) -> ChainStats:
+    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray,
+    keys: Keys | None,
+) -> ChainStats:  # fmt: skip
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
-        return tilted(psi * psi, sign[rows])[0]
+        if keys is None:
+            return tilted(psi * psi, sign[rows])[0]
+        return draw_omega(psi, sign[rows], keys[rows])
 
     return chain_sums(weights, sign, z, count, omega)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.chain import Chain, ChainStats
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
+from vbmodels.features.posterior_draws import WeightDraws
 from vbmodels.features.table import FeatureBatch
 
 IDLE, HELD, NEWEST, ALL = -1, 0, 1, 1_000_000
@@ -181,6 +182,8 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
         Whether a chain from the best fit was refused, or brought little, since its last birth.
     wider
         Chains with free features that were refused since the last that was not.
+    draws
+        Draws of the weights from the posterior, with as many features as the best fit.
     """
 
     seed: int
@@ -208,6 +211,7 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
     probes: int = 0
     redrawn: bool = False
     wider: int = 0
+    draws: WeightDraws = field(default_factory=WeightDraws.none)
 
     @property
     def best(self) -> Candidate:
@@ -240,6 +244,9 @@ class SearchRequest(State, kind="features/search.SearchRequest"):
         The chains that draw, and iterations before.
     from_fit
         Whether their rows start at the features of the first fit.
+    posterior
+        Share of the rows of which a chain draws from the posterior; 0 for chains that look for
+        features, where omega is at its expectation.
     pooled
         Places of the fits of the sweep before that join the pool.
     drop
@@ -263,6 +270,7 @@ class SearchRequest(State, kind="features/search.SearchRequest"):
     chains: tuple[Chain, ...] = ()
     iteration: int = 0
     from_fit: bool = False
+    posterior: float = 0.0
     pooled: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     drop: bool = False
     everywhere: bool = False
