@@ -104,7 +104,7 @@ PHASES = {
              "vMMIC was being fitted"},
     "features": {"first_chains", "fit_starts", "search_rounds", "improve", "screen_pool",
                  "tidy_and_delete", "trial", "last_sweeps"},
-    "features, a long table": {"widen", "find_rare"},
+    "features, a long table": {"widen", "find_rare", "draw_posterior"},
     "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
                 "_choose_mixtures"},
     "experts, a number": {"_fit", "the form was being chosen"},

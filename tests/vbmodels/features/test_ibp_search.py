@@ -23,7 +23,6 @@ from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search import fit as search
 from vbmodels.features.search.fit import CHAINS, LAST, REFIT
 from vbmodels.features.search.model import SearchIBP
-from vbmodels.features.search.posterior import POSTERIOR
 from vbmodels.features.search.proposals import (
     birth_scores,
     delete_scores,
