@@ -59,7 +59,7 @@ UNSURE = 0.1
 MAIN = 0.01
 """Share of the rows from which on an expert is counted in the headline."""
 MOST_R_HAT = 1.05
-PERFECT, LEAST = 0.99, 5  # AUROC that a column may give away, with so many rows of each class
+PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
 TOP = 10  # weights whose overlap between experts is counted; of few columns, half

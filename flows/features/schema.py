@@ -38,7 +38,8 @@ FEATURE_WEIGHTS = Table(
         Column(
             "probability",
             NUMBER,
-            "share of rows with the category, 0 to 1, of rows with this feature alone",
+            "share of rows with the category, 0 to 1, of rows with this feature alone, at the mean "
+            "weights (in the report: the mean over draws of the weights)",
         ),
         Column("ratio", NUMBER, "probability over the share of all rows: 2 is twice as often"),
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from flows.experts.design import fitted_rows
 from tests.flows.commands import setting_args, succeed
-from tests.flows.experts.runs import latest
+from tests.flows.experts.runs import latest, written
 from vbmodels.experts.columns import cell_keys
 from vbmodels.experts.rows import Rows
 
@@ -54,3 +54,12 @@ def test_folds_go_by_cells_and_draws_by_names():
     assert np.all(folds == folds[:, :1])
     assert set(folds[:, 0]) == set(range(5))
     assert np.unique(batch.uniforms(1, 1)).size == len(x)
+
+
+def test_a_copy_of_the_label_is_asked_about(tmp_path):
+    rng = np.random.default_rng(5)
+    label = rng.integers(0, 2, 200)
+    given = written(tmp_path, {"label": label, "left": 1 - label, "age": rng.normal(50, 9, 200)})
+    succeed("experts", given, tmp_path / "out", *setting_args("baselines=false"))
+    (warning,) = latest(tmp_path / "out")[1]["warnings"]
+    assert "If left, which has the largest effect, is only known once the label is" in warning
