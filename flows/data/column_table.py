@@ -287,7 +287,7 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     lines = []
     for name, kind, missing, holds, used in cells:
         own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
-        parts = [_cut(name).ljust(widths[0]), _cut(kind, _KIND_WIDTH).ljust(widths[1])]
+        parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1])]
         parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), used]
         lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
         if used.startswith(LABEL) and len(holds) > own:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from flows.keywords.documents import prepare
 from flows.keywords.notices import losses_of, notes_of, notices_of
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.work import AboutReport
+from vbmodels.keywords.reading import Report
 from vbmodels.keywords.text import TextOptions
+
+KEPT = TypeAdapter(Report)
 
 
 def said(rows):
     """Return the notes and notices, and the losses, of documents."""
     settings = KeywordSettings()
     report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
-    assert AboutReport.of(report).report == report
+    assert KEPT.validate_json(KEPT.dump_json(report)) == report
     losses = losses_of(report, settings)
     notes = [*notes_of(report, settings), *notices_of(report, settings)]
     return notes, [one for one in losses if one.count and not one.is_large]

@@ -71,7 +71,7 @@ def _switch(z, k, own, steps, log_odds, odds):  # type: ignore[no-untyped-def]
     return odds + log_odds[k] if z[k] else odds - log_odds[k]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _climb(steps, log_odds, count, z, own, gap):  # type: ignore[no-untyped-def]
     """Switch one feature or two while that helps; z, own and each feature's gap end in place.
 
@@ -102,7 +102,7 @@ def _climb(steps, log_odds, count, z, own, gap):  # type: ignore[no-untyped-def]
             odds = _switch(z, second, own, steps, log_odds, odds)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _value(steps, log_odds, count, z, odds, own, order, found, value):  # type: ignore[no-untyped-def]
     """Value the patterns of the first features in order, then z with one other switched."""
     most = min(len(order), ENUMERATED)
