@@ -88,8 +88,9 @@ def effect_sections(
     sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
     if weaker := charts[open_:]:
         title = f"{len(weaker)} charts, on the same scale"
-        weaker_ = Section("What weaker columns add", plots=weaker, folded=title, needs_fit=True)
-        sections.append(weaker_)
+        sections.append(
+            Section("What weaker columns add", plots=weaker, folded=title, needs_fit=True)
+        )
     return sections
 
 

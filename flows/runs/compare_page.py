@@ -145,7 +145,11 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = "Moved: by more than 0.1, or across 0.5." if "moved" in str(one.places) else ""
+    how = (
+        "Moved: by more than 0.1, or across 0.5."
+        if any("moved" in what for what in one.places)
+        else ""
+    )
     chart = plots.scatter(points, x, y, title)
     return Section(heading, text, [chart], grids, folded=title, how=how)
 

@@ -685,6 +685,7 @@ ODD_FILES = {
     "a JSON array": ("t.json", json.dumps(ROWS).encode(), READ, ["60 rows in 1 file, no errors"]),
     "lines in a .json": ("t.json", "\n".join(map(json.dumps, ROWS)).encode(), READ,
                          ["60 rows in 1 file, no errors"]),
+    "a nest of arrays": ("t.json", b"[" * 100_000, REFUSED, ["cannot be read as JSON"]),
     "an array of numbers": ("t.json", b"[1, 2]", REFUSED, ["found no object in place 1"]),
     "an archive": ("t.zip", b"PK\x03\x04 is cut", REFUSED, ["it is an archive; unpack it"]),
     "gzip without its ending": ("t.csv", gzip.compress(answers().encode()), REFUSED,

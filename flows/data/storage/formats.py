@@ -46,7 +46,7 @@ _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _DOCUMENTS = text_documents.SUFFIXES
 _MOST_DOCUMENT = 64 * 2**20  # bytes of one document
 _ARRAY = "an array in JSON"
-_MOST_ARRAY = 2**29  # bytes of an array in JSON
+_MOST_ARRAY = 2**27  # bytes of an array in JSON
 
 SUFFIXES = (
     ".parquet",
@@ -257,7 +257,7 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
             data = stream.read()
         try:
             rows = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _not(url, "JSON", error) from error
     odd = next((i for i, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
     if odd is not None or not rows:
