@@ -206,18 +206,20 @@ def again_in_words(k: int, stable: Stability) -> str:
     """Say how many starts of the search found a feature.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
-    "2 of the search's 2 random starts found it (weak evidence)"
+    'both starts of the search found it'
     >>> again_in_words(0, Stability(np.array([2]), 3))
-    "3 of the search's 4 random starts found it"
+    "3 of the search's 4 starts found it"
     """
     if stable.found_by is None or not stable.of:
         return ""
-    weak, found = " (weak evidence)" * (stable.of == 1), int(stable.found_by[k]) + 1
-    return f"{found} of the search's {stable.of + 1} random starts found it{weak}"
+    found = int(stable.found_by[k]) + 1
+    if stable.of == 1 and found == 2:
+        return "both starts of the search found it"
+    return f"{found} of the search's {stable.of + 1} starts found it"
 
 
-def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
-    """Return how much a feature explains, how many rows have it, and what it does most."""
+def summary_of(meaning: Meaning, columns: Sequence[Column]) -> tuple[str, str]:
+    """Return what a feature does most, and how much of the association it explains, if known."""
     c, name = meaning.contrasts[0], short_name(meaning, columns)
     column, answers = columns[c.column], c.answers
     most = f"{column.name} {percent(c.with_it)} against {percent(c.without_it)}"
@@ -225,11 +227,10 @@ def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
         most = f"{column.name} {answers.with_it:.2f} against {answers.without_it:.2f}"
     elif f'"{column.levels[c.category]}"' not in name:
         most = f'"{column.levels[c.category]}" in {most}'
-    words = f"is in {percent(meaning.prevalence)} of the rows: {name} ({most})"
     if meaning.covariance is None or meaning.covariance < 0.005:
-        return words
-    explained = f"explains {percent(meaning.covariance)} of the association between"
-    return f"{explained} {len(columns):,} columns and {words}"
+        return f"{name} ({most})", ""
+    explained = f"{percent(meaning.covariance)} of the association between {len(columns):,} columns"
+    return f"{name} ({most})", explained
 
 
 def strongest(found: Sequence[Meaning]) -> int:
@@ -297,7 +298,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     text = "Share of the rows with an answer"
     if len(found) > 1:
         text += ", if all rows had the feature and if none had it, their other features as they are"
-    text += "; the clearest first."
+    text += "; the column that says most about the feature first."
     if any(
         _direction(c, columns) is not None for one in found for c in one.contrasts[:MOST_COLUMNS]
     ):
@@ -307,8 +308,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         text += "otherwise: they can differ by a point or two."
     text += _DOUBT if found[0].whole else _NO_DOUBT
     text += " Differences are of unrounded values."
-    interval = "difference (approximate 95 % interval)"
-    heads = ("column", "answer", "with the feature", "without it", interval)
+    heads = ("column", "answer", "difference (interval)", "with the feature", "without it")
     grids = [
         Grid(
             heads,
@@ -325,12 +325,12 @@ _NOT_CHECKED = (
     '"likely", not as 19 in 20.'
 )
 _DOUBT = (
-    " The intervals allow for not knowing which rows have a feature: on simulated tables of 300 "
-    "rows 92 % held the truth with one feature, 88 % with three."
+    " Intervals are of 95 % by the model and allow for not knowing which rows have a feature: on "
+    "simulated tables of 300 rows 92 % held the truth with one feature, 88 % with three."
 )
 _NO_DOUBT = (
-    " The intervals take as known which rows have a feature: where few rows are sure they are too "
-    "short."
+    " Intervals are of 95 % by the model and take as known which rows have a feature: where few "
+    "rows are sure they are too short."
 )
 
 
@@ -351,11 +351,12 @@ def _contrast_row(c: ColumnContrast, column: Column) -> tuple[str, ...]:
         ends = f"mean, from {answers.low:g} to {answers.high:g}"
         away, half = answers.with_it - answers.without_it, 1.96 * answers.sd
         return (
-            column.name, ends, f"{answers.with_it:.2f}", f"{answers.without_it:.2f}",
-            f"{away:+.2f} ({away - half:+.2f} to {away + half:+.2f})",
+            column.name, ends, f"{away:+.2f} ({away - half:+.2f} to {away + half:+.2f})",
+            f"{answers.with_it:.2f}", f"{answers.without_it:.2f}",
         )  # fmt: skip
     away, half = 100.0 * (c.with_it - c.without_it), 196.0 * c.sd
     return (
-        column.name, column.levels[c.category], percent(c.with_it), percent(c.without_it),
+        column.name, column.levels[c.category],
         f"{away:+.0f} points ({away - half:+.0f} to {away + half:+.0f})",
+        percent(c.with_it), percent(c.without_it),
     )  # fmt: skip

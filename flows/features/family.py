@@ -32,6 +32,7 @@ from flows.features.check import CheckedTable, checked_file
 from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
+from flows.features.sections import answer_patterns
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
 from vbmodels.core.columns import Seen
@@ -142,6 +143,7 @@ class FeaturesFamily:
                 count,
                 fit.n_rows,
             ),
+            answers=answer_patterns(batch.codes[batch.row_of].astype(int), count, found.features),
             hidden=forms.scored_cells(model, q, batch, local),
             sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),

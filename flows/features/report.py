@@ -15,13 +15,19 @@ from flows.features.description import (
     again_in_words,
     meaning_results,
     meaning_sections,
+    percent,
     short_name,
     strongest,
     summary_of,
 )
 from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
-from flows.features.sections import category_sections, occurrence_sections
+from flows.features.sections import (
+    AnswerPatterns,
+    answer_sections,
+    category_sections,
+    occurrence_sections,
+)
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import (
     RowSample,
@@ -50,6 +56,7 @@ class FeatureSummary:
     patterns: Patterns
     imputed: int
     meaning: MeaningSums
+    answers: AnswerPatterns | None = None
     hidden: HiddenCells | None = None
     sample: RowSample | None = None
     columns: tuple[Any, ...] = ()
@@ -136,6 +143,7 @@ def report(
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
+        *answer_sections([s.answers for s in summaries], columns),
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
         *occurrence_sections(found),
@@ -160,11 +168,16 @@ def report(
     headline = f"No feature in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
-        headline = "One hidden yes-or-no property"
+        words, explained = summary_of(described[k], columns)
+        share = percent(described[k].prevalence)
+        headline = f"About {share} of the {rows:,} rows are a group with answers of its own: "
+        headline += words
+        explains = "This one hidden property explains"
         if n > 1:
             headline = f"{n} hidden yes-or-no properties of {rows:,} rows; the clearest, feature "
-            headline += f"{k + 1},"
-        headline += f" {summary_of(described[k], columns)}"
+            headline += f"{k + 1}, is in {share} of the rows: {words}"
+            explains = f"Feature {k + 1} explains"
+        headline += f". {explains} {explained}" if explained else ""
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if said := "; ".join(filter(None, parts)):
             headline += f". {said[0].upper()}{said[1:]}."

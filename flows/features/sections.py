@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,78 @@ import numpy as np
 from flows.features.check import Column
 from flows.report import plots
 from flows.report.page import Grid, Section
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.patterns import Occurrence
 
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
+MOST_ANSWERED, MOST_ANSWERS = 6, 64
+"""Columns and different rows of answers beyond which rows of answers are not shown."""
 Weights = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class AnswerPatterns:
+    """Different rows of answers.
+
+    Attributes
+    ----------
+    codes
+        [P, D] the categories, -1 where missing.
+    rows, has
+        [P] rows with these answers, and [P, F] how many of them have each feature.
+    """
+
+    codes: IntArray
+    rows: FloatArray
+    has: FloatArray
+
+
+def answer_patterns(
+    codes: IntArray, count: FloatArray, features: FloatArray
+) -> AnswerPatterns | None:
+    """Return the rows of answers of a partition [N, D] and who has them; None if they are many."""
+    if codes.shape[1] > MOST_ANSWERED:
+        return None
+    return _together(codes, count, features * count[:, None])
+
+
+def _together(codes: IntArray, rows: FloatArray, has: FloatArray) -> AnswerPatterns | None:
+    found, at = np.unique(codes, axis=0, return_inverse=True)
+    total = np.zeros((len(found), has.shape[1]))
+    np.add.at(total, at, has)
+    answers = AnswerPatterns(found, np.bincount(at, rows, len(found)).astype(float), total)
+    return answers if len(found) <= MOST_ANSWERS else None
+
+
+def answer_sections(
+    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column]
+) -> list[Section]:
+    """Show all rows of answers, the most frequent first, where a table has few."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or not known[0].has.shape[1]:
+        return []
+    columns_of = ("codes", "rows", "has")
+    found = _together(*(np.concatenate([getattr(p, name) for p in known]) for name in columns_of))
+    if found is None:
+        return []
+    rows = [
+        (
+            *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
+            f"{n:,.0f}",
+            *(_percent(one / n) for one in has),
+        )
+        for code, n, has in sorted(
+            zip(found.codes.tolist(), found.rows.tolist(), found.has.tolist(), strict=True),
+            key=lambda one: -one[1],
+        )
+        if n
+    ]
+    features = [f"has feature {k + 1}" for k in range(found.has.shape[1])]
+    text = "All that rows answer, the most frequent first: how many rows answer so, and how "
+    text += "probable each feature is in them. Near 50 % the answers do not say."
+    grid = Grid((*(c.name for c in columns), "rows", *features), rows)
+    return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 
 
 def occurrence_sections(found: Occurrence) -> list[Section]:

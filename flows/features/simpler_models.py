@@ -88,6 +88,7 @@ def compare_models(
     at, bound = searched(q), None
     if isinstance(at, SearchGlobal) and at.fit is not None:
         bound = max(at.fit.bound, at.fit.value) * rows / n_rows
+        bound = bound if np.isfinite(bound) else None  # max_iter came before it was measured
     return SimplerModels(rows, -0.5 * fits[0].bic, -0.5 * best.bic, best.number, bound)
 
 
@@ -133,9 +134,10 @@ def _verdict(found: SimplerModels, features: int) -> str:
     if same_model(features, found.number):
         own, theirs = found.features - found.shares, found.classes - found.shares
         return (
-            f"Log probability of {found.rows:,.0f} rows, less that of each column's shares alone: "
-            f"{own:+,.0f} nats with the feature. 2 latent classes are the same model and get "
-            f"{theirs:+,.0f}: the two differ only because they are approximated differently."
+            f"The log probability of {found.rows:,.0f} rows is {own:,.0f} nats higher with the "
+            "feature than with columns that have nothing to do with each other. Two latent classes "
+            f"are the same model; the BIC, another approximation, gives them {theirs:+,.0f}. So "
+            f"read it as {min(own, theirs):,.0f} to {max(own, theirs):,.0f}."
         )
     said, slack = difference_in_words(found, features), LOOSE * features
     text = f"{said[0].upper()}{said[1:]}: the log probability of the rows is {abs(ahead):,.0f} "

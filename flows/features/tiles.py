@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
+from math import exp, log
 from typing import Any
 
 from flows.features.description import percent
@@ -15,13 +15,16 @@ from flows.report.page import NextStep, Tile
 def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     """Return how many features there are, how sure that is, and what simpler models reach."""
     meaning = results.get("meaning", [])
-    size = f"in {results['rows']:,} rows and {len(results['columns']):,} columns"
+    size = f"in {len(results['columns']):,} columns"
     tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
         of, note = "rows with the feature", f"about {most['prevalence'] * results['rows']:,.0f}"
         note += f" of {results['rows']:,}{', by weight' if weighted else ''}"
-        if len(meaning) > 1:
+        if len(meaning) == 1:
+            unclear = (1.0 - most["sure_rows"]) * results["rows"]
+            note += f"; of {unclear:,.0f} it is unclear (10 to 90 %)"
+        else:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
         if len(meaning) > 1 and meaning[0]["other_starts"]:
@@ -42,13 +45,28 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         note += f"less than about {slack:,.0f} either way is not clear"
         if same_model(results["features"], models["number"]):
             gain = models["features"] - models["shares"]
-            rival, value = "no feature", f"{gain:+,.0f} nats"
-            note = f"the rows are 10^{gain / log(10.0):.0f} times as probable as by column shares"
+            rival, value = "no feature", f"{_times(gain)} times"
+            note = f"more probable answers than if columns were unrelated ({gain:+,.0f} nats)"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))
     return tiles
+
+
+def _times(nats: float) -> str:
+    """Return a ratio of probabilities in words or as a power of ten.
+
+    >>> _times(19.0), _times(200.0), _times(3.0)
+    ('100 million', '10^87', '20')
+    """
+    power = round(nats / log(10.0))
+    if power > 11 or power < 0:
+        return f"10^{power}"
+    if power < 3:
+        return f"{exp(nats):.0f}"
+    names = {0: " thousand", 1: " million", 2: " billion"}
+    return f"{10 ** (power % 3)}{names[power // 3 - 1]}"
 
 
 def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
@@ -58,7 +76,8 @@ def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
-        second = NextStep("Check features with more starts (a new fit, --set starts=10).", "", True)
+        text = "Two starts are little evidence: fit again with ten, as you did but for"
+        second = NextStep(text, "--set starts=10", True)
     return (
         *([first] if features else []),
         second,

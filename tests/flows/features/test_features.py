@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.check import encode, order_levels
+from flows.features.check import Column, encode, order_levels
+from flows.features.sections import answer_patterns, answer_sections
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
@@ -245,3 +246,21 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     assert outcome["converged"]
     assert outcome["lines"][0].startswith("4 hidden yes-or-no properties of 2,000 rows")
     assert outcome["elbo"] > -34_850
+
+
+def test_rows_of_answers_are_shown_where_a_table_has_few():
+    """The same from one partition and from two, the most frequent first."""
+    columns = [Column(n, ("yes", "no"), (4, 2), 0) for n in ("a", "b")]
+    codes = np.array([[0, 0], [0, 1], [0, 0], [1, -1], [0, 0], [1, -1]])
+    has, count = np.array([[0.9], [0.2], [0.9], [0.1], [0.9], [0.1]]), np.ones(6)
+    whole = [answer_patterns(codes, count, has)]
+    halves = [answer_patterns(codes[i::2], count[i::2], has[i::2]) for i in (0, 1)]
+    (one,), (two,) = (answer_sections(parts, columns) for parts in (whole, halves))
+    assert one.grids == two.grids
+    assert one.grids[0].rows == [
+        ("yes", "yes", "3", "90\u00a0%"), ("no", "missing", "2", "10\u00a0%"),
+        ("yes", "no", "1", "20\u00a0%"),
+    ]  # fmt: skip
+    wide = np.zeros((3, 7), int)
+    assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
+    assert answer_sections([*whole, None], columns) == []

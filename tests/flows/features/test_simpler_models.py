@@ -79,9 +79,9 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
     assert difference_in_words(found, 1) == ""
     assert model_section(found, 1).text == (
-        "Log probability of 216 rows, less that of each column's shares alone: +18 nats with the "
-        "feature. 2 latent classes are the same model and get +25: the two differ only because "
-        "they are approximated differently."
+        "The log probability of 216 rows is 18 nats higher with the feature than with columns that "
+        "have nothing to do with each other. Two latent classes are the same model; the BIC, "
+        "another approximation, gives them +25. So read it as 18 to 25."
     )
     text = model_section(found, 2).text
     assert (

@@ -117,7 +117,8 @@ def test_keywords():
 
 def test_features():
     meaning = [
-        {"feature": 1, "prevalence": 0.3, "short_name": "a = 1", "other_starts": 2, "found_by": 2},
+        {"feature": 1, "prevalence": 0.3, "short_name": "a = 1", "other_starts": 2, "found_by": 2,
+         "sure_rows": 0.75},
         {"feature": 2, "prevalence": 0.4, "short_name": "b = 2", "other_starts": 2, "found_by": 0},
     ]
     results = {
@@ -125,7 +126,7 @@ def test_features():
         "simpler_models": {"features": -90.0, "classes": -100.4, "number": 3},
     }  # fmt: skip
     assert shown(features(results)) == {
-        "features": ("2", "in 216 rows and 4 columns"),
+        "features": ("2", "in 4 columns"),
         "most common feature": ("40\u00a0% of rows", "feature 2: b = 2"),
         "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": (
@@ -149,14 +150,16 @@ def test_features():
     one = results | {"features": 1, "meaning": meaning[:1]}
     one["simpler_models"]["shares"] = -109.4
     found = shown(features(one))
-    assert found["rows with the feature"] == ("30\u00a0% of rows", "about 65 of 216")
+    assert found["rows with the feature"] == (
+        "30\u00a0% of rows", "about 65 of 216; of 54 it is unclear (10 to 90 %)",
+    )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
-        "+19 nats",
-        "the rows are 10^8 times as probable as by column shares",
+        "100 million times",
+        "more probable answers than if columns were unrelated (+19 nats)",
     )
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1] == "about 65 of 216, by weight"
+    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; of 54")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
