@@ -304,8 +304,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     ):
         text += " Of answers on a scale: the mean answer; words of a scale count as 1, 2, 3 ..."
     if len(found) > 1:
-        text += " The table weights/ has shares of rows with one feature and no other, computed "
-        text += "otherwise: they can differ by a point or two."
+        text += " The table weights/ has shares of rows with one feature and no other."
     text += _DOUBT if found[0].whole else _NO_DOUBT
     text += " Differences are of unrounded values."
     heads = ("column", "answer", "difference (interval)", "with the feature", "without it")

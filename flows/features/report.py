@@ -66,12 +66,12 @@ class FeatureSummary:
 def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any]]:
     """Return the table of weights, column by column of the schema."""
     levels = _levels(columns)
-    sd = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
+    mean, sd = fit.weights.mean(axis=0), fit.weights.std(axis=0)
     table: dict[str, list[Any]] = {
         name: [] for name in ("column", "category", "feature", "mean", "sd", "probability", "ratio")
     }
-    for k in range(fit.mean.shape[1]):
-        profiles = profile(fit.mean, fit.covariance, levels, [k - 1] if k else [])
+    for k in range(mean.shape[1]):
+        profiles = profile(fit.weights, levels, [k - 1] if k else [])
         unit = 0
         for column, p in zip(columns, profiles, strict=True):
             shares = np.array(column.weights) / max(sum(column.weights), 1e-300)
@@ -81,7 +81,7 @@ def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any
                     column.name,
                     category,
                     k,
-                    None if known is None else float(fit.mean[known, k]),
+                    None if known is None else float(mean[known, k]),
                     None if known is None else float(sd[known, k]),
                     float(p[r]),
                     float(p[r] / shares[r]) if shares[r] > 0.0 else math.nan,

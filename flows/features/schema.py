@@ -34,12 +34,17 @@ FEATURE_WEIGHTS = Table(
             "before; empty for the most frequent category",
             nullable=True,
         ),
-        Column("sd", NUMBER, "sd of the weight at known features: a lower limit", nullable=True),
+        Column(
+            "sd",
+            NUMBER,
+            "posterior sd of the weight; of inference multinomial and laplace, which take the "
+            "rows' features as known, a lower limit",
+            nullable=True,
+        ),
         Column(
             "probability",
             NUMBER,
-            "share of rows with the category, 0 to 1, of rows with this feature alone, at the mean "
-            "weights (in the report: the mean over draws of the weights)",
+            "share of rows with the category, 0 to 1, of rows with this feature alone",
         ),
         Column("ratio", NUMBER, "probability over the share of all rows: 2 is twice as often"),
     ),

@@ -79,7 +79,7 @@ def test_features(tmp_path):
     # The pipeline's rows start from the fit's own local states, these from nothing.
     assert_allclose(found.transform(x), probabilities, atol=1e-5)
     q = from_bytes((run / "posterior" / "q.npz").read_bytes(), State)
-    assert_allclose(read(found.model_, q, found).mean, found.weight_means_, rtol=1e-8)
+    assert_allclose(read(found.model_, q, found).weights.mean(0), found.weight_means_, rtol=1e-8)
 
 
 @pytest.mark.thorough

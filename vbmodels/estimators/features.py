@@ -150,9 +150,8 @@ class LatentFeatures(
         q = self._run(model, batches)
         fit = read(model, q, self._options)
         self.n_features_ = self._n_features_out = len(fit.chosen.index)
-        self.weight_means_ = fit.mean
-        self.weight_sds_ = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
-        self._covariance = fit.covariance
+        self.weight_means_ = fit.weights.mean(axis=0)
+        self.weight_sds_ = fit.weights.std(axis=0)
         self.alpha_, self.sigma2_ = fit.alpha, fit.sigma2
         share = best_of(q).share[fit.chosen.index]
         self._shares = np.where(fit.chosen.flipped, 1.0 - share, share)

@@ -24,7 +24,6 @@ from vbmodels.features.patterns import (
     select_features,
     selected,
     selected_draws,
-    selected_weights,
 )
 from vbmodels.features.posterior_draws import WeightDraws, draw_patterns, draws_of, row_chances
 from vbmodels.features.search.model import SearchIBP
@@ -47,8 +46,8 @@ class Reported:
     ----------
     chosen
         Which features, and which of them as complements.
-    mean, covariance
-        [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
+    weights
+        [S, J, F + 1] draws of their biases and weights.
     alpha, sigma2
         Concentration and sigma_B^2, the mean over the features that stay where each has its own.
     n_rows
@@ -60,8 +59,7 @@ class Reported:
     """
 
     chosen: Selection
-    mean: FloatArray
-    covariance: FloatArray
+    weights: FloatArray
     alpha: float
     sigma2: float
     n_rows: float
@@ -76,7 +74,7 @@ class Reported:
             z = draw_patterns(self.draws, batch.sign[batch.row_of[rows]], keys)
             return selected(z.astype(np.float64), self.chosen) > 0.5
 
-        return selected_draws(self.draws.weights, self.chosen), draw
+        return self.weights, draw
 
 
 @dataclass(frozen=True)
@@ -126,14 +124,14 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
         at.n_rows,
         least_rows=_least_rows(at.n_rows, settings),
     )
-    mean, covariance = selected_weights(at.mean, at.covariance, chosen)
     variance = np.broadcast_to(at.variance, at.share.shape)
     kept = variance[chosen.index] if chosen.index.size else variance
     sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
     found = searched(q)
     whole = isinstance(found, SearchGlobal) and len(found.draws.weights) > 0
     draws = found.draws.around(at) if whole else draws_of(at)
-    return Reported(chosen, mean, covariance, at.alpha, sigma2, at.n_rows, draws, whole)
+    weights = selected_draws(draws.weights, chosen)
+    return Reported(chosen, weights, at.alpha, sigma2, at.n_rows, draws, whole)
 
 
 def _least_rows(n_rows: float, settings: FeatureOptions) -> float:

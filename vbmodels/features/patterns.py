@@ -71,20 +71,12 @@ def selected(nu: FloatArray, chosen: Selection) -> FloatArray:
     return np.where(chosen.flipped, 1.0 - picked, picked)
 
 
-def selected_weights(
-    mean: FloatArray, covariance: FloatArray, chosen: Selection
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of the reported features: [J, F + 1] and [J, F + 1, F + 1].
+def selected_draws(weights: FloatArray, chosen: Selection) -> FloatArray:
+    """Return draws [S, J, F + 1] of the weights of the reported features.
 
     psi = b0 + z'B with z = 1 - z~ for a flipped feature is b0 + B_k - z~ B_k; absorbed features
     add to the bias.
     """
-    change = _change(mean.shape[1], chosen)
-    return mean @ change.T, change @ covariance @ change.T
-
-
-def selected_draws(weights: FloatArray, chosen: Selection) -> FloatArray:
-    """Return draws [S, J, F + 1] of the weights of the reported features; see above."""
     drawn: FloatArray = weights @ _change(weights.shape[2], chosen).T
     return drawn
 
@@ -177,38 +169,26 @@ def occurrence(found: Patterns, most: int = 20) -> Occurrence:
     )
 
 
-def profile(
-    mean: FloatArray, covariance: FloatArray, levels: IntArray, on: Sequence[int]
-) -> list[FloatArray]:
+def profile(draws: FloatArray, levels: IntArray, on: Sequence[int]) -> list[FloatArray]:
     """Return P(category) of each column when just the features ``on`` are active; figures 7, 8.
 
-    The expectation over the weights; the text takes their modes.
+    The mean over draws of the weights; the text takes their modes.
 
     Parameters
     ----------
-    mean, covariance
-        [J, F + 1] and [J, F + 1, F + 1] as from `selected_weights`.
+    draws
+        [S, J, F + 1] as from `selected_draws`.
     levels
         [D] categories of each column.
     on
         Numbers of the active features, from 0.
     """
-    z = np.zeros(mean.shape[1])
-    z[0] = 1.0
-    z[[i + 1 for i in on]] = 1.0
-    go_on = mean_sigmoid(mean @ z, np.einsum("jkl,k,l->j", covariance, z, z))
+    go_on = expit(draws[:, :, [0, *(k + 1 for k in on)]].sum(axis=2))
     first = unit_offsets(levels)
     result = []
     for d in range(len(levels)):
-        p = go_on[first[d] : first[d + 1]]
-        reach = np.concatenate([[1.0], np.cumprod(p)])
-        result.append(reach * np.concatenate([1.0 - p, [1.0]]))
-    return result
-
-
-def mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return E[sigma(psi)] for psi ~ N(mean, variance) by 20-point Gauss-Hermite; [...]."""
-    x, w = np.polynomial.hermite_e.hermegauss(20)
-    at = mean[..., None] + np.sqrt(variance)[..., None] * x
-    result: FloatArray = expit(at) @ (w / w.sum())
+        p = go_on[:, first[d] : first[d + 1]]
+        one = np.ones((len(p), 1))
+        reach = np.concatenate([one, np.cumprod(p, axis=1)], axis=1)
+        result.append((reach * np.concatenate([1.0 - p, one], axis=1)).mean(axis=0))
     return result

@@ -117,8 +117,14 @@ def test_keywords():
 
 def test_features():
     meaning = [
-        {"feature": 1, "prevalence": 0.3, "short_name": "a = 1", "other_starts": 2, "found_by": 2,
-         "sure_rows": 0.75},
+        {
+            "feature": 1,
+            "prevalence": 0.3,
+            "short_name": "a = 1",
+            "other_starts": 2,
+            "found_by": 2,
+            "sure_rows": 0.75,
+        },
         {"feature": 2, "prevalence": 0.4, "short_name": "b = 2", "other_starts": 2, "found_by": 0},
     ]
     results = {
