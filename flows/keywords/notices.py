@@ -123,12 +123,9 @@ def _languages(report: Report, settings: KeywordSettings) -> str | None:
 
 
 def _why_absent(report: Report) -> str:
-    """Name the separator that would find the absent keyphrases, or say that so many are usual."""
-    if separator := _separator(report):
-        return f" {separator}"
-    if 2 * report.absent_keywords.count > report.listed:
-        return ""
-    return " That is usual for lists by authors."
+    """Name the separator that would find the absent keyphrases, if one would."""
+    separator = _separator(report)
+    return f" {separator}" if separator else ""
 
 
 def _separator(report: Report) -> str | None:

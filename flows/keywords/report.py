@@ -88,8 +88,9 @@ class TermCounts:
 
     Attributes
     ----------
-    new, known
-        In how many documents each is found, and given: `MOST_TERMS` of a partition.
+    new, known, likely
+        In how many documents each is found, given, and found with a probability above 0.5:
+        `MOST_TERMS` of a partition.
     written
         How each is written.
     whole
@@ -98,6 +99,7 @@ class TermCounts:
 
     new: Counter[str]
     known: Counter[str]
+    likely: Counter[str]
     written: dict[str, str]
     whole: bool = True
 
@@ -105,24 +107,25 @@ class TermCounts:
         return TermCounts(
             self.new + other.new,
             self.known + other.known,
+            self.likely + other.likely,
             other.written | self.written,
             self.whole and other.whole,
         )
 
 
-def _count_terms(table: pa.Table, found: Any, observed: Any) -> TermCounts:
+def _count_terms(table: pa.Table, found: Any, observed: Any, likely: Any) -> TermCounts:
     written: dict[str, str] = {}
     counts, whole = [], True
-    for rows in (found, observed):
+    for rows in (found, observed, likely):
         own = table.select(["stem", "term"]).filter(pa.array(rows)).to_pydict()
         for stem, term in zip(own["stem"], own["term"], strict=True):
             written.setdefault(stem, term)
         count = Counter(own["stem"])
         whole &= len(count) <= MOST_TERMS
         counts.append(Counter(dict(count.most_common(MOST_TERMS))))
-    new, known = counts
+    new, known, sure = counts
     written = {stem: term for stem, term in written.items() if stem in new or stem in known}
-    return TermCounts(new, known, written, whole)
+    return TermCounts(new, known, sure, written, whole)
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,7 @@ def summarise(
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
         expected_true=by_node[:, found].sum(axis=1),
-        terms=_count_terms(table, found, observed),
+        terms=_count_terms(table, found, observed, found & (probability > LEVELS[0])),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, selected),
@@ -255,7 +258,8 @@ def _examples(
     if len(observed):
         known = np.add.reduceat(observed.astype(int), offsets[:-1])
         found = np.add.reduceat((selected & ~observed).astype(int), offsets[:-1])
-        worth = _worth_showing(known, found)
+        likely = np.add.reduceat((probability > LEVELS[0]) & selected & ~observed, offsets[:-1])
+        worth = _worth_showing(known, found, likely)
     chosen = sorted(np.argsort(-worth, kind="stable")[:MOST_DOCUMENTS])
     examples = []
     for d in chosen:
@@ -277,10 +281,14 @@ def _examples(
     return tuple(examples)
 
 
-def _worth_showing(known: Any, found: Any) -> Any:
-    """Return what an example of so many known and found ones shows: most where some are found."""
-    both = np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
-    return both + 1000 * np.minimum(found, 1)
+def _worth_showing(known: Any, found: Any, likely: Any) -> Any:
+    """Return what an example shows: most where many likely ones are found, then many of any."""
+    return 1e6 * likely + 1e3 * found + np.minimum(known, 6)
+
+
+def _shows(example: Example) -> float:
+    likely = sum(p > LEVELS[0] for _, p in example.found)
+    return -float(_worth_showing(len(example.known), len(example.found), likely))
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
@@ -314,7 +322,9 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
-        more.append(_rate_section(q, model, settings, (documents, candidates, share)))
+        with_known = sum(s.with_known for s in summaries)
+        listed = given.listed / with_known if given is not None and with_known else None
+        more.append(_rate_section(q, model, settings, (documents, candidates, share), listed))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -324,10 +334,10 @@ def report(
         coefficients = [row for row, it in table if it and row[0] != "intercept"]
     found = sum(s.selected - s.observed for s in summaries)
     with_new = sum(s.with_new for s in summaries)
-    terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), {}))
+    terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), Counter(), {}))
     scores = settings.model in SCORES
     examples = [e for s in summaries for e in s.examples]
-    examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
+    examples = sorted(examples, key=_shows)
     examples = examples[:MOST_DOCUMENTS]
     observed = sum(s.observed for s in summaries)
     what, where = _found(found, with_new, documents, observed, names)
@@ -349,11 +359,13 @@ def report(
                     f"{likely} (about {100.0 * sure / above:.0f} % right) and {rest:,} less likely "
                     f"(about {others:.0f} % right) in {where}, by the model's own estimate"
                 )
+                if q is not None and q.sources.exact and settings.keyphrases is not None:
+                    headline += f" from your {settings.keyphrases:g} a text"
                 headline += f" ({_percent(right)} of all)" * ("to" in _percent(right))
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
-    sections = _frequent(terms, names) if found else []
+    sections = _frequent(terms, names, scores) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names))
     if texts := within_page([one for s in summaries for one in s.shown]):
@@ -394,7 +406,8 @@ def report(
     mean = settings.keyphrases
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, mean), next_steps(scores), row="document",
+        tiles_of(results, names.unit, names.keys, mean), next_steps(scores, int(above)),
+        row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
 
@@ -449,32 +462,32 @@ def _which(
         limit = ""
         if most is not None:
             results["most_per_document"] = most
-            limit = f"none once a document has {most}, known ones included"
+            limit = f"a document gets no more once it has {most}, known ones counted"
         elif settings.per_document is not None:
-            limit = f"at most {settings.per_document} new ones a document"
+            limit = f"a document gets at most {settings.per_document} new ones"
         right = np.array(results["expected_right"])
         above, text = np.sum([s.above for s in summaries], axis=0), ""
         if above[0, 0] < found:
             text = (
                 f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: the "
-                "second command under What to do next lists them.\n"
+                "first command under What to do next writes them to a file.\n"
             )
         text += f"Selected are new {names.keys} "
         if cut is None:
-            text += f"of each document {_level(settings)}"
+            text += f"of each document {_level(settings)} (select={settings.select})."
         else:
             results["least_probability"] = cut
-            text += f"with a probability of at least {cut:.3f}, {_level(settings)}"
-        unused = "; fdr is not used" if settings.select == "best_f" else ""
-        text += f"{f', and {limit}' if limit else ''} (select={settings.select}{unused})."
+            text += f"with a probability of at least {cut:.3f}: {_level(settings)} "
+            text += f"(select={settings.select})."
+        text += f" {limit[0].upper()}{limit[1:]}." if limit else ""
         text += _left_out(summaries, bool(limit))
         if without := sum(s.documents - s.with_new for s in summaries):
             text += f" Documents without a selected one: {without:,}."
         if not sum(int(s.confusion.sum()) for s in summaries):
             text += (
-                f"\nThe share that is right was not measured: with all {names.keys} of some "
-                "documents in a column gold, which the fit does not see, the report measures it. "
-                "No other method was compared."
+                "\nHow many are right was not measured, and no other method was compared. To "
+                f"measure it, list all {names.keys} of 10 to 20 documents, drawn at random, in a "
+                "column named gold: the fit does not read it, the next report compares with it."
             )
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
@@ -483,7 +496,7 @@ def _which(
             for level, (count, sure) in zip(LEVELS, above, strict=True)
             if 0 < count < found
         ]
-        columns = ("probability above", f"new {names.keys}", "expected to be right")
+        columns = ("probability above", f"new {names.keys}", "expected right")
         grids.append(Grid(columns, rows))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
@@ -517,7 +530,7 @@ def _documents(
     examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
 ) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
-    text = f"Documents with known and new {names.keys}, those with most of both first."
+    text = f"Documents with most {'' if scores else 'likely '}new {names.keys} first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", f"known {names.keys}", new)
@@ -612,14 +625,17 @@ def _texts(
     return Section(title, text, widget=Widget("documents.js", data), how=how)
 
 
-def _frequent(terms: TermCounts, names: Names) -> list[Section]:
+def _frequent(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
     """Show what was found in most documents, unless all is in one document each."""
-    most = terms.new.most_common(25)
+    likely = terms.likely if terms.likely and not scores else terms.new
+    most = likely.most_common(25)
     if not most or most[0][1] == 1:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
-    title = f"Most frequent new {names.keys}"
-    how = f"In how many documents each of the {len(most)} most frequent new {names.keys} was found."
+    title = f"Most frequent {'likely ' if likely is terms.likely else ''}new {names.keys}"
+    how = f"In how many documents each of the {len(most)} most frequent was found"
+    how += " with a probability above 0.5" if likely is terms.likely else ""
+    how += ". Forms of one stem are counted together, as they are written first."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 
@@ -650,6 +666,11 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
         f"the variance of the estimated number of wrong {names.keys}"
         + (f": {100.0 * sum(removed):.0f} % by these {len(removed)}." if len(removed) > 1 else ".")
     )
+    if alike:
+        listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
+        use += f"\n{listed}: they lower the variance of the estimated number of wrong {names.keys} "
+        use += f"by {100.0 * sum(removed):.0f} %. All are in the table ask/."
+        return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)
 
@@ -667,11 +688,12 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
 
 def _rate_section(
     q: CorpusGlobal, model: CorpusProbit, settings: KeywordSettings,
-    found: tuple[int, int, float],
+    found: tuple[int, int, float], listed: float | None,
 ) -> Section:  # fmt: skip
     """Name every source of the rate with its factor and sd, and what they give together.
 
-    ``found`` are the documents, the candidates, and the mean probability of these.
+    ``found`` are the documents, the candidates, and the mean probability of these; ``listed`` is
+    how many keyphrases a list of known ones has.
     """
     names, (documents, candidates, share) = names_of(settings), found
     size = candidates / max(documents, 1)
@@ -696,11 +718,11 @@ def _rate_section(
             f"probabilities, known ones counted, add up to {share * size:.1f}."
         )
         if abs(share - q.rate) > 0.05 * q.rate:
-            text += (
-                f" The two need not be equal: known {names.keys} count as certain, and the effects "
-                "below move the others. That is no reason to change the setting: a count of a few "
-                "texts says more."
-            )
+            text += f" To know which is right, count the {names.keys} of five texts and set that "
+            text += "number."
+        if listed is not None:
+            text += f"\nYour lists of known {names.keys} have about {listed:.1f} each. If they are "
+            text += "complete, that is the number to set; if you listed a few of them, it is not."
         text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
@@ -750,7 +772,8 @@ def _coefficients(
 _DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"
 _LEAST = (
     " 'Its least known word' is the phrase's word for which that share is smallest. A 'known "
-    "phrase' is a known keyphrase of the same document."
+    "phrase' is a known keyphrase of the same document. 'Word score': what the same model gives "
+    "the phrase's words by themselves."
 )
 _FEATURES = {
     "log_tf": "times in the document",
@@ -766,7 +789,7 @@ _FEATURES = {
     "log_tf_over_rarest_word": "times / rarest word's",
     "log_tf_over_commonest_word": "times / commonest word's",
     "pmi": "words that go together",
-    "pmi_log_documents": "go together, frequently",
+    "pmi_log_documents": "words often together",
     "maximal": "not in a longer phrase",
     "maximal_if_several": "2+ words, not in longer",
     "in_title": "in the title",

@@ -42,8 +42,8 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
     low, high = (f"{candidates * min(rate * exp(sign * sd), 1.0):.1f}" for sign in (-1, 1))
     ends = f" ({low} to {high})" if low != high else ""
-    number = f"{candidates * rate:.1f} of {candidates:,.0f}"
-    of = f"candidate {unit}s, on average{ends}"
+    number = f"{candidates * rate:.1f}{ends}"
+    of = f"of {candidates:,.0f} candidate {unit}s, on average"
     sources = results["keyword_rate_sources"]
     why = f"from {' and '.join(sources)}"
     if given is not None and sources == [SOURCES[GIVEN]]:
@@ -51,8 +51,8 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
         why = f"{share} of your {given:g}"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why = f"your {given:g}, times the {share} of known {keys} that are in their texts"
-    return Tile(f"{keys} assumed in a text", number, f"{of}: {why}")
+            why = f"your {given:g} x {share}, the known ones that are in their texts"
+    return Tile(f"{keys} assumed in a text", number, f"{why}; {of}")
 
 
 def _known(results: Mapping[str, Any], keys: str) -> str:
@@ -69,16 +69,17 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     return note
 
 
-def next_steps(scores: bool) -> list[NextStep]:
+def next_steps(scores: bool, likely: int = 0) -> list[NextStep]:
     """Return what to do next; ``scores``: whether the model gives scores only."""
     probable = NextStep(
-        "List the new ones that are more probable than not:",
-        "vbflows show {run} keywords --new --selected --where 'probability>0.5'",
+        "Write the new ones that are more probable than not to a file:",
+        "vbflows show {run} keywords --new --selected --where 'probability>0.5' "
+        f"--rows {likely} --json > likely.json",
     )
     return [
-        NextStep("Take the keyphrases of every document, as JSON lines:",
+        *([probable] if likely and not scores else []),
+        NextStep("Take all keyphrases of every document, as JSON lines:",
                  "cat {run}/keyphrases/*.jsonl"),
-        *([] if scores else [probable]),
         NextStep("Find the keyphrases of new documents without a fit:",
                  "vbflows score {run} NEW_DOCUMENTS scored/", True),
     ]  # fmt: skip

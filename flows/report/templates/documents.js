@@ -83,8 +83,9 @@ class Documents {
     const left = element("div", {}, this.search, this.count, this.list);
     place.append(element("div", { className: "documents" }, left, this.page));
     this.find();
+    const likely = (one) => one.keyphrases.filter((phrase) => !phrase.known && phrase.probability > 0.5).length;
     const kinds = (one) => new Set(one.keyphrases.map((phrase) => phrase.known)).size;
-    this.open([...this.documents].sort((a, b) => kinds(b) - kinds(a))[0]);
+    this.open([...this.documents].sort((a, b) => likely(b) - likely(a) || kinds(b) - kinds(a))[0]);
   }
 
   find() {

@@ -83,7 +83,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
 def test_chains_that_disagree_are_warned_of():
     one = KeywordSummary(
         documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
-        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), {}),
+        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), Counter(), {}),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
         above=np.zeros((2, 2)),
     )  # fmt: skip
@@ -122,7 +122,9 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
     ]
     alike = _to_label(documents, PHRASES, True)
     assert "in any order" in alike.text
-    assert alike.how.endswith("the estimated number of wrong keyphrases: 6 % by these 2.")
+    assert "a, a: they lower the variance of the estimated number of wrong keyphrases by 6 %" in (
+        alike.text
+    )
     apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
     assert "in this order" in _to_label(apart, PHRASES, True).text
 
@@ -184,5 +186,6 @@ def test_no_next_step_takes_a_score_for_a_probability(tmp_path, model, probable)
 
 
 def test_documents_with_new_keyphrases_are_shown_before_those_without():
-    assert _worth_showing(0, 1) > _worth_showing(9, 0) > _worth_showing(1, 0)
-    assert _worth_showing(4, 3) > _worth_showing(0, 3)
+    assert _worth_showing(0, 1, 0) > _worth_showing(9, 0, 0) > _worth_showing(1, 0, 0)
+    assert _worth_showing(4, 3, 0) > _worth_showing(0, 3, 0)
+    assert _worth_showing(0, 1, 1) > _worth_showing(9, 9, 0)

@@ -94,24 +94,24 @@ def test_keywords():
     assert found["expected to be right"] == ("40 %", wrong)
     without = {name: value for name, value in results.items() if name != "f"}
     assert "estimate, not measured: about" in shown(keywords(without))["expected to be right"][1]
-    number = "candidate phrases, on average (2.4 to 5.4): from your setting"
-    assert found["keyphrases assumed in a text"] == ("3.6 of 95", number)
+    number = "from your setting; of 95 candidate phrases, on average"
+    assert found["keyphrases assumed in a text"] == ("3.6 (2.4 to 5.4)", number)
     assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
     results["keyword_rate_log_sd"] = 0.0
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
     assert found["keyphrases assumed in a text"][1] == (
-        "candidate phrases, on average: your 6, times the 60\u00a0% of known keyphrases that are "
-        "in their texts"
+        "your 6 x 60\u00a0%, the known ones that are in their texts; of 95 candidate phrases, on "
+        "average"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))
-    number = "candidate phrases, on average: 60\u00a0% of your 6"
+    number = "60\u00a0% of your 6; of 95 candidate phrases, on average"
     assert found["keyphrases assumed in a text"][1] == number
     results["keyword_rate_sources"] = ["known keyphrases", "other corpora"]
     assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
-        "candidate phrases, on average: from known keyphrases and other corpora"
+        "from known keyphrases and other corpora; of 95 candidate phrases, on average"
     )
 
 
