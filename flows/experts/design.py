@@ -18,7 +18,7 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import Encoding, Target, strange
+from flows.experts.encoding import SOME, Encoding, Target, rows_beyond, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -280,15 +280,16 @@ def choose_scale(
 
 def build(
     index: int, settings: ExpertSettings, paths: RunPaths, new: bool, copies: float
-) -> tuple[str, dict[str, tuple[int, int]]]:
+) -> tuple[str, dict[str, tuple[int, int]], tuple[int, list[str]]]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
     ``copies`` is how many times the whole table repeats: rows weigh that much less.
 
     Returns
     -------
-    url, counts
-        Where the arrays are, and cells that the fit knew nothing of (`encoding.strange`).
+    url, counts, beyond
+        Where the arrays are, cells that the fit knew nothing of (`encoding.strange`), and how many
+        rows have numbers outside its ranges, with some of their names.
     """
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(paths.part("rows", index))
@@ -339,7 +340,9 @@ def build(
         batch = of(plain, codes, len(encoding.labels))
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    return url, strange(raw, encoding) if new else {}
+    beyond = rows_beyond(raw, encoding) if new else np.zeros(0, np.int64)
+    some = [str(names[i]) for i in beyond[:SOME].tolist()]
+    return url, strange(raw, encoding) if new else {}, (len(beyond), some)
 
 
 def _labels_in(

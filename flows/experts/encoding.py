@@ -17,7 +17,7 @@ from flows.experts.labels import Labels, in_order, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule, Seen, ends_of
 from vbmodels.core.levels import Levels
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.columns import (
     ColumnSums,
     Encoded,
@@ -28,6 +28,8 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.options import RARE_BELOW
 
+SOME = 3
+"""Rows that are named as examples."""
 _FILE = "columns.json"
 
 
@@ -227,8 +229,20 @@ def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[f
     return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
 
 
-def beyond_ranges(encoding: Encoding, seen: Mapping[str, Seen]) -> list[str]:
-    """Say which columns of a new table have numbers outside the range of the fit."""
+def rows_beyond(raw: FloatArray, encoding: Encoding) -> IntArray:
+    """Return the rows of a new table [N, C] with a number outside its column's range in the fit."""
+    ends = [encoding.ranges.get(column.name, (-inf, inf)) for column in encoding.columns]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return np.flatnonzero(((raw < low) | (raw > high)).any(axis=1))
+
+
+def beyond_ranges(
+    encoding: Encoding, seen: Mapping[str, Seen], rows: Sequence[tuple[int, list[str]]]
+) -> list[str]:
+    """Say which columns of a new table have numbers outside the range of the fit.
+
+    ``rows`` are, of each partition, how many rows have some, and some of their names.
+    """
     beyond = []
     for name, (low, high) in ranges_of(encoding, seen).items():
         least, most = encoding.ranges.get(name, (-inf, inf))
@@ -237,9 +251,12 @@ def beyond_ranges(encoding: Encoding, seen: Mapping[str, Seen]) -> list[str]:
     if not beyond:
         return []
     of = f"{len(beyond):,} of {len(encoding.ranges):,} columns of numbers"
+    count, names = sum(n for n, _ in rows), [name for _, some in rows for name in some]
+    have = f"{count:,} row{' has' if count == 1 else 's have'}"
+    more = ", ..." if count > len(names[:SOME]) else ""
     return [
-        f"Numbers outside the range of the fit, where predictions are extrapolated, in {of}: "
-        f"{listed(beyond)}."
+        f"{have} numbers outside the range of the fit, where predictions are extrapolated "
+        f"({', '.join(names[:SOME])}{more}), in {of}: {listed(beyond)}."
     ]
 
 

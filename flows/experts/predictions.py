@@ -38,12 +38,15 @@ class Predictions:
     likely, uncertain
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
+    between
+        Rows that are both.
     """
 
     counts: IntArray
     lists: Mapping[str, Picked]
     likely: int = 0
     uncertain: int = 0
+    between: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,7 @@ def predictions_of(rows: pa.Table) -> Predictions:
     return Predictions(
         _counts(probability), _lists(orders, rows, (text,)),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
+        int(np.sum(unsure & (probability > 0.5))),
     )  # fmt: skip
 
 
@@ -108,8 +112,15 @@ def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[st
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
-        said = f"{likely:,} of {rows:,} rows probably have {predicted}; {said}"
-        tiles.insert(0, Tile(f"P({predicted}) above 0.5", f"{likely:,} of {rows:,}"))
+        between = sum(one.between for one in parts)
+        sure = likely - between
+        said = (
+            f"{sure:,} of {rows:,} rows probably have {predicted} (above {high}), "
+            f"{rows - sure - unsure:,} do not (below {low}), {unsure:,} "
+            f"{'is' if unsure == 1 else 'are'} uncertain"
+        )
+        note = f"{between:,} more of the uncertain {'is' if between == 1 else 'are'} above 0.5"
+        tiles.insert(0, Tile(f"P({predicted}) above {high}", f"{sure:,} of {rows:,}", note))
     return said, tiles
 
 

@@ -94,9 +94,10 @@ def prepared(
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
-    warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
+    warnings += tuple(of_encoding.unseen_values([strange for _, strange, _ in built]))
     if fitted is not None:
-        warnings += tuple(of_encoding.beyond_ranges(encoding, about.seen))
+        beyond = [rows for _, _, rows in built]
+        warnings += tuple(of_encoding.beyond_ranges(encoding, about.seen, beyond))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
@@ -113,7 +114,7 @@ def prepared(
         )
     if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
-    partitions = tuple(url for url, _ in built)
+    partitions = tuple(url for url, _, _ in built)
     return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
 
 

@@ -236,7 +236,7 @@ def render(
     used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
     of_fit = ""  # a score's parts quote the warnings of its fit
-    if count := sum(one.text.count("\nWarning: ") for one in more):
+    if count := sum(one.text.count("\nThe fit's own warning: ") for one in more):
         of_fit = f" about these {findings.row}s; the fit has {count:,} (The fit that was applied)"
     of_fit += f"; {findings.limits}" * bool(findings.limits)
     shown = Page(

@@ -214,7 +214,7 @@ def _fit_section(run: Run) -> list[report.Section]:
     if run.fitted is None:
         return []
     fit = read_record(run.fitted)
-    text = [fit.headline, *(f"Warning: {one}" for one in fit.warnings)]
+    text = [fit.headline, *(f"The fit's own warning: {one}" for one in fit.warnings)]
     link = report.link_to_report(run.fitted, run.paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     grid = report.Grid(("run (UTC)", "report"), [row])

@@ -90,14 +90,17 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
     beyond = re.search(
-        rf"extrapolated, in \d of \d columns of numbers: .*{name} \(.* to 99; fit ", said
+        rf"\d rows have .* extrapolated \(r0, .*\), in \d of \d columns of numbers: .*{name} \(.* to 99; fit ",
+        said,
     )
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
     above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
     said = " ".join(said.split())
-    counted = f"{above} of 60 rows probably have label = 1; {unsure} are uncertain (probability 0.2"
-    assert f"{counted} to 0.8). No labels here, so nothing new is measured; the fit had " in said
+    sure, no = int(np.sum(p >= 0.8)), int(np.sum(p <= 0.2))
+    counted = f"{sure} of 60 rows probably have label = 1 (above 0.8), {no} do not (below 0.2), "
+    nothing = "No labels here, so nothing new is measured; the fit had "
+    assert f"{counted}{unsure} are uncertain. {nothing}" in said
     first = record["tiles"][0]
     interval = first["note"].partition(" (95")[0]
     assert f"had {first['label']} {first['value']} (95 % interval {interval})" in said

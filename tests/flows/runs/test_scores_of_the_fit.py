@@ -142,7 +142,7 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     said = f"The fit has read this input, so nothing new is measured; the fit had AUROC {own} on "
     assert said in scored["lines"][0]
     assert re.match(
-        r"\d+ of \d+ rows probably have label = 1; \d+ are uncertain", scored["lines"][0]
+        r"\d+ of \d+ rows probably have label = 1 \(above 0.8\), \d+ do not", scored["lines"][0]
     )
     here = open_run(str(tmp_path / "new"))[1].tiles[-1]
     assert (here["label"], here["value"]) == ("AUROC of the fit", first["value"])
