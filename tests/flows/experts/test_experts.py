@@ -89,10 +89,8 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     cells[name] = [99.0, *cells[name][1:]]
     new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
-    beyond = re.search(
-        rf"\d rows have .* extrapolated \(r0, .*\), in \d of \d columns of numbers: .*{name} \(.* to 99; fit ",
-        said,
-    )
+    rows = r"\d rows have .* extrapolated \(r0, .*\), in \d of \d columns of numbers"
+    beyond = re.search(rf"{rows}: .*{name} \(.* to 99; fit ", said)
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
     above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
