@@ -108,9 +108,9 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> 
         read, _ = rows_of(paths, name, "", _ROWS, where=holds, counted=False)
         show_rows(console, read.to_pylist(), first_columns(read.column_names))
         if len(read) == _ROWS:
-            more = f"more rows: {rows_command(paths, run)} --rows 100"
-            more += f"\ncolumns: vbflows show {shlex.quote(run)} {name} --columns list"
-            console.print(_text(more), soft_wrap=True)
+            columns = f"columns: vbflows show {shlex.quote(run)} {name} --columns list"
+            for line in (f"more rows: {rows_command(paths, run)} --rows 100", columns):
+                console.print(_text(line), soft_wrap=True)
 
 
 def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
