@@ -16,17 +16,27 @@ class Commands(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return the sections, in the order of the help."""
-        return [_section(""), *[_section(name) for names in SECTIONS.values() for name in names]]
+        names = [name for names in SECTIONS.values() for name in names]
+        whole = _help("keywords --help-all")
+        large = whole[whole.index("Large input") : whole.index("More:")]
+        return [
+            _section("vbflows", _help("--help")),
+            _section("Every pipeline, for large input and repeated runs", large),
+            *(_section(f"vbflows {name}", _help(f"{name} --help")) for name in names),
+        ]
 
 
-def _section(name: str) -> nodes.section:
-    shown = CliRunner().invoke(command_line, [*name.split(), "--help"], prog_name="vbflows")
+def _help(words: str) -> str:
+    shown = CliRunner().invoke(command_line, words.split(), prog_name="vbflows")
     if shown.exit_code:
-        raise RuntimeError(f"vbflows {name} --help: exit {shown.exit_code}: {shown.output}")
-    title = f"vbflows {name}".strip()
-    section = nodes.section(ids=[title.replace(" ", "-")])
+        raise RuntimeError(f"vbflows {words}: exit {shown.exit_code}: {shown.output}")
+    return shown.output
+
+
+def _section(title: str, text: str) -> nodes.section:
+    section = nodes.section(ids=[nodes.make_id(title)])
     section += nodes.title(title, title)
-    section += nodes.literal_block(shown.output, shown.output)
+    section += nodes.literal_block(text, text)
     return section
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from docutils import nodes
@@ -49,17 +50,25 @@ class Matrix(Directive):
         group += nodes.thead("", _row(headings))
         body = [_row([case.name, *(_cell(case, field) for field in ITEMS)]) for case in found]
         group += nodes.tbody("", *body)
-        return [nodes.table("", group, classes=["contract"]), *map(_reasons, found)]
+        return [nodes.table("", group, classes=["contract"]), _reasons(found)]
 
 
-def _reasons(case: Case) -> nodes.paragraph:
-    skipped: dict[str, list[str]] = {}
-    for field, (heading, _) in ITEMS.items():
-        reason: Any = getattr(case, field)
-        if isinstance(reason, str):
-            skipped.setdefault(reason.rstrip("."), []).append(heading)
-    text = "; ".join(f"({', '.join(items)}) {reason}" for reason, items in skipped.items())
-    return nodes.paragraph("", "", nodes.strong("", case.name), nodes.Text(f": {text or 'all'}."))
+def _reasons(found: Sequence[Case]) -> nodes.bullet_list:
+    """List the reasons, each once, with its items and the models that it holds for."""
+    held: dict[str, dict[str, list[str]]] = {}
+    for case in found:
+        for field, (heading, _) in ITEMS.items():
+            reason: Any = getattr(case, field)
+            if isinstance(reason, str):
+                text = reason.rstrip(".")
+                items = held.setdefault(text[0].upper() + text[1:], {})
+                items.setdefault(heading, []).append(case.name)
+    listed = []
+    for reason, items in held.items():
+        of = "; ".join(f"{item}: {', '.join(names)}" for item, names in items.items())
+        text_of = nodes.paragraph("", "", nodes.strong("", reason), nodes.Text(f" ({of})"))
+        listed.append(nodes.list_item("", text_of))
+    return nodes.bullet_list("", *listed)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -274,7 +274,7 @@ def check(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say how each column is read and what is wrong, estimate time and memory; fit nothing."""
+    """Say how each column is read and what is wrong, estimate time and memory; publish nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
