@@ -32,7 +32,7 @@ exclude_patterns = ["_build"]
 
 smartquotes_action = "qe"  # no dashes: two hyphens are an option
 html_theme = "furo"
-pygments_style = "friendly_grayscale"
+pygments_style = "default"
 html_title = f"vbflows {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
