@@ -110,6 +110,10 @@ class Lines:
         self._console.print(escaped(text), markup=False, highlight=False, soft_wrap=True)
 
 
+_OTHERS = 48
+"""Columns of a terminal that the other parts of a bar take."""
+
+
 class Bar:
     """A bar for each stage: its name, how much is done, what a fit climbs, time left and taken."""
 
@@ -159,8 +163,9 @@ class Bar:
                 done = iteration + 1
                 total = None if left is None else done + left
                 detail = f"{phase}, sweep {done}" if phase else f"sweep {done}"
-                if not phase:
-                    detail += f": {objective} {elbo:,.4f}"
+                climbs = f": {objective} {elbo:,.4f}"
+                if not phase and len(detail + climbs) <= self._console.width - _OTHERS:
+                    detail += climbs
                 self._move(done, total, detail)
             case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")

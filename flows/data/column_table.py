@@ -17,7 +17,7 @@ from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import NumberForm, Rule, Seen
 from vbmodels.core.levels import Levels
 
-_MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH = 44, 56, 8  # characters of a cell on a terminal
+_MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
 _MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them
 _FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
@@ -281,17 +281,19 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
     widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]
     room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
-    plain = max(len(row[4]) for row in cells if not row[4].startswith("left out"))
+    plain = max(min(len(row[4]), _SHORT) for row in cells if not row[4].startswith("left out"))
     widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     empty = {i for i in (2, 3) if not any(row[i] for row in cells[1:])}  # not counted
     lines = []
     for name, kind, missing, holds, used in cells:
-        own = min(widths[3], max(room - len(used), _LEAST_WIDTH))  # less where the reason is long
+        # Less where the reason is long.
+        own = min(widths[3], max(room - min(len(used), max(room // 2, _SHORT)), _LEAST_WIDTH))
+        long = used.startswith(LABEL) and len(used) > room - own
         parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1])]
-        parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), used]
+        parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), LABEL if long else used]
         lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
-        if used.startswith(LABEL) and len(holds) > own:
-            lines.append(f"  {holds}")
+        if long or (used.startswith(LABEL) and len(holds) > own):
+            lines.append(f"  {f'{used}; ' * long}{holds}")
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
     return lines

@@ -27,7 +27,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, area_interval, roc, threshold_table
+from flows.experts.thresholds import area, roc, threshold_table
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -38,6 +38,7 @@ from flows.experts.tiles import (
     tiles_of,
 )
 from flows.report import plots
+from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval, shown, verdict
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
@@ -263,7 +264,9 @@ def _quality(
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
         table, results["thresholds"] = threshold_table(scores, label, called)
-        results["auroc"], results["auroc_interval"] = area(scores), area_interval(scores)
+        results["auroc"] = area(scores)
+        no, yes = (int(one) for one in scores.sum(1))
+        results["auroc_interval"] = list(auroc_interval(results["auroc"], yes, no))
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)

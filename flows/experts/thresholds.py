@@ -34,20 +34,6 @@ def area(scores: FloatArray) -> float:
     return float(yes @ below / max(no.sum() * yes.sum(), 1.0))
 
 
-def area_interval(scores: FloatArray) -> list[float]:
-    """Return the 95 % interval of the AUROC (DeLong et al. 1988), within 0 and 1."""
-    no, yes = scores
-    n, m = no.sum(), yes.sum()
-    if min(n, m) < 2.0:
-        return [0.0, 1.0]
-    of_yes = (np.cumsum(no) - 0.5 * no) / n
-    of_no = (yes.sum() - np.cumsum(yes) + 0.5 * yes) / m
-    at = area(scores)
-    variance = yes @ (of_yes - at) ** 2 / (m * (m - 1.0)) + no @ (of_no - at) ** 2 / (n * (n - 1.0))
-    half = 1.96 * float(np.sqrt(variance))
-    return [max(at - half, 0.0), min(at + half, 1.0)]
-
-
 def roc(scores: FloatArray) -> plots.Spec:
     """Plot the share of true positives against that of false ones."""
     false, true = (np.append(np.cumsum(one[::-1]), one.sum()) / one.sum() for one in scores)

@@ -100,6 +100,8 @@ def headline_of(
     if groups[alike] and results["test_rows"] < FEW:
         them = "the models" if len(parts) == 1 else f"it from {' or '.join(groups[alike])}"
         text += f" So few rows do not separate {them}."
+    elif groups[better] and results["test_rows"] < TOO_FEW:
+        text += " On so few rows another split may say otherwise."
     return text
 
 

@@ -11,7 +11,6 @@ from flows.experts.report import log_loss_of
 from flows.experts.thresholds import (
     GRID,
     area,
-    area_interval,
     count_scores,
     roc,
     threshold_table,
@@ -59,15 +58,6 @@ def test_the_curve_goes_from_no_row_to_all():
     assert line[-1] == {"x": 1.0, "y": 1.0}
     assert np.all(np.diff([v["y"] for v in line]) >= 0.0)
     assert np.all(np.diff(GRID) > 0.0)
-
-
-def test_the_interval_of_the_area_is_that_of_its_placements():
-    y, p = scores()
-    above = (p[y][:, None] > p[~y]).astype(float)
-    variance = above.mean(1).var(ddof=1) / y.sum() + above.mean(0).var(ddof=1) / (~y).sum()
-    low, high = area_interval(count_scores(y, p))
-    assert high - low == pytest.approx(2.0 * 1.96 * np.sqrt(variance), rel=0.02)
-    assert area_interval(count_scores(y[:1], p[:1])) == [0.0, 1.0]
 
 
 def test_equal_losses_and_a_single_one_have_no_interval():
