@@ -253,6 +253,7 @@ def _quality(
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
+    results["test_key"] = f"{sum(s.held_out_key for s in summaries) % 2**64:016x}"
     if any(s.has_baseline for s in summaries):
         gap = held_out[5] / n
         error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))

@@ -67,6 +67,8 @@ class ExpertSummary(OfScore):
         What became of the columns and labels; with the first partition.
     fitted
         Rows that were fitted, and those of them with the label 1; [2].
+    held_out_key
+        A number of which rows were kept from the fit, to add up.
     """
 
     rows: int
@@ -79,6 +81,7 @@ class ExpertSummary(OfScore):
     columns: tuple[str, ...]
     fitted: FloatArray
     has_baseline: bool
+    held_out_key: int = 0
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
     effects: tuple[Effect, ...] = ()
@@ -111,6 +114,7 @@ def summarise(
         columns=tuple(str(c) for c in columns),
         fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
         has_baseline=baseline is not None,
+        held_out_key=sum(batch.key[kept].tolist()),
     )
 
 

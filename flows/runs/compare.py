@@ -45,6 +45,10 @@ DEFAULT = "default"
 _OWN, _VERSION, _COLUMN, _UNNAMED = "its own", "version of ", "column ", "not named"
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _MOST_NAMED = 40  # characters of a value in the headline
+OTHER_ROWS = (
+    "The runs held out different rows, as the split keeps rows together that are equal in the "
+    "columns used: figures of different rows differ by chance too."
+)
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
 
@@ -334,10 +338,15 @@ _OF_FIT = {"state": "fit", "seconds": "time, s", "memory_mib": "memory at most, 
 
 def estimates_in_words(found: Comparison) -> str:
     """Say that what each run expects of itself is no verdict; empty where that does not differ."""
-    answer = found.parts["answer"]
+    answer, results = found.parts["answer"], found.parts["results"]
     names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
     if not names:
-        return ""
+        kept = results.get("test_key")
+        return (
+            OTHER_ROWS
+            if kept and None not in (kept["first"], kept["second"]) and differs(kept)
+            else ""
+        )
     name = f"{names[0][0].upper()}{names[0][1:]}"
     text = f"{name}: each run's own estimate, which does not say which run is right."
     kind = PIPELINES.get(found.records[0].pipeline)
@@ -380,6 +389,7 @@ def others(found: Comparison) -> list[Row]:
         Row(label(name, results), *_values(name, values))
         for name, values in results.items()
         if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)
+        if name != "test_key"
     ]
     return rows + [
         Row(name.replace("_", " "), shown(values["first"]), shown(values["second"]))

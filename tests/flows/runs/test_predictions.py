@@ -37,7 +37,8 @@ from flows.runs.predictions import (
     compare_predictions,
     why_not_compared,
 )
-from tests.flows.commands import answer, run
+from tests.flows.commands import answer, run, succeed
+from tests.flows.experts.runs import written
 from tests.flows.runs.test_publish import record
 
 BOTH = "first", "second"
@@ -488,3 +489,20 @@ def test_a_row_that_was_not_read_has_not_left_the_selection(tmp_path, monkeypatc
     ]
     (found,) = compare_predictions(*runs)
     assert (found.cut, found.shared, found.lost, found.gained) == (True, 2, 0, 0)
+
+
+def test_figures_of_different_held_out_rows_are_said_to_be_so(tmp_path):
+    """The split goes by the cells that are used, so other columns give other rows."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 2))
+    cells = {
+        "id": [f"r{i}" for i in range(150)], "a": x[:, 0], "b": x[:, 1],
+        "label": np.where(x[:, 0] + rng.standard_normal(150) > 0.0, "yes", "no"),
+    }  # fmt: skip
+    source = written(tmp_path, cells)
+    plain = ("--set", "n_experts=1", "--set", "baselines=no")
+    for name, words in (("one", ()), ("two", ("--exclude", "b")), ("three", ("--seed", "1"))):
+        succeed("experts", source, tmp_path / name, *plain, *words)
+    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
+    assert estimates_in_words(compare(one, two)).startswith("The runs held out different rows")
+    assert estimates_in_words(compare(one, three)) == ""
