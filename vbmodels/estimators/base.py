@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -77,11 +78,11 @@ def parameter(default: Any, accepts: Any, meaning: str) -> Any:
 
 def documented(estimator: type[E]) -> type[E]:
     """Put a section of parameters, with the meanings that are declared, before the attributes."""
-    listed = "".join(
-        f"    {one.name}\n        {one.metadata['meaning']}\n" for one in fields(estimator)
-    )
-    before, attributes, rest = (estimator.__doc__ or "").partition("    Attributes\n")
-    parameters = f"    Parameters\n    ----------\n{listed}\n"
+    listed = "".join(f"{one.name}\n    {one.metadata['meaning']}\n" for one in fields(estimator))
+    # Python 3.13 removes a docstring's indentation itself, 3.12 does not.
+    text = inspect.cleandoc(estimator.__doc__ or "")
+    before, attributes, rest = text.partition("Attributes\n----------\n")
+    parameters = f"Parameters\n----------\n{listed}\n"
     estimator.__doc__ = before + parameters + attributes + rest
     return estimator
 
