@@ -102,7 +102,7 @@ def known(name: str) -> type[RunSettings]:
         file="command line",
         expected=f"one of the pipelines {', '.join(sorted(PIPELINES))}",
         found=repr(name),
-        remedy=f"did you mean {near}?" if near else "it comes first: vbflows check PIPELINE SOURCE",
+        remedy=f"did you mean {near}?" if near else "it is the word after the command",
     )
     raise InputError([fault])
 

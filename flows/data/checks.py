@@ -379,6 +379,10 @@ class Checker:
         )  # fmt: skip
 
 
+_FEW_NAMES = 3
+"""Names in two files that are named one by one."""
+
+
 def shared_names(
     table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
 ) -> list[Fault]:
@@ -403,6 +407,19 @@ def shared_names(
     for place in again:
         of_file.setdefault(at.of(place)[0], []).append(place)
     for number, places in of_file.items():
+        if len(places) > _FEW_NAMES:
+            some = ", ".join(repr(at.name(place)) for place in places[:_FEW_NAMES])
+            earlier = sorted({files[order[at.of(again[place])[0]]] for place in places})
+            has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
+            faults.append(
+                Fault(
+                    files[order[number]], "a name used once over all files",
+                    f"{len(places):,} names that {has} too: {some}, ...",
+                    None if table.id is None else table.id.name,
+                    remedy=f"give every {table.row} its own name",
+                )
+            )  # fmt: skip
+            continue
         found = Found(files[order[number]])
         found.first = -int(at.starts[number])
         found.rows(

@@ -87,7 +87,7 @@ class Experts:
         faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
         columns = [tuple(rows_of(c).seen) for c in checked]
         named = any(c.labels.counts or "label" in c.settings.columns for c in map(rows_of, checked))
-        return faults + other_columns([f.url for f in files], columns, labelled=not named)
+        return other_columns([f.url for f in files], columns, labelled=not named) + faults
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: labels, and columns that are sound."""

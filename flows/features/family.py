@@ -71,7 +71,7 @@ class FeaturesFamily:
     ) -> list[Fault]:
         """List what files say differently."""
         faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
-        return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
+        return other_columns([f.url for f in files], [_columns(c) for c in checked]) + faults
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List the columns that cannot be read."""

@@ -145,7 +145,10 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         reads = "which only vbflows variants reads, through a sample sheet"
         return DamagedError(f"{message}: it is a {what} file, {reads}", url)
     if _damage(error, text, remote):
-        return DamagedError(f"{message}: it is damaged or not a Parquet file ({_line(error)})", url)
+        other = "" if url.lower().endswith((".parquet", ".pq")) else ", as which it is read"
+        return DamagedError(
+            f"{message}: it is damaged or not a Parquet file{other} ({_line(error)})", url
+        )
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
         return StorageError(f"{message}: no space is left there; free some or choose another place")
