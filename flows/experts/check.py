@@ -246,7 +246,7 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
 
 _NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
-_NAME = "fill it, or name the column that holds it (--column label=YOURS)"
+_NAME = "name the column that holds it (--column label=YOURS), or fill it"
 _CUT = "join labels to fewer classes; a number is predicted by target=number"
 
 
