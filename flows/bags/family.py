@@ -43,11 +43,12 @@ from flows.bags.form import (
     without_instances,
 )
 from flows.bags.markers import explainer
+from flows.bags.model_report import Block, about_members
 from flows.bags.number_report import number_report
 from flows.bags.numbers import NumberSummary
 from flows.bags.pieces import slices_of
 from flows.bags.predicted_classes import with_predicted_classes
-from flows.bags.report import Block, about_members, report
+from flows.bags.report import report
 from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
+from flows.bags.example_report import MOST_REASONS
 from flows.bags.levels import with_levels
+from flows.bags.model_report import block_section, feature_section
 from flows.bags.numbers import SHOWN, NumberBaseline, NumberExample, NumberSummary
-from flows.bags.report import MOST_REASONS, block_section, feature_section
 from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
 from flows.bags.tested import PREDICT, Which, in_words, size_tile, which_bags

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.bags.report import _figure
+from flows.bags.example_report import figure_of
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
@@ -183,8 +183,8 @@ def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_p
 
 
 def test_an_instance_is_never_certain():
-    assert [_figure(p, None) for p in (0.001, 0.3, 0.999)] == ["< 0.01", "0.30", "> 0.99"]
-    assert _figure(None, 1.0) == "+1.00"
+    assert [figure_of(p, None) for p in (0.001, 0.3, 0.999)] == ["< 0.01", "0.30", "> 0.99"]
+    assert figure_of(None, 1.0) == "+1.00"
 
 
 def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tmp_path, capsys):

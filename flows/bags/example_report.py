@@ -1,0 +1,219 @@
+"""The bags that the report shows one by one, each opening to its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flows.bags.model_report import AboutMembers
+from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, Example
+from flows.report.page import Grid, Section
+from vbmodels.bags.stack.model import POOLED
+from vbmodels.core.levels import YES
+
+MOST_REASONS = 8  # shown of what adds to a bag's score
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the report calls the two labels: as the files write the positive one."""
+
+    positive: str
+    negative: str
+    unseen: bool = False
+    new: bool = False
+    held_out: bool = False
+
+    @classmethod
+    def of(
+        cls, positive: str | None, unseen: bool = False, new: bool = False, held_out: bool = False
+    ) -> Words:
+        """Return the words for a ``positive`` label, by default 1 and 0.
+
+        ``unseen``: every bag of a fit is predicted without its own label; ``new``: the posterior
+        comes from other bags; ``held_out``: labels of some bags are held out of the fit.
+        """
+        of_bags = unseen, new, held_out
+        if positive is None or positive.lower() in YES:
+            return cls("positive", "negative", *of_bags)
+        return cls(positive, f"not {positive}", *of_bags)
+
+    @property
+    def chance(self) -> str:
+        """What a bag's probability is called in tables and charts."""
+        return f"P({self.positive})" + " without its label" * self.unseen
+
+    @property
+    def about_primary(self) -> str:
+        """Say what an instance's probability is, and which labels it knows."""
+        text = "P(primary), in brackets after an instance: the probability that its features make "
+        text += f"a bag {self.positive}. It comes from the fit "
+        labels = "the labels of all bags but those held out" if self.held_out else "all labels"
+        text += "that is applied" if self.new else f"to {labels}"
+        if self.unseen and not self.new:
+            text += f", P({self.positive}) from fits without this bag's: so P(primary) can be the "
+            text += "larger"
+        return f"{text}. It can be above 0 in a bag labelled {self.negative}."
+
+    def label(self, example: Example) -> str:
+        """Write a bag's label."""
+        if example.label is None:
+            return "not known"
+        said = self.positive if example.label else self.negative
+        return f"{said}{' (held out)' * example.held_out}"
+
+
+def examples_of(
+    examples: Sequence[Example], wrong: Sequence[Example], show: tuple[str, ...], words: Words,
+    members: AboutMembers,
+) -> list[Section]:  # fmt: skip
+    """Show the surest and least sure bags over all partitions, and some instance by instance."""
+    pooled_counts = members.pooled_counts
+    explained = "its bag's score" if members.explained_by == POOLED else "the instance's score"
+    ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
+    unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    requested = [e for name in show for e in examples if e.bag_id == name]
+    lines = []
+    if words.unseen and not words.new:
+        lines.append(
+            f"P({words.positive}) does not know a bag's own label: of fitted bags it is the column "
+            "without_it of the table bags."
+        )
+    chances = any(i[2] is not None for e in examples for i in e.instances)
+    if chances:
+        lines.append(words.about_primary)
+    else:
+        lines.append("After an instance is what it adds to its bag's score.")
+    if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
+        lines.append(
+            "What an instance adds is to the mean of its bag's probit score, which is above 0 for "
+            f"{words.positive} and below 0 for {words.negative}."
+        )
+    if any(e.markers for e in examples):
+        lines.append(
+            f"A bag opens to its instances and the features that move {explained} most, up (+) or "
+            "down (-), with the feature's value in brackets."
+        )
+    detail = []
+    if requested:
+        opened = [grid for e in requested for grid in _opened(e, words, pooled_counts).grids]
+        detail.append(Section("Requested bags", "", (), opened))
+    sorts = (
+        (f"Most probably {words.positive}", ordered[:EXAMPLES]),
+        (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
+        ("Least sure", unsure),
+        ("The surest first", wrong),
+    )
+    columns = ("bag", f"P({words.positive})", "label", "instances")
+    *grids, apart = [
+        Grid(
+            columns,
+            [_row(e, words) for e in some],
+            name,
+            [_opened(e, words, pooled_counts) for e in some],
+        )
+        for name, some in sorts
+    ]
+    sections = [
+        Section("Most and least certain bags", "\n".join(lines), (), grids),
+        Section("Bags predicted otherwise than labelled", "", (), (apart,), measures=True),
+    ]
+    return [*sections[: 2 if wrong else 1], *detail] if ordered else detail
+
+
+def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
+    """Return what opens below a bag: its instances, and what adds to its score."""
+    why = _why(example, words) if pooled_counts else []
+    return Section("", "", (), (_in_detail(example, words, pooled_counts), *why))
+
+
+def _why(example: Example, words: Words) -> list[Grid]:
+    """Return what adds to a bag's score, block by block, the largest first."""
+    if not example.reasons:
+        return []
+    rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
+    rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
+    rows.append(("all others", f"{rest:+.2f}"))
+    total = sum(adds for _, adds in example.reasons)
+    fitted = example.label is not None and not (words.new or words.held_out)
+    score = "score, with the bag's label in the fit" if fitted else "score"
+    rows.append((score, f"{total:+.2f}"))
+    return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
+
+
+def _row(example: Example, words: Words) -> tuple[str, ...]:
+    return example.bag_id, _chance(example.probability), words.label(example), listed(example)
+
+
+def listed(example: Example) -> str:
+    """Name the first instances of a bag, with their modality where there are several."""
+    return ", ".join(
+        f"{m} {name} ({figure_of(p, adds)})".strip()
+        for name, m, p, adds, _ in example.instances[:3]
+    )
+
+
+def figure_of(probability: float | None, adds: float | None) -> str:
+    """Write an instance's probability, or what it adds where it has none."""
+    if probability is None:
+        return f"{adds or 0.0:+.2f}"
+    ends = {"0.00": "< 0.01", "1.00": "> 0.99"}
+    return ends.get(f"{probability:.2f}", f"{probability:.2f}")
+
+
+def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
+    """Return one bag's instances; what the model does not give has no column."""
+    with_modality = any(modality for _, modality, *_ in example.instances)
+    with_contribution = pooled_counts and any(i[3] is not None for i in example.instances)
+    with_chance = any(i[2] is not None for i in example.instances)
+    with_markers = bool(example.markers)
+    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"] * with_chance
+    rows = []
+    for name, modality, p, contribution, _ in example.instances:
+        chance = "" if p is None else _chance(p)
+        row = [name] + [modality] * with_modality + [chance] * with_chance
+        adds = "" if contribution is None else f"{contribution:+.2f}"
+        markers = ", ".join(
+            f"{feature} {adds:+.2f} ({value:.3g})"
+            for feature, value, adds in example.markers.get((name, modality), ())
+        )
+        rows.append(row + [adds] * with_contribution + [markers] * with_markers)
+    chance = _chance(example.probability)
+    caption = f"{example.bag_id}: {words.chance} {chance if chance[0] in '<>' else f'= {chance}'}"
+    if example.label is not None:
+        caption += f", label {words.label(example)}"
+    columns += ["adds"] * with_contribution + ["features that move the score most"] * with_markers
+    return Grid(columns, rows, caption)
+
+
+def _chance(probability: float) -> str:
+    """Write a probability in three digits; what is nearer to 0 or 1 is said to be."""
+    if probability < 0.001:
+        return "< 0.001"
+    return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
+
+
+def most_informative(informative: Sequence[Example], words: Words) -> list[Section]:
+    """Show the bags whose labels would inform the model most, the most informative first."""
+    chosen = sorted(informative, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_INFORMATIVE]
+    if not chosen:
+        return []
+    rows = []
+    for e in chosen:
+        best = max(e.instances, key=lambda i: i[4] or 0.0, default=None)
+        known = best is not None and best[4] is not None
+        own = ("", "", "")
+        if best and known:
+            own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
+        rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
+    columns = (
+        "bag", f"P({words.positive})", "information of its label (nats)", "instance", "P(primary)",
+        "information of the instance's label (nats)",
+    )  # fmt: skip
+    text = (
+        "Bags whose label the fit has not seen, by how much the model would learn from it (in "
+        "nats), each with the most informative of its probable instances."
+    )
+    return [
+        Section("Bags whose labels would inform the model most", text, (), (Grid(columns, rows),))
+    ]

@@ -1,0 +1,225 @@
+"""What the bags report says of the model: its members, blocks, features and coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.bags import stacked
+from flows.bags.markers import explained_by
+from flows.bags.summary import BagSummary
+from flows.bags.tables import block_named
+from flows.report import plots
+from flows.report.baselines import shown
+from flows.report.page import Grid, Section
+from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
+from vbmodels.core.state import FloatArray
+
+MOST_FEATURES = 16  # shown of a block of coefficients
+FEWEST_MARKED = 5  # instances below which what a feature adds to them is not shown
+MOST_BLOCKS = 12
+
+
+@dataclass(frozen=True)
+class Block:
+    """The posterior of one block of coefficients; see `flows.bags.models`."""
+
+    name: str
+    modality: int | None
+    mean: FloatArray
+    sd: FloatArray
+    of_class: str | None = None
+
+
+@dataclass(frozen=True)
+class AboutMembers:
+    """Sections on simple baselines and on the model, and warnings.
+
+    ``pooled_counts``: whether pooled features have a weight at which they are worth showing;
+    ``explained_by``: the member by which features of instances are ranked.
+    """
+
+    baselines: Sequence[Section] = ()
+    model: Sequence[Section] = ()
+    warnings: tuple[str, ...] = ()
+    pooled_counts: bool = True
+    explained_by: str = POOLED
+
+
+def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, Any]) -> AboutMembers:
+    """Return what is said of baselines and members; figures go into ``results``."""
+    baselines = [baseline for one in summaries for baseline in one.baselines]
+    compared, warnings = shown(baselines, results, "bags")
+    weights = stacked.weights_of(q)
+    pooled_counts = stacked.pooled_counts(q)
+    modalities, features = summaries[0].modalities, summaries[0].features
+    sections = []
+    if pooled_counts:
+        blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
+        sections += feature_section(stacked.markers_of(q), modalities, features)
+        sections += block_section(blocks)
+    sections = [*_weights(weights, results), *sections]
+    if explained_by(q) != POOLED:
+        sections = [*_marks(summaries), *sections]
+    warnings = (*warnings, *stacked.warnings_of(q))
+    return AboutMembers(compared, sections, warnings, pooled_counts, explained_by(q))
+
+
+def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section]:
+    if not weights:
+        return []
+    results["weights"] = weights
+    text = (
+        "A bag's probability is the weighted mean of what these models predict, weighted by how "
+        "well they predict labels that they have not seen."
+    )
+    if set(weights) & {INSTANCES, PRIMARY}:
+        text += (
+            " A large weight of an instance-level model means that single instances explain the "
+            "labels; P(primary) is of the one with the largest weight."
+        )
+    if weights.get(POOLED, 1.0) < stacked.LEAST:
+        text += (
+            f" Pooled features have a weight below {stacked.LEAST}, so what they add is not shown."
+        )
+    rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
+    return [
+        Section(
+            "The models and their weights",
+            text,
+            (),
+            (Grid(("model", "what it is", "weight (0 to 1)"), rows),),
+            needs_fit=True,
+        )
+    ]
+
+
+_MEMBERS = {
+    POOLED: "means, extremes and kernels of a bag's instances, in one regression",
+    INSTANCES: "a Gaussian process: a bag is positive if one of its instances is",
+    PRIMARY: "two regressions: which instances count, and what each adds (vMMIC)",
+    BASE: "the share of positive bags",
+}
+
+
+def feature_section(
+    found: Sequence[dict[str, FloatArray]],
+    modalities: Sequence[str],
+    features: Sequence[str],
+    to: str = "score (probit)",
+    decimals: int = 2,
+) -> list[Section]:
+    """Rank features by what their pools add to a bag's score, with the pools as detail."""
+    ranked = []
+    for k, weights in enumerate(found):
+        if not weights:
+            continue
+        of = modalities[k]
+        together = np.abs(np.array(list(weights.values()))).sum(axis=0)
+        for d in np.argsort(-together, kind="stable")[:MOST_FEATURES].tolist():
+            name = features[d] if len(features) == together.size else f"feature {d + 1}"
+            pools = sorted(weights, key=lambda pool: -abs(weights[pool][d]))
+            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.{decimals}f}" for pool in pools)
+            ranked.append((float(together[d]), f"{of} {name}".strip(), detail))
+    ranked = sorted(ranked, key=lambda one: -one[0])[:MOST_FEATURES]
+    if not ranked:
+        return []
+    text = (
+        f"What a standard deviation of each feature's summaries in a bag adds to the bag's {to}, "
+        "and the sum of their sizes. What kernels of all features together add is not in here."
+    )
+    rows = [(name, f"{total:.{decimals}f}", detail) for total, name, detail in ranked]
+    grid = Grid(("feature", "adds together", "summary of the bag"), rows)
+    return [Section("Most informative features", text, (), (grid,), needs_fit=True)]
+
+
+def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
+    """Rank features by how many probably primary instances they are foremost in."""
+    total: dict[str, FloatArray] = {}
+    for one in summaries:
+        for name, sums in one.marks.items():
+            total[name] = total.get(name, np.zeros(3)) + sums
+    if not total:
+        return []
+    marked = {name: sums for name, sums in total.items() if sums[0] >= FEWEST_MARKED}
+    ordered = sorted(marked.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    if not ordered:
+        return []
+    rows = [
+        (name, int(count), f"{adds / count:+.2f}", f"{value / count:.3g}")
+        for name, (count, adds, value) in ordered
+    ]
+    text = (
+        "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
+        "feature is one of the three strongest; then, as means over these, what it adds to their "
+        f"probit score and its value. Features of fewer than {FEWEST_MARKED} are left out. What it "
+        "adds is against the average instance: a feature may add by being low."
+    )
+    columns = ("feature", "instances", "adds (probit)", "mean value")
+    grid = Grid(columns, rows)
+    return [Section("Features of primary instances", text, (), (grid,), needs_fit=True)]
+
+
+_POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
+
+
+def block_section(
+    blocks: Sequence[tuple[str, float]], of: str = "of a bag's probit score"
+) -> list[Section]:
+    """Rank the blocks by their variances; ``of`` says of what these are."""
+    if not blocks:
+        return []
+    ordered = sorted(blocks, key=lambda one: -one[1])
+    rows = [(name, f"{value:.3g}") for name, value in ordered[:MOST_BLOCKS]]
+    if len(ordered) > MOST_BLOCKS:
+        rest = sum(value for _, value in ordered[MOST_BLOCKS:])
+        rows.append((f"{len(ordered) - MOST_BLOCKS} others together", f"{rest:.3g}"))
+    text = (
+        f"The variance that each block of features may give, {of}, by the evidence. "
+        "Blocks that say the same share it, and a small one has shrunk rather than vanished."
+    )
+    if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:
+        text += " Here the labels say nothing of the blocks: all stay where the search begins."
+    grid = Grid(("block", "variance"), rows)
+    return [Section("Which blocks separate bags", text, (), (grid,), needs_fit=True)]
+
+
+def coefficients(
+    blocks: Sequence[Block], modalities: Sequence[str], features: Sequence[str]
+) -> list[Section]:
+    """Plot the coefficients of each block that has any."""
+    texts = {
+        "bag feature": ("What the bags' own features add", "probit score per sd"),
+        "primary": ("What makes an instance primary", "probit score per sd"),
+        "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+        "linear": ("What makes an instance positive", "latent score per unit"),
+    }
+    sections: list[Section] = []
+    for name, (title, axis) in texts.items():
+        shown = [b for b in blocks if b.name == name and b.mean.size]
+        figures = []
+        for block in shown:
+            order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
+            order = order[:MOST_FEATURES]
+            of = "" if block.modality is None else modalities[block.modality]
+            named = block.modality is not None and len(features) == block.mean.size
+            labels = [
+                features[i] if named else f"{i + 1}" if of else f"feature {i + 1}" for i in order
+            ]
+            labels = [f"{of} {one}".strip() for one in labels]
+            of = "" if block.of_class is None else f", class {block.of_class}"
+            mean, sd = block.mean[order].tolist(), block.sd[order].tolist()
+            figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
+        if figures:
+            text = (
+                "Coefficients on standardised features with 95 % intervals, the most certain "
+                f"first (at most {MOST_FEATURES} of each modality). "
+            )
+            text = "" if sections else text
+            if not any(np.any(np.abs(b.mean) > 1.96 * b.sd) for b in shown):
+                text += "No feature by itself differs from zero here: their sum separates bags."
+            sections.append(Section(title, text, figures, needs_fit=True))
+    return sections
