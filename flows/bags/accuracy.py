@@ -140,10 +140,6 @@ def accuracy(
         how = "its group's fold" if test.grouped else "its label alone, by an approximation"
         every = f"{test.label.size:,} {'labels' if several else 'labelled bags'}"
         lines.append(WITHOUT.format(every, together, how))
-        lines.append(
-            "Not compared with boosted trees, which need bags held out of the fit: to compare, "
-            "run again with --set held_out=0.2."
-        )
     return [
         Section(
             "How well the labels are predicted",

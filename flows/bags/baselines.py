@@ -1,8 +1,9 @@
-"""Simple baselines on the bags that were held out: what a model must beat to be worth its while.
+"""Simple baselines on the bags that are tested: what a model must beat to be worth its while.
 
 The base rate; boosted trees on pooled features (mean, largest, smallest, sd, number of instances);
 boosted trees on instances with their bag's label copied, whose scores out of their fold a logistic
-regression turns into a bag's probability. All are fitted to the bags that the model was fitted to.
+regression turns into a bag's probability. All are fitted to the bags that the model was fitted to;
+where none was held out, the former two in folds of groups, as far as that takes seconds.
 Differences are of paired bags, with 95 % intervals by the bootstrap over groups of bags.
 """
 
@@ -23,11 +24,14 @@ from flows.family import Each
 from flows.report.baselines import Baseline, compared, trees
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.pools import pooled, sizes_of
+from vbmodels.bags.multilabel import FOLDS, fold_of_groups
 from vbmodels.core.state import FloatArray, IntArray
 
 LARGEST = 20_000_000
 """Numbers of all instances beyond which there is no baseline on instances."""
-FOLDS = 3
+LARGEST_IN_FOLDS = 2_000_000
+"""Numbers of all pooled features beyond which there are no baselines in folds."""
+INNER_FOLDS = 3
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Held:
     held
         Which bags were held out, [B].
     probability
-        The model's, [B].
+        The model's, of fitted bags without their own label; NaN where it has none, [B].
     rows, bag
         Instances of the first modality and their bags' numbers; none where they are too many.
     group
@@ -62,35 +66,58 @@ class Held:
 def with_baselines(
     summaries: Sequence[Sequence[BagSummary]], settings: BagSettings, paths: RunPaths, each: Each
 ) -> list[Sequence[BagSummary]]:
-    """Return the summaries, the first with the baselines' results where bags were held out."""
+    """Return the summaries, the first with the baselines' results on the bags that are tested."""
     flat = [summary for one in summaries for summary in one]
-    several = flat[0].of_class is not None
-    held = np.concatenate([s.held_out & (s.label >= 0) for s in flat])
-    label = np.concatenate([s.label for s in flat])[held]
-    if several or not settings.baselines or np.unique(label).size < 2:
+    label, out, without = (
+        np.concatenate([getattr(s, name) for s in flat])
+        for name in ("label", "held_out", "without")
+    )
+    held = bool(out.any())
+    tested = (label >= 0) & (out if held else ~np.isnan(without))
+    if flat[0].of_class is not None or not settings.baselines or np.unique(label[tested]).size < 2:
         return list(summaries)
-    sizes = each(_size, list(range(len(summaries))), paths)
-    with_rows = sum(sizes) <= LARGEST
-    parts = each(_read, list(range(len(summaries))), paths, with_rows)
-    first = replace(summaries[0][0], baselines=fit_baselines(_joined(parts), settings.seed))
+    places = list(range(len(summaries)))
+    of_rows, of_bags = np.sum(each(_sizes, places, paths), axis=0).tolist()
+    if not held and of_bags > LARGEST_IN_FOLDS:
+        return list(summaries)
+    of = _joined(each(_read, places, paths, held, held and of_rows <= LARGEST))
+    first = replace(summaries[0][0], baselines=fit_baselines(of, settings.seed))
     return [(first, *summaries[0][1:]), *summaries[1:]]
 
 
 def fit_baselines(of: Held, seed: int) -> tuple[Baseline, ...]:
-    """Fit the baselines and compare them on the bags held out."""
+    """Fit the baselines and compare them on the bags held out, or in folds where there are none."""
     known = of.label != UNLABELLED
-    seen, held = np.flatnonzero(known & ~of.held), np.flatnonzero(known & of.held)
-    y, truth = of.label[seen], of.label[held]
-    rate = (y.sum() + 0.5) / (y.size + 1.0)
-    predicted = {
-        "base rate": np.full(held.size, rate),
-        "boosted trees on pooled features": trees(of.pooled[seen], y, seed)(of.pooled[held]),
-    }
+    fold = fold_of_groups(of.group)
+    tested = known & (of.held if of.held.any() else ~np.isnan(of.probability))
+    splits = [(known & (fold != f), tested & (fold == f)) for f in range(FOLDS)]
+    if of.held.any():
+        splits = [(known & ~of.held, tested)]
+    predicted: dict[str, FloatArray] = {}
+    for fit, test in splits:
+        seen, new = np.flatnonzero(fit), np.flatnonzero(test)
+        if not new.size:
+            continue
+        for name, p in _predicted(of, seen, new, seed).items():
+            predicted.setdefault(name, np.full(tested.size, np.nan))[new] = p
+    truth, own, group = of.label[tested], of.probability[tested], of.group[tested]
+    return tuple(compared(name, p[tested], own, truth, seed, group)
+                 for name, p in predicted.items())  # fmt: skip
+
+
+def _predicted(of: Held, seen: IntArray, new: IntArray, seed: int) -> dict[str, FloatArray]:
+    """Return what each baseline says of the ``new`` bags after those that it has ``seen``."""
+    y = of.label[seen]
+    rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
+    several = np.unique(y).size == 2
+    found = {"boosted trees on pooled features": rate}
+    if of.held.any():
+        found["base rate"] = rate
+    if several:
+        found["boosted trees on pooled features"] = trees(of.pooled[seen], y, seed)(of.pooled[new])
     if len(of.rows):
-        predicted["boosted trees on instances"] = by_instances(of, seen, held, seed)
-    own = of.probability[held]
-    group = of.group[held]
-    return tuple(compared(name, p, own, truth, seed, group) for name, p in predicted.items())
+        found["boosted trees on instances"] = by_instances(of, seen, new, seed) if several else rate
+    return found
 
 
 def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:
@@ -100,10 +127,10 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     for value in (0, 1):
         members = rng.permutation(seen[of.label[seen] == value])
         _, first, place = np.unique(of.group[members], return_index=True, return_inverse=True)
-        fold[members] = np.argsort(np.argsort(first))[place] % FOLDS
+        fold[members] = np.argsort(np.argsort(first))[place] % INNER_FOLDS
     score = np.zeros(len(of.rows))
     labels = of.label[of.bag]
-    for f in range(FOLDS):
+    for f in range(INNER_FOLDS):
         fit = (fold[of.bag] >= 0) & (fold[of.bag] != f)
         test = fold[of.bag] == f
         if np.unique(labels[fit]).size == 2 and test.any():
@@ -128,25 +155,31 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     return found
 
 
-def _size(index: int, paths: RunPaths) -> int:
-    return sum(m.features.size for m in _bags(index, paths).modalities)
+def _sizes(index: int, paths: RunPaths) -> tuple[int, int]:
+    """Count the numbers of a partition's instances, and of the pooled features of its bags."""
+    data = _bags(index, paths)
+    return sum(m.features.size for m in data.modalities), _pooled(data).size
+
+
+def _pooled(data: Bags) -> FloatArray:
+    return np.hstack([*map(pooled, data.modalities), sizes_of(data), data.bag_features])
 
 
 def _bags(index: int, paths: RunPaths) -> Bags:
     return read_state(paths.part("partitions", index, "npz"), Bags)
 
 
-def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
+def _read(index: int, paths: RunPaths, held: bool, with_rows: bool) -> Held:
     data = _bags(index, paths)
     rows = storage.read_table(paths.part("bag_rows", index))
-    scored = storage.read_table(paths.table("bags", index), ["probability"])
+    scored = storage.read_table(paths.table("bags", index), ["probability", "without_it"])
     first = data.modalities[0]
     several = len(data.modalities) > 1
     return Held(
-        pooled=np.hstack([*map(pooled, data.modalities), sizes_of(data), data.bag_features]),
+        pooled=_pooled(data),
         label=rows["label"].cast("int64").fill_null(UNLABELLED).to_numpy(),
         held=rows["held_out"].to_numpy(zero_copy_only=False),
-        probability=scored["probability"].to_numpy(),
+        probability=scored["probability" if held else "without_it"].to_numpy(),
         rows=first.features.astype(np.float32) if with_rows and not several else np.empty((0, 0)),
         bag=first.bag if with_rows and not several else np.empty(0, np.int64),
         group=data.group if data.group.size else digests_of(rows["bag_id"].to_pylist()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, Example
 from flows.report.page import Grid, Section
@@ -91,8 +92,9 @@ def examples_of(
         )
     if any(e.markers for e in examples):
         lines.append(
-            f"A bag opens to its instances and the features that move {explained} most, up (+) or "
-            "down (-), with the feature's value in brackets."
+            f"A bag opens to its foremost instances (at most {MOST_INSTANCES}), each with the "
+            f"{MOST_MARKERS} features that move {explained} most, up (+) or down (-), and their "
+            "values in brackets; what all other features add, and the start, is not shown."
         )
     detail = []
     if requested:
@@ -180,6 +182,8 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
         rows.append(row + [adds] * with_contribution + [markers] * with_markers)
     chance = _chance(example.probability)
     caption = f"{example.bag_id}: {words.chance} {chance if chance[0] in '<>' else f'= {chance}'}"
+    if example.size > len(example.instances):
+        caption += f" (the {len(example.instances)} foremost of {example.size:,} instances)"
     if example.label is not None:
         caption += f", label {words.label(example)}"
     columns += ["adds"] * with_contribution + ["features that move the score most"] * with_markers

@@ -42,7 +42,7 @@ from flows.bags.form import (
     with_names,
     without_instances,
 )
-from flows.bags.markers import explainer
+from flows.bags.markers import explainer, feature_sums
 from flows.bags.model_report import Block, about_members
 from flows.bags.number_report import number_report
 from flows.bags.numbers import NumberSummary
@@ -323,6 +323,7 @@ class BagsFamily:
                 exclusive=form["exclusive"],
                 reasons=one.reasons,
                 markers=one.markers,
+                sums=None if explain is None else feature_sums(one.instances, data, form),
             )
             for one in tables
         ]

@@ -81,8 +81,7 @@ def marker_table(
     instances: pa.Table, data: Bags, form: dict[str, Any], explain: Explain
 ) -> pa.Table:
     """Return what features of the foremost instances of each bag add, the largest first."""
-    names = pa.array(form["modalities"], pa.string())
-    kind = pc.index_in(instances["modality"].fill_null(""), names).to_numpy()
+    kind = _modality_of(instances, form)
     place = np.zeros(len(kind), np.int64)
     for k in range(len(data.modalities)):
         place[kind == k] = np.arange(np.count_nonzero(kind == k))
@@ -102,3 +101,25 @@ def marker_table(
         ]
         tables.append(pa.table(columns, schema=MARKERS.arrow))
     return pa.concat_tables(tables)
+
+
+def feature_sums(instances: pa.Table, data: Bags, form: dict[str, Any]) -> FloatArray | None:
+    """Sum each feature over the probably primary instances and over the others, [2, D + 1].
+
+    The last column has their numbers; None where instances have no probability.
+    """
+    if instances["probability"].null_count:
+        return None
+    kind, likely = _modality_of(instances, form), instances["probability"].to_numpy() > 0.5
+    out = np.zeros((2, max(one.n_features for one in data.modalities) + 1))
+    for k, one in enumerate(data.modalities):
+        for side, rows in enumerate((likely[kind == k], ~likely[kind == k])):
+            out[side, : one.n_features] += rows.astype(float) @ one.features
+            out[side, -1] += np.count_nonzero(rows)
+    return out
+
+
+def _modality_of(instances: pa.Table, form: dict[str, Any]) -> IntArray:
+    names = pa.array(form["modalities"], pa.string())
+    kind: IntArray = pc.index_in(instances["modality"].fill_null(""), names).to_numpy()
+    return kind

@@ -38,11 +38,14 @@ class Block:
 class AboutMembers:
     """Sections on simple baselines and on the model, and warnings.
 
-    ``pooled_counts``: whether pooled features have a weight at which they are worth showing;
-    ``explained_by``: the member by which features of instances are ranked.
+    ``features``: what single features do; ``marks``: that in a sentence. ``pooled_counts``: whether
+    pooled features have a weight at which they are worth showing; ``explained_by``: the member by
+    which features of instances are ranked.
     """
 
     baselines: Sequence[Section] = ()
+    features: Sequence[Section] = ()
+    marks: str = ""
     model: Sequence[Section] = ()
     warnings: tuple[str, ...] = ()
     pooled_counts: bool = True
@@ -52,20 +55,21 @@ class AboutMembers:
 def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, Any]) -> AboutMembers:
     """Return what is said of baselines and members; figures go into ``results``."""
     baselines = [baseline for one in summaries for baseline in one.baselines]
-    compared, warnings = shown(baselines, results, "bags")
+    in_folds = not any(one.held_out.any() for one in summaries)
+    compared, warnings = shown(baselines, results, "bags", in_folds)
     weights = stacked.weights_of(q)
     pooled_counts = stacked.pooled_counts(q)
     modalities, features = summaries[0].modalities, summaries[0].features
-    sections = []
+    about, marks, sections = [], "", _weights(weights, results)
     if pooled_counts:
         blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
-        sections += feature_section(stacked.markers_of(q), modalities, features)
+        about = feature_section(stacked.markers_of(q), modalities, features)
         sections += block_section(blocks)
-    sections = [*_weights(weights, results), *sections]
     if explained_by(q) != POOLED:
-        sections = [*_marks(summaries), *sections]
+        first, marks = _marks(summaries)
+        about = [*first, *about]
     warnings = (*warnings, *stacked.warnings_of(q))
-    return AboutMembers(compared, sections, warnings, pooled_counts, explained_by(q))
+    return AboutMembers(compared, about, marks, sections, warnings, pooled_counts, explained_by(q))
 
 
 def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section]:
@@ -133,34 +137,54 @@ def feature_section(
     )
     rows = [(name, f"{total:.{decimals}f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
-    return [Section("Most informative features", text, (), (grid,), needs_fit=True)]
+    title, names = "Most informative features", [name for _, name, _ in ranked]
+    chart = plots.bars(names, [total for total, *_ in ranked], f"{to}, together", title, "The sum.")
+    return [Section(title, text, (chart,), (grid,), needs_fit=True)]
 
 
-def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
-    """Rank features by how many probably primary instances they are foremost in."""
+def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
+    """Rank features by how many probably primary instances they are foremost in; name the first."""
     total: dict[str, FloatArray] = {}
     for one in summaries:
-        for name, sums in one.marks.items():
-            total[name] = total.get(name, np.zeros(3)) + sums
-    if not total:
-        return []
-    marked = {name: sums for name, sums in total.items() if sums[0] >= FEWEST_MARKED}
+        for name, found in one.marks.items():
+            total[name] = total.get(name, np.zeros(2)) + found
+    marked = {name: found for name, found in total.items() if found[0] >= FEWEST_MARKED}
+    of = sum(one.marked for one in summaries)
     ordered = sorted(marked.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
-    if not ordered:
-        return []
+    sums = [one.sums for one in summaries if one.sums is not None]
+    if not ordered or not sums:
+        return [], ""
+    number = np.sum(sums, axis=0)
+    means = number[:, :-1] / np.maximum(number[:, -1:], 1.0)
+    names = summaries[0].features
+    column = {name: d for d, name in enumerate(names or map(str, range(1, means.shape[1] + 1)))}
     rows = [
-        (name, int(count), f"{adds / count:+.2f}", f"{value / count:.3g}")
-        for name, (count, adds, value) in ordered
-    ]
+        (name, f"{count:,.0f} of {of:,}", f"{adds / count:+.2f}",
+         *(f"{mean:.3g}" for mean in means[:, column[name]]))
+        for name, (count, adds) in ordered
+    ]  # fmt: skip
     text = (
         "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
-        "feature is one of the three strongest; then, as means over these, what it adds to their "
-        f"probit score and its value. Features of fewer than {FEWEST_MARKED} are left out. What it "
-        "adds is against the average instance: a feature may add by being low."
+        "feature is one of the three strongest, and the mean of what it adds to their probit score "
+        "there, against the average instance; then the feature's mean over all instances with "
+        "P(primary) above 0.5, and over all others. A feature may add by being low. Features of "
+        f"fewer than {FEWEST_MARKED} are left out."
     )
-    columns = ("feature", "instances", "adds (probit)", "mean value")
-    grid = Grid(columns, rows)
-    return [Section("Features of primary instances", text, (), (grid,), needs_fit=True)]
+    columns = ("feature", "of the three strongest in", "adds (probit)", "mean there", "elsewhere")
+    title = "Features of primary instances"
+    chart = plots.bars(
+        [name for name, _ in ordered],
+        [count for _, (count, _) in ordered],
+        "instances",
+        "In how many primary instances a feature is one of the three strongest",
+        f"Of {of:,} instances with P(primary) above 0.5.",
+    )
+    first = [
+        f"{'low' if here < there else 'high'} {name} (mean {here}, elsewhere {there})"
+        for name, _, _, here, there in rows[:3]
+    ]
+    marks = f"What marks such an instance most often: {', '.join(first)}."
+    return [Section(title, text, (chart,), (Grid(columns, rows),), needs_fit=True)], marks
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}

@@ -10,7 +10,7 @@ import numpy as np
 from flows.bags.accuracy import TestedBags, accuracy, instance_truth, success
 from flows.bags.example_report import Words, examples_of, listed, most_informative
 from flows.bags.model_report import AboutMembers, Block, coefficients
-from flows.bags.summary import EXAMPLES, BagSummary, Example
+from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
 from flows.bags.tiles import UNSURE, count_other_side, next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Section, Tile
@@ -51,12 +51,11 @@ def report(
     new = summaries[0].new
     unseen = not new and all(s.unseen for s in summaries)
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
-    sections = accuracy(test, results, meant, words, several)
+    sections = [*members.features, *accuracy(test, results, meant, words, several)]
     sections += members.baselines
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
     sections += examples_of(examples, wrong, show, words, members)
-    sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     sections += most_informative([e for s in summaries for e in s.informative], words)
     sections += instance_truth(summaries, results)
     sections += coefficients(blocks, summaries[0].modalities, summaries[0].features)
@@ -65,18 +64,24 @@ def report(
         results["positive"] = word
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
-        results["expected_primary"] = sum(expected)
+        results["expected_primary"], in_negative = np.sum(expected, axis=0).tolist()
+        results["expected_primary_in_negative"] = in_negative
     unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
     results["instances"] = instances
     things = "labels" if several else "bags"
     found = _count_positive(label, probability, "labels of bags" if several else "bags", words)
     clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
+    clear = clear[:EXAMPLES]
     sides = words.positive, words.negative
     line, steps = count_other_side(label, probability, known, clear, sides, things)
     lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
-    text = _in_short(test, results, probability, unsure, things, words, lines)
+    marks = "" if new else members.marks
+    text = _in_short(test, results, probability, unsure, things, words, lines, marks)
     sections.insert(0, Section("In short", text, measures=True))
+    sections.insert(
+        1, _spread(test, label, probability, "" if "auroc" in results else meant, words)
+    )
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
     )  # fmt: skip
@@ -95,7 +100,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
-        next_steps(probability, known, "expected_primary" in results, steps),
+        next_steps(probability, known, "expected_primary" in results, steps, new),
         predicted=found,
     )  # fmt: skip
 
@@ -126,12 +131,12 @@ def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
 def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
     """Return the bags predicted otherwise than labelled, the farthest from 0.5 first."""
     apart = [e for e in examples if e.label is not None and (e.probability > 0.5) != (e.label == 1)]
-    return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:MOST_WRONG]
 
 
 def _in_short(
     test: TestedBags, results: dict[str, Any], probability: FloatArray,
-    unsure: Sequence[Example], things: str, words: Words, found: Sequence[str],
+    unsure: Sequence[Example], things: str, words: Words, found: Sequence[str], marks: str,
 ) -> str:  # fmt: skip
     """Say in a few lines what was ``found``, and what to do with it."""
     lines = [f"{one}." for one in found]
@@ -159,10 +164,12 @@ def _in_short(
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
     lines.append(f"{line}.")
     if "expected_primary" in results:
+        low, labelled = results["expected_primary_in_negative"], test.label.size
         lines.append(
             f"About {results['expected_primary']:,.0f} of {results['instances']:,} instances make "
-            f"their bags {words.positive} (the sum of P(primary)). Within a bag, look at the most "
-            "probable first."
+            f"a bag {words.positive} (the sum of P(primary)"
+            f"{f', of which {low:,.0f} in bags labelled {words.negative}' * bool(labelled)}). "
+            f"Within a bag, look at the most probable first. {marks}".strip()
         )
     return "\n".join(lines)
 
@@ -177,6 +184,17 @@ def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]
     )
 
 
-def _spread(probability: FloatArray, text: str, words: Words) -> Section:
-    plot = plots.histogram(probability, words.chance, "bags", f"Bags by P({words.positive})")
+def _spread(
+    test: TestedBags, label: IntArray, probability: FloatArray, text: str, words: Words
+) -> Section:
+    """Show whether the labels are told apart: the bags by probability, each with its label."""
+    title, how = f"Bags by P({words.positive})", ""
+    parts = [("all", probability)]
+    if test.label.size:
+        sides = ((words.positive, 1), (words.negative, 0))
+        parts = [(f"labelled {name}", test.probability[test.label == y]) for name, y in sides]
+        title, how = f"{title} and label", "; the better the model, the farther apart the colours"
+        if without := label.size - test.label.size:
+            how += f"; {without:,} bags {'without a label' if words.new else 'of the fit'} left out"
+    plot = plots.split_histogram(parts, words.chance, "bags", title, how)
     return Section("Probabilities of the bags", text, (plot,))

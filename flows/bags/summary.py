@@ -18,6 +18,7 @@ Instance = tuple[str, str, float | None, float | None, float | None]
 Marker = tuple[str, float, float]
 """A feature, its value, and what it adds."""
 EXAMPLES = 5  # bags of each sort
+MOST_WRONG = 20  # bags predicted otherwise than labelled
 MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
 
@@ -38,6 +39,7 @@ class Example:
     reasons: tuple[tuple[str, float], ...] = ()
     markers: dict[tuple[str, str], list[Marker]] = field(default_factory=dict)
     held_out: bool = False
+    size: int = 0  # instances in all
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,18 @@ class BagSummary:
     informative
         Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
-        Sum of the instances' probabilities; None where the model has none.
+        Sum of the instances' probabilities, of all bags and of those labelled 0; None where the
+        model has none.
     of_class
         Name of the class that the labels are of, where there are several.
     exclusive
         Whether each bag has exactly one of these, so that their probabilities sum to one.
     marks
-        By feature, how many probably primary instances it is foremost in, and there the sums of
-        what it adds and of its value, [3].
+        By feature, how many probably primary instances it is foremost in, and the sum of what it
+        adds there, [2]; of these instances ``marked`` says how many there are.
+    sums
+        Sums of each feature's values over the probably primary instances and over all others,
+        [2, D], with their numbers in a last column.
     baselines
         What simple baselines get on the bags held out; kept in the first partition's summary.
     """
@@ -79,7 +85,7 @@ class BagSummary:
     group: IntArray
     without: FloatArray
     instances: int
-    expected_primary: float | None
+    expected_primary: tuple[float, float] | None
     truth: IntArray
     modalities: tuple[str, ...]
     features: tuple[str, ...]
@@ -90,6 +96,8 @@ class BagSummary:
     exclusive: bool = False
     baselines: tuple[Baseline, ...] = ()
     marks: dict[str, FloatArray] = field(default_factory=dict)
+    marked: int = 0
+    sums: FloatArray | None = None
 
     @property
     def unseen(self) -> bool:
@@ -112,6 +120,7 @@ def summarise(
     exclusive: bool = False,
     reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
+    sums: FloatArray | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -135,6 +144,8 @@ def summarise(
         Whether each bag has exactly one of the classes.
     reasons, markers
         Rows of the tables of these names, where the model gives any.
+    sums
+        See `BagSummary`.
     """
     without = bags["without_it"].fill_null(np.nan).to_numpy()
     probability = np.where(np.isnan(without), bags["probability"].to_numpy(), without)
@@ -145,7 +156,7 @@ def summarise(
         np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
     )
     away = np.where(label < 0, 0.0, np.abs(probability - label))
-    wrong = map(int, np.argsort(-away, kind="stable")[:EXAMPLES])
+    wrong = map(int, np.argsort(-away, kind="stable")[:MOST_WRONG])
     chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested), *wrong})
     bag = rows_known["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
@@ -160,6 +171,10 @@ def summarise(
     informative: Iterable[int] = (
         unseen[np.argsort(-gain, kind="stable")[:MOST_INFORMATIVE]] if (gain >= 0).any() else []
     )
+    chance = None
+    if not np.isnan(primary).any():
+        chance = float(primary.sum()), float(primary[label[bag] == 0].sum())
+    marks, marked = _marks(instances, markers)
     return BagSummary(
         label=label,
         probability=probability,
@@ -167,7 +182,7 @@ def summarise(
         group=group,
         without=without,
         instances=instances.num_rows,
-        expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
+        expected_primary=chance,
         truth=np.array(truth),
         modalities=modalities,
         features=features,
@@ -180,24 +195,26 @@ def summarise(
         ),
         of_class=of_class,
         exclusive=exclusive,
-        marks=_marks(instances, markers),
+        marks=marks,
+        marked=marked,
+        sums=sums,
     )
 
 
-def _marks(instances: pa.Table, markers: pa.Table | None) -> dict[str, FloatArray]:
-    """Return `BagSummary.marks` from the tables of these names."""
+def _marks(instances: pa.Table, markers: pa.Table | None) -> tuple[dict[str, FloatArray], int]:
+    """Return `BagSummary.marks` and ``marked`` from the tables of these names."""
     if markers is None or instances["probability"].null_count:
-        return {}
+        return {}, 0
     keys = ["bag_id", "instance_id", "modality"]
     likely = instances.filter(pc.greater(instances["probability"], 0.5)).select(keys)
     # A join matches no nulls.
     tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
               for one in (markers, likely)]  # fmt: skip
-    found = tables[0].join(tables[1], keys, join_type="left semi").group_by("feature")
-    sums = found.aggregate([("adds", "count"), ("adds", "sum"), ("value", "sum")])
-    columns = [sums[name].to_numpy() for name in ("adds_count", "adds_sum", "value_sum")]
-    rows = np.column_stack(columns).astype(float)
-    return dict(zip(sums["feature"].to_pylist(), rows, strict=True))
+    found = tables[0].join(tables[1], keys, join_type="left semi")
+    sums = found.group_by("feature").aggregate([("adds", "count"), ("adds", "sum")])
+    rows = np.column_stack([sums[name].to_numpy() for name in ("adds_count", "adds_sum")])
+    marks = dict(zip(sums["feature"].to_pylist(), rows.astype(float), strict=True))
+    return marks, found.group_by(keys).aggregate([]).num_rows
 
 
 def _extreme(probability: FloatArray, count: int) -> list[int]:
@@ -227,6 +244,7 @@ def _example(
         reasons=reasons_of(i, bags.num_rows, reasons),
         markers=markers_by_instance(bags["bag_id"][i].as_py(), markers),
         held_out=bags["held_out"][i].as_py(),
+        size=int(np.searchsorted(bag, i + 1) - np.searchsorted(bag, i)),
     )
 
 

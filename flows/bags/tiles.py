@@ -61,7 +61,11 @@ def count_other_side(
 
 
 def next_steps(
-    probability: FloatArray, known: BoolArray, by_instance: bool, first: Sequence[NextStep]
+    probability: FloatArray,
+    known: BoolArray,
+    by_instance: bool,
+    first: Sequence[NextStep],
+    new: bool,
 ) -> list[NextStep]:
     """Return what to do ``first`` and next; ``by_instance``: instances have probabilities."""
     sort = "probability" if by_instance else "contribution"
@@ -80,6 +84,8 @@ def next_steps(
         f"vbflows show {{run}} instances --sort {sort}",
     )
     last = [PREDICT, instances] if first else [instances, PREDICT]
+    if new:
+        first = [NextStep("See every bag with its probability:", "vbflows show {run} bags"), *first]
     return [*first, *[listing] * bool(number), *last]
 
 

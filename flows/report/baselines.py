@@ -168,11 +168,11 @@ def share_interval(part: float, of: float) -> list[float]:
 
 
 def shown(
-    baselines: Sequence[Baseline], results: dict[str, Any], units: str
+    baselines: Sequence[Baseline], results: dict[str, Any], units: str, in_folds: bool = False
 ) -> tuple[list[Section], tuple[str, ...]]:
     """Compare the model with the baselines, and warn of the best one that is better.
 
-    ``units`` is what was held out, in the plural.
+    ``units`` is what was held out, in the plural; ``in_folds``: each once.
     """
     if not baselines:
         return [], ()
@@ -195,13 +195,14 @@ def shown(
         "95 % interval",
         "better than this model?",
     )
-    text = (
-        f"Fitted to the same {units} and compared on the same held-out {units}; the interval of "
-        f"the difference is by the bootstrap over {units}."
-    )
+    where = f"{units} held out of their fit"
+    how = f"Fitted to the same {units} and compared on the same held-out {units}"
+    if in_folds:
+        how = f"Each of the {units} is predicted by fits to the other folds"
+    text = f"{how}; the interval of the difference is by the bootstrap over {units}."
     better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
-        f"On the {units} held out, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
+        f"On {where}, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
         f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )

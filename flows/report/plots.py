@@ -101,6 +101,28 @@ def histogram(
     return _chart(title, layers, x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
+def split_histogram(
+    parts: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str, how: str,
+    bins: int = 20,
+) -> Spec:  # fmt: skip
+    """Plot the distribution of named parts of values in [0, 1], one on top of the other."""
+    rows, base = [], np.zeros(bins)
+    for name, values in parts:
+        number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0))
+        rows += [
+            {"x": low, "x2": high, "y": below, "y2": below + n, "series": name,
+             "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}, {name}"}
+            for n, below, low, high in zip(number, base, edges[:-1], edges[1:], strict=True)
+            if n > 0
+        ]  # fmt: skip
+        base += number
+    layer = _layer(rows, "bar", x2={"field": "x2"}, y2={"field": "y2"})
+    layer["encoding"]["color"] = _series([name for name, _ in parts], field="series")
+    x = _axis(x_label, scale={"domain": [0.0, 1.0]})
+    how = f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}{how}."
+    return _chart(title, [layer], x=x, y=_axis(y_label), how=how)
+
+
 def bars(
     labels: Sequence[str], values: Sequence[float], x_label: str, title: str, how: str = ""
 ) -> Spec:

@@ -109,9 +109,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     for name, value, interval, rows in figures[:1]:
         between = f" (95 % interval {interval})" * bool(interval)
         headline += f"; the fit had {name} {value}{between} on {rows}"
-        here = next((tile.value for tile in findings.tiles if tile.label == name and measured), "")
-        more = f"here {here}, too good: the fit knew these labels"
-        notes = (f"{interval} (95\u00a0%)" * bool(interval), rows, more * bool(here))
+        notes = (f"{interval} (95\u00a0%)" * bool(interval), rows)
         tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
     if not measured:
         steps = [*findings.next_steps[:2], _MEASURE]
@@ -126,7 +124,10 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
         findings, headline=headline, tiles=tiles,
         sections=[one for one in findings.sections if not one.measures],
         warnings=(*findings.warnings, warning),
-        next_steps=[report.NextStep(f"Score {findings.row}s that the fit has not read:", score)],
+        next_steps=[
+            *findings.next_steps[:1],
+            report.NextStep(f"Score {findings.row}s that the fit has not read:", score),
+        ],
     )  # fmt: skip
 
 

@@ -270,7 +270,7 @@ const theme = (width) => {
     },
     axisXQuantitative: { tickCount: ticks }, axisXTemporal: { tickCount: ticks },
     legend: { labelColor: ink, titleColor: ink, labelFontSize: 12, ...(narrow && { columns: 1 }) },
-    range: { category: [accent, soft] },
+    range: { category: [accent, soft, line] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },
     line: { color: accent, strokeWidth: 1.6 }, rule: { color: accent },
     point: { color: accent, filled: true, size: 40, opacity: 1 },

@@ -19,6 +19,12 @@ PICTURES = {
         lambda: plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[1200, 3]),
         ["0 to 0.5: 1,200 words", "0.5 to 1: 3 words"],
     ),
+    "split_histogram": (
+        lambda: plots.split_histogram(
+            [("yes", [0.1, 0.2]), ("no", [0.3])], "p", "bags", "B", "", 2
+        ),
+        ["0 to 0.5: 2 bags, yes", "0 to 0.5: 1 bags, no"],
+    ),
     "bars": (
         lambda: plots.bars(NAMES, [1.0, 2.5], "words", "W"),
         ["first: 1 words", "second: 2.5 words"],
