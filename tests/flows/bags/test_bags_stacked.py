@@ -197,6 +197,9 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "P(primary)</th>" in new
     for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new
-    assert "Not compared with boosted trees, which need bags held out of the fit" in page
+    assert set(found["results"]["baselines"]) == {"boosted trees on pooled features"}
+    assert "Each of the bags is predicted by fits to the other folds" in page
+    assert "What marks such an instance most often: " in page
+    assert "Bags by P(positive) and label" in page
     assert "features that move the score most" in page
     assert "Features of primary instances" in page
