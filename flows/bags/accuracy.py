@@ -140,15 +140,30 @@ def accuracy(
         how = "its group's fold" if test.grouped else "its label alone, by an approximation"
         every = f"{test.label.size:,} {'labels' if several else 'labelled bags'}"
         lines.append(WITHOUT.format(every, together, how))
+    told_apart = by_label(test, label.size, words) if words.new else None
+    of_new = () if told_apart is None else (told_apart,)
     return [
         Section(
             "How well the labels are predicted",
             "\n".join(filter(None, lines)),
-            (plots.calibration(predicted, observed, number, "Calibration"),),
+            (*of_new, plots.calibration(predicted, observed, number, "Calibration")),
             grids,
             measures=True,
         )
     ]
+
+
+def by_label(test: TestedBags, every: int, words: Words) -> plots.Spec | None:
+    """Plot tested bags by probability, in the colour of their label; ``every``: bags in all."""
+    if not test.label.size:
+        return None
+    sides = ((words.positive, 1), (words.negative, 0))
+    parts = [(f"labelled {name}", test.probability[test.label == y]) for name, y in sides]
+    how = "; the better the model, the farther apart the colours"
+    if left := every - test.label.size:
+        how += f"; {left:,} bags {'without a label' if words.new else 'of the fit'} left out"
+    title = f"Bags by P({words.positive}) and label"
+    return plots.split_histogram(parts, words.chance, "bags", title, how)
 
 
 WITHOUT = (

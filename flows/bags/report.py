@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.bags.accuracy import TestedBags, accuracy, instance_truth, success
+from flows.bags.accuracy import TestedBags, accuracy, by_label, instance_truth, success
 from flows.bags.example_report import Words, examples_of, listed, most_informative
 from flows.bags.model_report import AboutMembers, Block, coefficients
 from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
@@ -187,14 +187,9 @@ def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]
 def _spread(
     test: TestedBags, label: IntArray, probability: FloatArray, text: str, words: Words
 ) -> Section:
-    """Show whether the labels are told apart: the bags by probability, each with its label."""
-    title, how = f"Bags by P({words.positive})", ""
-    parts = [("all", probability)]
-    if test.label.size:
-        sides = ((words.positive, 1), (words.negative, 0))
-        parts = [(f"labelled {name}", test.probability[test.label == y]) for name, y in sides]
-        title, how = f"{title} and label", "; the better the model, the farther apart the colours"
-        if without := label.size - test.label.size:
-            how += f"; {without:,} bags {'without a label' if words.new else 'of the fit'} left out"
-    plot = plots.split_histogram(parts, words.chance, "bags", title, how)
+    """Show the bags by their probability, and whether those with either label are told apart."""
+    plot = by_label(test, label.size, words)
+    if plot is None or words.new:
+        title = f"Bags by P({words.positive})"
+        plot = plots.split_histogram([("all", probability)], words.chance, "bags", title, "")
     return Section("Probabilities of the bags", text, (plot,))

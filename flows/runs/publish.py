@@ -60,7 +60,9 @@ def publish(run: Run) -> dict[str, Any]:
     findings = _add_figures_of_fit(run, findings)
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
-    more = [*_fit_section(run), *_columns_section(run)]
+    more = _columns_section(run)
+    if run.fitted is not None and all(one.title != _OF_FIT for one in findings.sections):
+        more = [_fit_section(run.fitted, run.paths), *more]
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
@@ -111,9 +113,12 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
         headline += f"; the fit had {name} {value}{between} on {rows}"
         notes = (f"{interval} (95\u00a0%)" * bool(interval), rows)
         tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
+    of_fit = _fit_section(run.fitted, run.paths)
     if not measured:
-        steps = [*findings.next_steps[:2], _MEASURE]
-        return replace(findings, headline=headline, tiles=tiles, next_steps=steps)
+        steps, sections = [*findings.next_steps[:2], _MEASURE], [of_fit, *findings.sections]
+        return replace(
+            findings, headline=headline, tiles=tiles, next_steps=steps, sections=sections
+        )
     fitted = shlex.quote(run.fitted.root)
     warning = (
         "Predictions here are too near the labels, which the fit knew, and too few look uncertain: "
@@ -122,7 +127,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     score = f"vbflows score {fitted} NEW_INPUT scored/"
     return replace(
         findings, headline=headline, tiles=tiles,
-        sections=[one for one in findings.sections if not one.measures],
+        sections=[of_fit, *(one for one in findings.sections if not one.measures)],
         warnings=(*findings.warnings, warning),
         next_steps=[
             *findings.next_steps[:1],
@@ -210,16 +215,18 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
     )
 
 
-def _fit_section(run: Run) -> list[report.Section]:
+_OF_FIT = "The fit that was applied"
+
+
+def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
-    if run.fitted is None:
-        return []
-    fit = read_record(run.fitted)
+    fit = read_record(fitted)
     text = [fit.headline, *(f"The fit's own warning: {one}" for one in fit.warnings)]
-    link = report.link_to_report(run.fitted, run.paths.file("report.html"))
+    link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
-    grid = report.Grid(("run (UTC)", "report"), [row])
-    return [report.Section("The fit that was applied", "\n".join(text), grids=(grid,))]
+    return report.Section(
+        _OF_FIT, "\n".join(text), grids=(report.Grid(("run (UTC)", "report"), [row]),)
+    )
 
 
 def _columns_section(run: Run) -> list[report.Section]:
