@@ -158,12 +158,17 @@ def by_label(test: TestedBags, every: int, words: Words) -> plots.Spec | None:
     if not test.label.size:
         return None
     sides = ((words.positive, 1), (words.negative, 0))
-    parts = [(f"labelled {name}", test.probability[test.label == y]) for name, y in sides]
+    parts = [(f"labelled {name}", counted(test.probability[test.label == y])) for name, y in sides]
     how = "; the better the model, the farther apart the colours"
     if left := every - test.label.size:
         how += f"; {left:,} bags {'without a label' if words.new else 'of the fit'} left out"
     title = f"Bags by P({words.positive}) and label"
     return plots.split_histogram(parts, words.chance, "bags", title, how)
+
+
+def counted(probability: FloatArray) -> IntArray:
+    """Count probabilities in steps of 0.05, [20]."""
+    return np.histogram(probability, 20, (0.0, 1.0))[0]
 
 
 WITHOUT = (

@@ -75,6 +75,10 @@ def examples_of(
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
     requested = [e for name in show for e in examples if e.bag_id == name]
     lines = []
+    if words.new:
+        lines.append(
+            "All bags are in the table bags: vbflows show {run} bags; its files are in {run}/bags."
+        )
     if words.unseen and not words.new:
         lines.append(
             f"P({words.positive}) does not know a bag's own label: of fitted bags it is the column "

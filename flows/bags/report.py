@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.bags.accuracy import TestedBags, accuracy, by_label, instance_truth, success
+from flows.bags.accuracy import TestedBags, accuracy, by_label, counted, instance_truth, success
 from flows.bags.example_report import Words, examples_of, listed, most_informative
 from flows.bags.model_report import AboutMembers, Block, coefficients
 from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
@@ -191,5 +191,5 @@ def _spread(
     plot = by_label(test, label.size, words)
     if plot is None or words.new:
         title = f"Bags by P({words.positive})"
-        plot = plots.split_histogram([("all", probability)], words.chance, "bags", title, "")
+        plot = plots.split_histogram([("bags", counted(probability))], words.chance, "bags", title)
     return Section("Probabilities of the bags", text, (plot,))

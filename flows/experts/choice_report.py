@@ -94,7 +94,7 @@ _TAKEN = (
     "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
-_ALIKE = ", though it is not clearly better on the rows held out of the whole fit (see the warning)"
+_ALIKE = ", though it is not clearly better on the rows held out of the whole fit (see the note)"
 
 
 def _mixtures(chosen: Choice, form: str, useless: bool) -> str:

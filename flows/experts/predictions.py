@@ -155,10 +155,12 @@ def predictions_section(
         grids.append(Grid(heads, shown, caption, total=total, where="the table rows"))
     charts = []
     if counts.any():
-        centres, what = (np.arange(BINS) + 0.5) / BINS, columns[-1]
-        title = f"Rows by {what}"
-        charts.append(plots.histogram(centres, what, "rows", title, BINS, counts))
-    return [Section("Predictions", "", charts, grids)]
+        what = columns[-1]
+        charts.append(plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}"))
+    text = (
+        f"All {row_count:,} rows are in the table rows: vbflows show {{run}} rows; its files are "
+    )
+    return [Section("Predictions", f"{text}in {{run}}/rows.", charts, grids)]
 
 
 IN_RANGE = "no number is outside its column's range in the fit"

@@ -27,7 +27,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, roc, threshold_table
+from flows.experts.thresholds import area, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -137,18 +137,22 @@ def report(
         headline += " No column predicts it: every row gets the share of the label."
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
+    notes = () if applied else _notes(chosen, settings)
     if useless:
-        simpler = ", logistic regression" if additive is None else ""
-        warnings += (
+        said = (
             "The mixture is hardly used: one expert has the largest share in "
             f"{int(responsible.max()):,} of {rows:,} rows{difference}. "
-            f"Prefer the simpler model{simpler}: --set n_experts=1.",
         )
+        simpler = f"simpler model{', logistic regression' * (additive is None)}"
+        if difference and "is worse" not in difference:
+            notes += (f"{said}A {simpler} that does as well: --set n_experts=1.",)
+        else:
+            warnings += (f"{said}Prefer the {simpler}: --set n_experts=1.",)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
-        notes=() if applied else _notes(chosen, settings), predicted=counted,
+        notes=notes, predicted=counted,
         limits=IN_RANGE * applied,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
@@ -260,18 +264,18 @@ def _quality(
         results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
-    tables: tuple[Grid, ...] = ()
+    tables: list[Grid] = []
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
-        table, results["thresholds"] = threshold_table(scores, label, called)
+        tables, results["thresholds"] = threshold_tables(scores, label, called)
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))
         results["auroc_interval"] = list(auroc_interval(results["auroc"], yes, no))
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
-        curve, tables = (roc(scores),), (table,)
+        curve = (roc(scores),)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
     models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
     text = of_tested_rows(n, summaries[0].applied)

@@ -45,12 +45,12 @@ def roc(scores: FloatArray) -> plots.Spec:
     return plots.lines(false[kept], series, "false positive rate", "true positive rate", title, how)
 
 
-def threshold_table(
+def threshold_tables(
     scores: FloatArray, label: str, tested: str = "held-out rows"
-) -> tuple[Grid, list[dict[str, float]]]:
-    """Return the table of thresholds (.5, and one for each set of counts), and its numbers.
+) -> tuple[list[Grid], list[dict[str, float]]]:
+    """Return the thresholds that matter, then all (.5, and one for each set of counts) folded.
 
-    ``tested``: what the rows are called.
+    ``tested``: what the rows are called. The numbers are returned too.
     """
     at = np.searchsorted(GRID, SHOWN) + 1
     above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
@@ -66,21 +66,42 @@ def threshold_table(
         new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
         if new or threshold == 0.5:
             found.append(counts)
-    rows = [
-        (f"{one['threshold']:g}", int(one["true_positives"]), int(one["false_positives"]),
-         _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
-         _share(one["true_positives"], yes))
-        for one in found
-    ]  # fmt: skip
     columns = (
-        "threshold", f"true positives (of {yes:,.0f})", f"false positives (of {no:,.0f})",
-        "precision", "recall",
+        "threshold", f"found (of {yes:,.0f})", f"called in vain (of {no:,.0f})", "precision",
+        "recall",
     )  # fmt: skip
-    caption = (
-        f"What a threshold costs: {tested} are called {label} if their probability is at "
-        "least the threshold. Precision and recall have 95 % intervals."
-    )
-    return Grid(columns, rows, caption), found
+    how = f"{tested} are called {label} if their probability is at least the threshold"
+    shares = "precision: the share of these that are; recall: the share of all such rows that is "
+    shares += "found; with 95 % intervals"
+    grids = [Grid(columns, _rows(_that_matter(found)), f"What a threshold costs: {how}; {shares}.")]
+    if len(found) > len(grids[0].rows):
+        title = f"All {len(found)} thresholds"
+        grids.append(Grid(columns, _rows([("", one) for one in found]), title, folded=True))
+    return grids, found
+
+
+def _that_matter(found: list[dict[str, float]]) -> list[tuple[str, dict[str, float]]]:
+    """Return .5, the highest threshold that misses none, and the lowest that calls none in vain."""
+    half = next(one for one in found if one["threshold"] == 0.5)
+    none_missed = [one for one in found if one["false_negatives"] == 0.0][-1:]
+    none_in_vain = [one for one in found if one["false_positives"] == 0.0][:1]
+    named: dict[tuple[float, ...], tuple[str, dict[str, float]]] = {}
+    for what, chosen in (("", [half]), (", misses none", none_missed),
+                         (", calls none in vain", none_in_vain)):  # fmt: skip
+        for one in chosen:
+            counts = tuple(one.values())[1:]
+            before, kept = named.get(counts, ("", one))
+            named[counts] = before + what, kept
+    return sorted(named.values(), key=lambda one: one[1]["threshold"])
+
+
+def _rows(found: list[tuple[str, dict[str, float]]]) -> list[tuple[object, ...]]:
+    return [
+        (f"{one['threshold']:g}{what}", int(one["true_positives"]), int(one["false_positives"]),
+         _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
+         _share(one["true_positives"], one["true_positives"] + one["false_negatives"]))
+        for what, one in found
+    ]  # fmt: skip
 
 
 def _share(part: float, of: float) -> str:

@@ -25,7 +25,7 @@ from flows.report.plots import Spec
 MOST_ROWS = 1000  # of a table, shown
 MOST_STEPS = 3  # to do next
 _MOST_FILES = 50
-_RUN = "{run}"  # in a command: where the run is
+_RUN = "{run}"  # in commands and texts: where the run is
 _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -244,7 +244,11 @@ def render(
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
         headline=findings.headline,
         sections=[
-            *(one for one in findings.sections if not (record.fitted and one.needs_fit)),
+            *(
+                replace(one, text=one.text.replace(_RUN, run))
+                for one in findings.sections
+                if not (record.fitted and one.needs_fit)
+            ),
             *more, _inputs(record, findings),
             _settings(record, {**defaults, **known}, trace, sweeping),
         ],

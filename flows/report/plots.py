@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flows.escape import escaped
+from vbmodels.core.state import IntArray
 
 Spec = dict[str, Any]
 
@@ -102,20 +103,19 @@ def histogram(
 
 
 def split_histogram(
-    parts: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str, how: str,
-    bins: int = 20,
-) -> Spec:  # fmt: skip
-    """Plot the distribution of named parts of values in [0, 1], one on top of the other."""
-    rows, base = [], np.zeros(bins)
-    for name, values in parts:
-        number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0))
+    parts: Sequence[tuple[str, IntArray]], x_label: str, y_label: str, title: str, how: str = ""
+) -> Spec:
+    """Plot the numbers of named parts in equal steps of [0, 1], one on top of the other."""
+    bins = len(parts[0][1])
+    rows, base, edges = [], np.zeros(bins), np.linspace(0.0, 1.0, bins + 1)
+    for name, number in parts:
         rows += [
             {"x": low, "x2": high, "y": below, "y2": below + n, "series": name,
-             "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}, {name}"}
+             "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {name}"}
             for n, below, low, high in zip(number, base, edges[:-1], edges[1:], strict=True)
             if n > 0
         ]  # fmt: skip
-        base += number
+        base = base + number
     layer = _layer(rows, "bar", x2={"field": "x2"}, y2={"field": "y2"})
     layer["encoding"]["color"] = _series([name for name, _ in parts], field="series")
     x = _axis(x_label, scale={"domain": [0.0, 1.0]})

@@ -13,7 +13,7 @@ from flows.experts.thresholds import (
     area,
     count_scores,
     roc,
-    threshold_table,
+    threshold_tables,
 )
 
 
@@ -32,13 +32,13 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
     y, p = scores()
     counts = count_scores(y[:150], p[:150]) + count_scores(y[150:], p[150:])
     assert area(counts) == pytest.approx(roc_auc_score(y, p), abs=1e-3)
-    grid, found = threshold_table(counts, "ill")
+    grids, found = threshold_tables(counts, "ill")
     for one in found:
         called = p >= one["threshold"]
         no, false, missed, true = confusion_matrix(y, called).ravel()
         names = ("true_negatives", "false_positives", "false_negatives", "true_positives")
         assert [one[name] for name in names] == [no, false, missed, true]
-    half = next(row for row in grid.rows if row[0] == "0.5")
+    half = next(row for row in grids[-1].rows if row[0] == "0.5")
     true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
     assert half[1:3] == (true, called - true)
     assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
@@ -46,9 +46,10 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
 
 def test_a_half_is_in_the_table_where_its_counts_are_those_before_it():
     y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
-    grid, _ = threshold_table(count_scores(y, p), "ill")
-    assert "0.5" in [row[0] for row in grid.rows]
-    assert len(grid.rows) == 5
+    (first, every), _ = threshold_tables(count_scores(y, p), "ill")
+    assert "0.5" in [row[0] for row in every.rows]
+    assert len(every.rows) == 5
+    assert [row[0] for row in first.rows] == ["0.5, misses none, calls none in vain"]
 
 
 def test_the_curve_goes_from_no_row_to_all():

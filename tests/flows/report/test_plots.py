@@ -21,9 +21,9 @@ PICTURES = {
     ),
     "split_histogram": (
         lambda: plots.split_histogram(
-            [("yes", [0.1, 0.2]), ("no", [0.3])], "p", "bags", "B", "", 2
+            [("yes", np.array([2, 0])), ("no", np.array([1, 0]))], "p", "bags", "B"
         ),
-        ["0 to 0.5: 2 bags, yes", "0 to 0.5: 1 bags, no"],
+        ["0 to 0.5: 2 yes", "0 to 0.5: 1 no"],
     ),
     "bars": (
         lambda: plots.bars(NAMES, [1.0, 2.5], "words", "W"),
