@@ -17,7 +17,7 @@ from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
 from flows.bags.tested import PREDICT, Which, in_words, size_tile, which_bags
 from flows.report import plots
-from flows.report.baselines import DRAWS, against, verdict
+from flows.report.baselines import DRAWS, against, verdict_on
 from flows.report.labels import label
 from flows.report.page import Findings, Grid, NextStep, Section, Tile
 from vbmodels.bags.embedding.number import NumberEmbedding
@@ -276,8 +276,7 @@ def _baselines(
         for one in baselines
     }
     rows = [
-        (one.name, f"{one.rmse:.4g}", f"{one.more:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}",
-         verdict(one.low, one.high))
+        (one.name, f"{one.rmse:.4g}", f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})")
         for one in baselines
     ]  # fmt: skip
     how = (
@@ -285,12 +284,13 @@ def _baselines(
         if test.which == "without"
         else "fitted to the same bags"
     )
+    verdict = verdict_on([(one.name, one.low, one.high) for one in baselines], "bags")
     text = (
-        f"On each bag's mean, maximum, minimum and spread of every feature, {how}; compared on "
-        f"the same bags. The interval of the difference is by the bootstrap over {test.drawn}."
+        f"{verdict} On each bag's mean, maximum, minimum and spread of every feature, {how}; "
+        "compared on the same bags. The interval of the difference is by the bootstrap over "
+        f"{test.drawn}."
     )
-    difference = "R2, model minus baseline"
-    columns = ("baseline", "RMSE", difference, "95 % interval", "better than this model?")
+    columns = ("baseline", "RMSE", "R2, model minus baseline (95 %)")
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: one.rmse)
     warnings = tuple(
         f"{one.name.capitalize()} on pooled features predicts these bags better: its RMSE is "

@@ -50,7 +50,14 @@ def choice_sections(
             "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
             "intercept_log_loss": -additive.intercept,
         }  # fmt: skip
-        lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
+        loss = -_left_out(additive, chosen)
+        results["left_out_log_loss"] = loss
+        lines.append(
+            f"Predictions are made of {members_in_words(posterior, additive)}. Over the fitted "
+            f"rows, each left out of a fit in turn, the log loss of the form that was chosen is "
+            f"{loss:.3f}: of more rows than the held-out ones, but a little too small, as it was "
+            "chosen by it."
+        )
         lines.append(_curves(additive))
     if chosen is not None and additive is not None:
         best = chosen.candidates[chosen.best]
@@ -66,6 +73,16 @@ def choice_sections(
         "another log loss here."
     )
     return [Section("How the model was chosen", "\n".join(lines), how=how, needs_fit=True)]
+
+
+def _left_out(additive: Additive, chosen: Choice | None) -> float:
+    """Return the mean log-likelihood of rows left out in turn, of what was chosen by it."""
+    if chosen is not None and chosen.candidates[chosen.best].n_experts > 1:
+        return float(chosen.held_out[chosen.best])
+    lines = float(additive.left_out.max())
+    forms = {"intercept": additive.intercept, "lines": lines, "curves": additive.curves}
+    value = forms[additive.form]
+    return lines if value is None else float(value)
 
 
 def _curves(additive: Additive) -> str:

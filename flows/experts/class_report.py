@@ -116,7 +116,7 @@ def _quality(
     title = f"Calibration over all classes, on {tested_rows(applied)}"
     picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
     enough = n >= TOO_FEW
-    own = ("this model", "", f"{results['log_loss']:.3f}", "", "")
+    own = ("this model", "", f"{results['log_loss']:.3f}", "")
     columns = ("label", *(f"predicted {label}" for label in labels))
     grids = (
         *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),

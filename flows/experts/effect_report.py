@@ -47,6 +47,16 @@ def _holds_zero(one: Effect | PairEffect) -> bool:
     return bool(np.all(np.abs(one.mean) <= 1.96 * one.sd))
 
 
+def _named(one: Effect | PairEffect) -> str:
+    """Name an effect, with an arrow where a curve's direction is sure and the same throughout."""
+    if isinstance(one, PairEffect):
+        return " and ".join(one.columns)
+    steps = np.diff(one.mean)
+    if one.kind == "levels" or _holds_zero(one) or not (np.all(steps >= 0) or np.all(steps <= 0)):
+        return one.column
+    return f"{one.column} {'↑' if one.mean[-1] > one.mean[0] else '↓'}"
+
+
 def _uncertain(names: Sequence[str], named: int) -> str:
     """Say of which of the effects that were named the direction is uncertain."""
     if not names:
@@ -60,10 +70,12 @@ def strength_charts(
     effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str
 ) -> list[plots.Spec]:
     """Return the chart of what moves predictions ``of`` most, or none where nothing does."""
-    found = ranked(effects, pairs)[:MOST_BARS]
+    every: list[Effect | PairEffect] = [*effects, *pairs]
+    found = sorted((one for one in every if one.spread > 0.0), key=lambda one: -one.spread)
+    found = found[:MOST_BARS]
     if not found:
         return []
-    names, sizes = [name for name, _ in found], [spread for _, spread in found]
+    names, sizes = [_named(one) for one in found], [one.spread for one in found]
     title = "What moves predictions most"
     what = "column or pair" if pairs else "column"
     to = "the log odds" if of == LOG_ODDS else of
@@ -71,6 +83,11 @@ def strength_charts(
     how += f", sd){_ODDS if of == LOG_ODDS else ''}."
     if len(effects) > 1 and all([*map(_holds_zero, effects), *map(_holds_zero, pairs)]):
         how += f" No single {what}'s direction is sure: see below."
+    elif any(name[-1] in "↑↓" for name in names):
+        how += (
+            " ↑: the more of it, the larger the prediction; ↓: the smaller; otherwise neither is "
+        )
+        how += "sure throughout."
     return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
 
 

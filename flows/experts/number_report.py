@@ -20,11 +20,11 @@ from flows.experts.effect_report import (
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
-from flows.experts.report import COMPARED, table_sections
+from flows.experts.report import table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
-from flows.report.baselines import against, verdict
+from flows.report.baselines import against, verdict_on
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
@@ -196,17 +196,19 @@ def _baselines(
     }  # fmt: skip
     rows = [
         (one.name, f"{sd * one.rmse:.4g}", f"{round(one.r2, 3) + 0.0:.3f}",
-         f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
-         verdict(one.low, one.high))
+         f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})")
         for one in sorted(baselines, key=lambda one: -one.r2)
     ]  # fmt: skip
     low, high = results["rmse_interval"]
     value, ends = _main(results)
     own = ("this model", f"{results['rmse']:.4g} ({low:.4g} to {high:.4g})",
-           f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "", "")  # fmt: skip
+           f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "")  # fmt: skip
     difference = f"{share}, model minus baseline (95 %)"
-    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference, "better than this model?")
-    return [replace(quality[0], grids=(Grid(columns, [own, *rows], COMPARED),))]
+    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference)
+    how = "Each model was fitted to the same rows and measured on the same held-out rows; intervals"
+    verdict = verdict_on([(one.name, one.low, one.high) for one in baselines], "rows")
+    how = f"{verdict} {how} are by the bootstrap over rows."
+    return [replace(quality[0], grids=(Grid(columns, [own, *rows], how),))]
 
 
 def _effects(

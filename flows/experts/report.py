@@ -39,7 +39,7 @@ from flows.experts.tiles import (
 )
 from flows.report import plots
 from flows.report.auroc import auroc_interval
-from flows.report.baselines import share_interval, shown, verdict
+from flows.report.baselines import DIFFERENCE, share_interval, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
@@ -201,16 +201,7 @@ def baseline_sections(
         return [], better
     results["baseline_seconds"] = round(sum(s.baseline_seconds for s in summaries), 3)
     (found,) = sections[0].grids
-    return [replace(found, caption=COMPARED)], better
-
-
-COMPARED = (
-    "Each model was fitted to the same rows and measured on the same held-out rows. A difference "
-    "above 0 means that this model is better; its 95 % interval is by the bootstrap over rows. "
-    "Where there is no clear difference, the simpler of the two may do as well."
-)
-_DIFFERENCE = "log loss, baseline minus model (95 %)"
-_BEATS = "better than this model?"
+    return [replace(found, caption=sections[0].text)], better
 
 
 def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -276,7 +267,7 @@ def _quality(
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve = (roc(scores),)
-    own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
+    own = ("this model", area_said, f"{results['log_loss']:.3f}", "")
     models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
@@ -293,8 +284,8 @@ def _quality(
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
     """Return a table of baselines with the model's own line first, and AUROC if it has one."""
-    rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
-    columns: tuple[str, ...] = ("model", "AUROC", "log loss", _DIFFERENCE, _BEATS)
+    rows = [own, *grid.rows]
+    columns: tuple[str, ...] = ("model", *grid.columns[1:])
     if not own[1]:
         columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
     return replace(grid, columns=columns, rows=rows)
@@ -311,8 +302,8 @@ def logistic_alone(
     if "gain" in results:
         gain, half = results["gain"], 1.96 * results["gain_se"]
         low, high = gain - half, gain + half
-        columns += (_DIFFERENCE, _BEATS)
-        line += (f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", verdict(low, high))
+        columns += (DIFFERENCE,)
+        line += (f"{gain:+.3f} ({low:+.3f} to {high:+.3f})",)
     return (Grid(columns, [(own[0], *own[2 : len(columns) + 1]), line]),)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from flows.data.names import listed
 from flows.report.auroc import auroc
 from flows.report.labels import AGAINST, label
 from flows.report.page import Grid, Section, Tile
@@ -183,23 +184,18 @@ def shown(
         for r in baselines
     }  # fmt: skip
     rows = [
-        (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
-         f"{r.low:+.3f} to {r.high:+.3f}", verdict(r.low, r.high))
+        (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}",
+         f"{r.more:+.3f} ({r.low:+.3f} to {r.high:+.3f})")
         for r in sorted(baselines, key=lambda r: r.log_loss)
     ]  # fmt: skip
-    columns = (
-        "baseline",
-        "AUROC",
-        "log loss",
-        label("more"),
-        "95 % interval",
-        "better than this model?",
-    )
+    columns = ("baseline", "AUROC", "log loss", DIFFERENCE)
     where = f"{units} held out of their fit"
     how = f"Fitted to the same {units} and compared on the same held-out {units}"
     if in_folds:
         how = f"Each of the {units} is predicted by fits to the other folds"
-    text = f"{how}; the interval of the difference is by the bootstrap over {units}."
+    text = verdict_on([(r.name, r.low, r.high) for r in baselines], units)
+    text += f" {how}; the interval of the difference is by the bootstrap over {units}, and above 0 "
+    text += "this model is better."
     better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
         f"On {where}, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
@@ -209,11 +205,19 @@ def shown(
     return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
 
 
-def verdict(low: float, high: float) -> str:
-    """Say whether a baseline beats the model, by the 95 % interval of baseline minus model."""
-    if high < 0.0:
-        return "yes: use it"
-    return "no" if low > 0.0 else UNCLEAR
+def verdict_on(found: Sequence[tuple[str, float, float]], units: str) -> str:
+    """Say which baselines are better or worse than the model, beyond chance.
+
+    Each has its name and the 95 % interval of a difference, above 0 where the model is better.
+    """
+    groups = (
+        ("predict better", [name for name, _, high in found if high < 0.0]),
+        ("predict worse", [name for name, low, _ in found if low > 0.0]),
+        (f"differ by no more than these {units} may do by chance",
+         [name for name, low, high in found if low <= 0.0 <= high]),
+    )  # fmt: skip
+    said = [f"{listed(names)} {what}" for what, names in groups if names]
+    return f"{said[0][:1].upper()}{'; '.join(said)[1:]}." if said else ""
 
 
 def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile]:
@@ -247,4 +251,5 @@ def against(name: str, what: str, more: float, low: float, high: float) -> Tile:
     return Tile(f"{AGAINST}{name}", value, f"{what}: {more:+.3f} ({low:+.3f} to {high:+.3f})")
 
 
+DIFFERENCE = "log loss, baseline minus model (95 %)"
 UNCLEAR = "no clear difference"

@@ -51,7 +51,7 @@ def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
     assert list(results["effects"])[:2] == ["area", "town"]
     assert any("--set target=classes" in warning for warning in record["warnings"])
     page = (folder / "report.html").read_text()
-    for heading in ("How good it is", "What each column adds", "better than this model?"):
+    for heading in ("How good it is", "What each column adds", "model minus baseline"):
         assert heading in page
     assert "R2 0.9" in page
     assert set(rows_of(folder, "experts")["role"].to_pylist()) == {"additive"}
