@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flows.data.names import listed
 from flows.report.auroc import auroc
 from flows.report.labels import AGAINST, label
 from flows.report.page import Grid, Section, Tile
@@ -213,10 +212,14 @@ def verdict_on(found: Sequence[tuple[str, float, float]], units: str) -> str:
     groups = (
         ("predict better", [name for name, _, high in found if high < 0.0]),
         ("predict worse", [name for name, low, _ in found if low > 0.0]),
-        (f"differ by no more than these {units} may do by chance",
+        (f"differ from it by no more than such {units} may by chance",
          [name for name, low, high in found if low <= 0.0 <= high]),
     )  # fmt: skip
-    said = [f"{listed(names)} {what}" for what, names in groups if names]
+    said = [
+        f"{', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]} {what}"
+        for what, names in groups
+        if names
+    ]
     return f"{said[0][:1].upper()}{'; '.join(said)[1:]}." if said else ""
 
 
