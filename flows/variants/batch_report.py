@@ -119,7 +119,7 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
         f"Besides, the model expects about {number} of the {alleles:,} alleles "
         f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."
     )
-    grids = (Grid(columns, rows),)
+    grids = (Grid(columns, rows, "The numbers of the chart", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)
 
 

@@ -328,20 +328,29 @@ _HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
 """What the report calls columns whose names in run.json do not say what is counted."""
 
 
+_WHOLE = ("in the file", COUNTED, "bases counted")
+
+
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
     every = list(dict.fromkeys(name for row in rows.values() for name in row))
     names = [name for name in every if any(row.get(name) for row in rows.values())]
     zero = [name for name in every if name not in names]
+    left_out = [name for name in names if name not in _WHOLE]
     grid = Grid(
         ("replicate", *(_HEADS.get(name, name) for name in names)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
+        "Reads of every replicate",
+        folded=not left_out,
     )
     text = (
         "Reads in the regions that were counted, and reads that each rule left out (by the first "
         "rule that applies). Bases are those of counted reads at the positions of the regions. "
         "Supplementary alignments are counted."
     )
+    if not left_out and (counted := [row[COUNTED] for row in rows.values() if COUNTED in row]):
+        each = f"{min(counted):,} to {max(counted):,}" if len({*counted}) > 1 else f"{counted[0]:,}"
+        text = f"No rule left out a read: {each} are counted in each replicate. {text}"
     if zero:
         text += f" Not shown, since 0 in every replicate: {', '.join(zero)}."
     how = "A rule that leaves out many reads of one replicate alone points to its library."

@@ -423,7 +423,14 @@ def _calls(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    how = "Best first; a variant opens the reads of every replicate. The share of the reads in "
+    replicates = {
+        name: len(calls[0]["replicates"].get(role, ())) if calls else 0
+        for role, name in (("case", settings.case), ("control", str(settings.control)))
+    }
+    made = [f"{name} is made of {n} replicates" for name, n in replicates.items() if n > 1]
+    how = "Best first; a variant opens the reads of every replicate"
+    how += f" ({', '.join(made)}: libraries of one sample)" * bool(made)
+    how += ". The share of the reads in "
     how += f"{settings.case} is estimated, errors included; the columns of samples are reads with "
     how += "the allele / all reads, as counted."
     if not calls:
@@ -482,8 +489,9 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: b
         series += [(settings.compared_with, control)] if settings.controls else []
         drawn.append(
             plots.lines(
-                pos, series, f"position on {contig}", "depth (reads)", f"Depth along {contig}",
-                "Reads at each position: the mean over a sample's replicates.",
+                pos, series, f"position on {contig}", "mean depth of a replicate",
+                f"Mean depth of a replicate along {contig}",
+                "Reads at each position, as a mean over a sample's replicates.",
             )
         )  # fmt: skip
     text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
@@ -503,7 +511,7 @@ def _q_values(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
             text += " Calls lower the q-values of what follows them: go by the probability."
     plot = plots.histogram(centres, "q-value", "alleles", "Alleles by q-value", counts=counts)
     how = "Calls are at the left; positions without a variant heap up at the right."
-    return Section("q-values", text, (plot,), how=how)
+    return Section("q-values", text, (plot,), how=how, folded="Chart of all q-values")
 
 
 def _callable(parts: Sequence[PartCalls]) -> int:
@@ -531,8 +539,9 @@ def _detection(
     callable_ = _callable(parts)
     text = (
         f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
-        f"most {100.0 * CALLABLE_SHARE:g} %; the table detection has the limit of each of the "
-        f"{limits.locations:,} positions with reads."
+        f"most {100.0 * CALLABLE_SHARE:g} %, a mark that this report sets; for another mark sort "
+        f"the table detection, which has the limit of each of the {limits.locations:,} positions "
+        "with reads."
     )
     how = (
         "An allele at its position's limit would be called with a probability of 0.95, at this "
@@ -541,8 +550,10 @@ def _detection(
     )
     grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
     if missed := detection.join_missed([part.missed for part in parts]):
-        how += " Reads are summed over replicates. A position can have enough reads and still not "
-        how += "be callable: its error rate is higher."
+        how += (
+            " Below, reads are sums over replicates: of few reads the limit is high; where there "
+        )
+        how += "are as many as elsewhere, the error rate is higher."
         thin, without = limits.locations - callable_, positions - limits.locations
         grids.append(_missed(missed, thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
