@@ -3,7 +3,7 @@
 ``{settings} bags`` lists every setting, with the option ``:own:`` without what every pipeline has;
 ``{table} package.schema:ROWS`` the columns of a table, ``{table} ROWS`` those of one in ``schema``
 of the family that the page is named after, with the option ``:in:`` without the folder's name that
-one of a run has.
+one of a run has, with ``:beyond: LOCI`` without the columns that are the same in that table.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ def _code(text: str) -> nodes.literal:
     return nodes.literal(text, text)
 
 
+def _default(default: str) -> nodes.Node:
+    """Return a default as a user writes it."""
+    written = {"True": "true", "False": "false", "None": ""}.get(default, default.strip("'()"))
+    return _code(written) if written else nodes.Text("empty")
+
+
+def _text(meaning: str) -> nodes.inline:
+    """Return a text with what it has between backticks as code."""
+    parts = meaning.split("`")
+    return nodes.inline(
+        "", "", *[_code(part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
+    )
+
+
 class Settings(Directive):
     """Every setting of a pipeline: name, default, range, meaning."""
 
@@ -58,14 +72,22 @@ class Columns(Directive):
     """The columns of a table: name, type, what its cells must be, meaning."""
 
     required_arguments = 1
-    option_spec: ClassVar[dict[str, Any]] = {"in": directives.flag}
+    option_spec: ClassVar[dict[str, Any]] = {
+        "in": directives.flag,
+        "beyond": directives.unchanged,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Return what the table is for, and the table."""
         page = self.state.document.settings.env.docname.rpartition("/")[2]
         module, _, name = self.arguments[0].rpartition(":")
-        table = getattr(import_module(module or f"flows.{page}.schema"), name)
-        return columns_of(table, folder="in" not in self.options)
+        schema = import_module(module or f"flows.{page}.schema")
+        beyond = self.options.get("beyond")
+        return columns_of(
+            getattr(schema, name),
+            folder="in" not in self.options,
+            beyond=getattr(schema, beyond) if beyond else None,
+        )
 
 
 def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
@@ -76,17 +98,24 @@ def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
         if chosen.model_fields[field].default == RunSettings.model_fields[field].default
     }
     rows = [
-        [_code(setting), _code(default), nodes.Text(bounds), nodes.Text(meaning)]
+        [
+            _code(setting),
+            _default(default),
+            nodes.Text(bounds),
+            nodes.Text(meaning),
+        ]
         for setting, bounds, default, meaning in describe(chosen)
         if setting not in same
     ]
     return _table(["setting", "default", "range", "meaning"], rows)
 
 
-def columns_of(table: Table, *, folder: bool) -> list[nodes.Node]:
+def columns_of(table: Table, *, folder: bool, beyond: Table | None = None) -> list[nodes.Node]:
     """Return what a table is for, by its folder in a run if it has one, and its columns."""
-    rows = []
+    rows, same = [], beyond.columns if beyond else ()
     for column in (*table.columns, *table.named, *([table.others] if table.others else [])):
+        if column in same:
+            continue
         unit = f" [{column.unit}]" if column.unit else ""
         rules = ("only if named", *column.rules) if column in table.named else column.rules
         rows.append(
@@ -94,15 +123,17 @@ def columns_of(table: Table, *, folder: bool) -> list[nodes.Node]:
                 nodes.Text(column.name) if column is table.others else _code(column.name),
                 nodes.Text("label" if column.values and not folder else str(column.type)),
                 nodes.Text(", ".join(rules)),
-                nodes.Text(column.meaning + unit),
+                _text(column.meaning + unit),
             ]
         )
-    meaning = nodes.paragraph("", table.meaning)
+    meaning = nodes.paragraph("", "", _text(table.meaning))
     if folder:
         written = _code(f"{table.name}/")
         meaning = nodes.paragraph(
             "", "", nodes.strong("", "", written), nodes.Text(f" {table.meaning}")
         )
+    if beyond:
+        meaning += [nodes.Text(" The columns of "), _code(f"{beyond.name}/"), nodes.Text(", but:")]
     headings = ["column", "type", "cells", "meaning"]
     if not any(cells.astext() for _, _, cells, _ in rows):
         headings, rows = ["column", "type", "meaning"], [[*row[:2], row[3]] for row in rows]

@@ -38,8 +38,8 @@ class KeywordOptions:
     )
     fdr: float = share(
         0.1,
-        "Largest expected share of false keyphrases among the new ones, where select=fdr (the "
-        "default of words). Phrases are selected by the largest expected F, which ignores it.",
+        "Of words only, and where select=fdr: largest expected share of false keyphrases among the "
+        "new ones. Phrases are selected by the largest expected F, which ignores it.",
     )
     select: Literal["fdr", "best_f"] | None = option(
         None,
