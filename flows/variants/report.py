@@ -550,10 +550,8 @@ def _detection(
     )
     grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
     if missed := detection.join_missed([part.missed for part in parts]):
-        how += (
-            " Below, reads are sums over replicates: of few reads the limit is high; where there "
-        )
-        how += "are as many as elsewhere, the error rate is higher."
+        how += " In the table below reads are summed over replicates. A high limit comes of few "
+        how += "reads; where reads are many, of a high error rate."
         thin, without = limits.locations - callable_, positions - limits.locations
         grids.append(_missed(missed, thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
