@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict
@@ -252,6 +253,10 @@ def score(
     The new data's columns are called as in the input of the fit.
     """
     given = _existing(source)
+    if os.path.isfile(run) and os.path.isfile(os.path.join(source[0], "latest.json")):
+        command = shlex.join(["vbflows", "score", source[0], run, target])
+        found = f"{run}, a file, and the run second"
+        raise InputError.of("score", "the run first, then the input", found, remedy=command)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
         outcome = _runner("score", record)(run, given, target, compute)

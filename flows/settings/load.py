@@ -187,12 +187,25 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         meant = did_you_mean(name[:80], settings.model_fields)
         remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
+            meant = _of_another(name) or meant
             remedy = f"{f'{meant} ' if meant else ''}vbflows PIPELINE --help-all lists its settings"
         return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
     found, remedy = shown(problem["input"]), _remedy(settings, problem)
     return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
+
+
+def _of_another(name: str) -> str:
+    """Say which pipelines have a setting of this name; empty where none has."""
+    kinds, found = [*RunSettings.__subclasses__()], set[str]()
+    for kind in kinds:  # which grow
+        kinds += kind.__subclasses__()
+        family = vars(kind).get("family", "").split(".")
+        if name in kind.model_fields and len(family) > 1:
+            found.add(family[-2])
+    names = sorted(found)
+    return f"it is a setting of {' and '.join(names)};" if names else ""
 
 
 def expected_in_words(problem: Any) -> str:

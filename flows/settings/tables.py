@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from flows.settings.base import RunSettings
 
@@ -44,3 +44,12 @@ class TableSettings(RunSettings):
         description="Order of day, month and year in dates such as 02/01/2020; by default by the "
         "cells, which must allow one order only.",
     )
+
+    @model_validator(mode="after")
+    def _with_label(self) -> Self:
+        if (label := self.columns.get("label")) in self.exclude:
+            raise ValueError(
+                f"{label} is the column of labels (--column label={label}), and --exclude leaves "
+                "it out; take one of the two away"
+            )
+        return self

@@ -197,6 +197,11 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
         (("keywords", "a", "b", "--set", "keyword_rat=.3"), "did you mean keyword_rate?"),
         (("keywords", "a", "b", "--set", "model=corpsu"), "did you mean corpus?"),
         (("keywords", "a", "b", "--set", "starts=3"), "--help-all lists its settings"),
+        (("keywords", "a", "b", "--set", "n_experts=3"), "it is a setting of experts;"),
+        (
+            ("experts", "a", "b", "--column", "label=y", "--exclude", "y"),
+            "take one of the two away",
+        ),
         (("init", "keyword"), "did you mean keywords?"),
         (("keywrods", "a", "b"), "keywords"),
         (("keywords", "a", "b", "--sett", "x=1"), "--set"),
@@ -204,6 +209,15 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
         code, _, err = run(capsys, *words)
         assert code == 2
         assert meant in err
+
+
+def test_a_score_with_its_input_first_gets_the_right_order(capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("a\n1\n")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/latest.json").write_text("{}")
+    code, _, err = run(capsys, "score", tmp_path / "in.csv", tmp_path / "results", tmp_path / "out")
+    assert code == 2
+    assert f"; vbflows score {tmp_path}/results {tmp_path}/in.csv {tmp_path}/out" in err
 
 
 def test_a_percentage_is_read_or_explained(capsys, tmp_path):
