@@ -32,7 +32,7 @@ exclude_patterns = ["_build"]
 
 smartquotes_action = "qe"  # no dashes: two hyphens are an option
 html_theme = "furo"
-pygments_style = "default"
+pygments_style = "sas"  # no red, which reads as an error
 html_title = f"vbflows {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]

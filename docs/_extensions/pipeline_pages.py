@@ -44,7 +44,7 @@ def _code(text: str) -> nodes.literal:
 
 def _default(default: str) -> nodes.Node:
     """Return a default as a user writes it."""
-    written = {"True": "true", "False": "false", "None": ""}.get(default, default.strip("'()"))
+    written = {"True": "true", "False": "false", "None": ""}.get(default, default.strip("'(){}"))
     return _code(written) if written else nodes.Text("empty")
 
 

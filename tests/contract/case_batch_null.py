@@ -193,7 +193,7 @@ CASE = Case(
         max_iter=3000,
     ),
     local_step="the local state is a table of likelihoods: it depends on the data alone",
-    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
+    monte_carlo="the objective is the log marginal likelihood itself; item 6 (evidence) checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
     # A leap divides two small differences: 1e-15 in tau at the start is 3e-8 in b after 30 steps,
     # and 1e-13 is 8e-8.

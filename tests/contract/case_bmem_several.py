@@ -56,7 +56,7 @@ CASE = replace(
     extremes=OF_ONE,
     agreement=OF_ONE,
     global_step=OF_ONE,
-    recovery="tests/estimators/test_experts.py compares held-out rows with the truth",
+    recovery="held-out rows are compared with the truth by tests/estimators/test_experts.py",
     seeds=(0,),
     thorough=EVERY,
 )

@@ -156,7 +156,7 @@ CASE = Case(
         max_iter=5000,
     ),
     local_step="the local state is a table of likelihoods: it depends on the data alone",
-    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
+    monte_carlo="the objective is the log marginal likelihood itself; item 6 (evidence) checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=1e-2, strict=False, seeds=(0,)),
     # SQUAREM divides two small differences: rounding grows more than under plain ascent.
     partition_rtol=1e-8,

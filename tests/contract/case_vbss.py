@@ -249,7 +249,7 @@ def case(name: str, **options: Any) -> Case:
         name=name,
         model=lambda: hooks.model,
         calibration="Not a default; one document says so little that its bound is far too sure, "
-        "see the text above and docs/statistics.md.",
+        "see docs/statistics.md.",
         batches=batches,
         tiny=tiny,
         draws=samplers.DOCUMENTS
