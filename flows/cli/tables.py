@@ -245,8 +245,7 @@ def show_comparison(console: Console, found: Comparison) -> None:
         if rows:
             table = _table(heading, "first", "second", "")
             for row in rows:
-                note = "" if row.name in found.parts["settings"] else row.note
-                table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, note)))
+                table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, row.note)))
             _print(console, table)
     for line in filter(None, (estimates_in_words(found), *new_warnings(found))):
         _say(console, line)
@@ -254,8 +253,9 @@ def show_comparison(console: Console, found: Comparison) -> None:
     _say(console, same_in_words(found))
     if more := len(others(found)):
         _say(console, f"{more} other numbers differ: --json or --report has them")
-    for which, paths in zip(("first", "second"), found.runs, strict=True):
-        console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
+    for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
+        _say(console, f"{which}: {record.headline}")
+        console.print(_text(f"  {paths.root}"), soft_wrap=True)
 
 
 _ALL = "--json and --report have them"

@@ -220,7 +220,6 @@ def rows_in_words(one: Moved) -> str:
         return f"{count} of {one.shared:,} probabilities crossed 0.5"
     if one.lost == one.gained == 0:
         return "the same rows are selected"
-    kept = one.selected[0] - one.lost
     parts = (
         ("added", one.gained or 0, one.gained_alone, one.gained_right, "second"),
         ("dropped", one.lost, one.lost_alone, one.lost_right, "first"),
@@ -230,7 +229,7 @@ def rows_in_words(one: Moved) -> str:
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
         + (f", {expected_in_words(count, right)} by the {which} run" if count else "")
         for what, count, alone, right, which in parts
-    ) + f"; {kept:,} in both" * (kept > 0)
+    )
 
 
 def expected_in_words(count: int, right: float) -> str:
@@ -316,28 +315,21 @@ def _extent(record: RunRecord) -> tuple[int, list[int]]:
 def effects(found: Comparison) -> list[Row]:
     """Return the numbers of the answer and of the fit that differ, and whether they do clearly.
 
-    What follows from a setting of how many there are is no effect, see `others`.
+    Time and memory differ from run to run: they are left out unless one is twice the other.
     """
     rows = []
     for name, values in found.parts["answer"].items():
-        if differs(values) and not _assumed(found, name):
+        if differs(values):
             note = " → ".join(values["intervals"])
             note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[
                 values["clear"]
             ]
             rows.append(Row(name, shown(values["first"]), shown(values["second"]), note))
-    values = found.parts["fit"]["state"]
-    if differs(values):
-        rows.append(Row(_OF_FIT["state"], shown(values["first"]), shown(values["second"])))
+    for name in ("state", *_NOISY):
+        values = found.parts["fit"][name]
+        if differs(values) and not _is_noise(name, values):
+            rows.append(Row(_OF_FIT[name], shown(values["first"]), shown(values["second"])))
     return rows
-
-
-def _assumed(found: Comparison, name: str) -> bool:
-    """Whether a number of the answer follows from a setting that both runs have otherwise."""
-    kind = PIPELINES.get(found.records[0].pipeline)
-    units = {} if kind is None else kind.units
-    follows = name.startswith("expected ") or " assumed " in name
-    return follows and any(one in found.parts["settings"] for one in units)
 
 
 _OF_FIT = {"state": "fit", "seconds": "time, s", "memory_mib": "memory at most, MiB"}
@@ -391,22 +383,9 @@ def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
 
 
 def others(found: Comparison) -> list[Row]:
-    """Return the other numbers of run.json and of the fit that differ.
-
-    Time and memory differ from run to run: they are left out unless one is twice the other.
-    """
-    results, fit = found.parts["results"], found.parts["fit"]
+    """Return the other numbers of run.json and of the fit that differ."""
+    results = found.parts["results"]
     rows = [
-        Row(name, shown(values["first"]), shown(values["second"]))
-        for name, values in found.parts["answer"].items()
-        if differs(values) and _assumed(found, name)
-    ]
-    rows += [
-        Row(_OF_FIT[name], shown(fit[name]["first"]), shown(fit[name]["second"]))
-        for name in _NOISY
-        if differs(fit[name]) and not _is_noise(name, fit[name])
-    ]
-    rows += [
         Row(label(name, results), *_values(name, values))
         for name, values in results.items()
         if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)

@@ -118,23 +118,24 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
             "first": [first for first, _ in probabilities],
             "second": [second for _, second in probabilities],
             "what": [row.what for row in changed],
-            _WHY: [row.why for row in changed],
+            "why": [row.why for row in changed],
             TRUTHS.get(one.truth, ""): [row.truth for row in changed],
         }
-        if not any(columns[_WHY]):
-            del columns[_WHY]
+        if not any(columns["why"]):
+            del columns["why"]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
         counts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
         grid = Grid(
             tuple(columns), list(zip(*columns.values(), strict=True)),
-            f"Rows that changed, by their {one.column} in both runs: {counts}", total=one.count,
+            f"Rows that changed, by their {one.column} in both runs, the largest change first: "
+            f"{counts}", total=one.count,
             where="vbflows compare FIRST SECOND --rows", folded=folded, most=MOST_SHOWN,
         )  # fmt: skip
         grids.append(grid)
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
-    title = f"Each row's {one.column} in both runs"
+    title = f"Chart: each row's {one.column} in both runs"
     title += f" ({some:,} of {one.shared:,} rows drawn)" if some < one.shared else ""
     points = [(row.label, row.first or 0.0, row.second or 0.0) for row in one.drawn]
     said = rows_in_words(one)
@@ -150,10 +151,9 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
         else ""
     )
     chart = plots.scatter(points, x, y, title)
-    return Section(heading, text, [chart], grids, folded=title * folded, how=how)
+    return Section(heading, text, [chart], grids, folded=title, how=how)
 
 
-_WHY = "why left out"
 _NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 
 

@@ -105,14 +105,11 @@ class Names:
     limits: tuple[Limits, Limits] = (Limits(), Limits())
 
     def reasons(self, places: np.ndarray, what: str) -> list[str]:
-        """Say for each place what keeps it out of the selection of one run; "" if not known.
-
-        Of rows that neither run selects the second says it.
-        """
-        if what not in (LOST, GAINED, NEITHER):
+        """Say for each place what keeps it out of the selection of one run; "" if not known."""
+        if what not in (LOST, GAINED):
             return [""] * len(places)
-        limits, mark = (self.limits[0], "") if what == GAINED else (self.limits[1], " 2")
-        p = (self.first if what == GAINED else self.second)[places]
+        limits, mark = (self.limits[1], " 2") if what == LOST else (self.limits[0], "")
+        p = (self.second if what == LOST else self.first)[places]
         if limits.least is None:
             return [""] * len(places)
         found = np.where(p < limits.least, BELOW, ABOVE)
@@ -215,18 +212,13 @@ class Moved:
         return self.every.reasons(self.places.get(what, np.empty(0, np.int64)), what)
 
     def changed(self, most: int | None = None) -> list[Change]:
-        """Return the rows that changed, at most so many.
-
-        Those that entered the selection are first, then those that left it, then all others; each
-        by the size of the change.
-        """
+        """Return the rows that changed, at most so many, those that moved most first."""
         found = [
             one
             for what, places in self.places.items()
             for one in self.every.changes(places[:most], what)
         ]
-        order = {GAINED: 0, LOST: 1}
-        return sorted(found, key=lambda one: (order.get(one.what, 2), -one.size))[:most]
+        return sorted(found, key=lambda one: -one.size)[:most]
 
     def as_json(self, rows: bool) -> dict[str, Any]:
         """Return the numbers, with the rows that changed on request."""
@@ -279,7 +271,7 @@ def _compare(
         if cut:  # a row that one run seems to lack may be among those that were not read
             lost, gained = lost & there, gained & here
         away = crossed | moved
-        kinds = {GAINED: gained, LOST: lost, STAYED: was & now & away, NEITHER: ~was & ~now & away}
+        kinds = {LOST: lost, GAINED: gained, STAYED: was & now & away, NEITHER: ~was & ~now & away}
     else:
         kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
     rows = Names(every, keys, truth, p, q, limits)
