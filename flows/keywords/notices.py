@@ -102,7 +102,10 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
             where = "is not in its document's text, so nothing is learned from it"
         found.append(
             f"{absent.count:,} of {report.listed:,} known keyphrases {where} ({_examples(absent)})."
-            + _why_absent(report)
+            + (
+                _why_absent(report)
+                or " Nothing is to be done unless the text spells them otherwise."
+            )
         )
     return found
 

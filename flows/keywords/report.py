@@ -30,13 +30,15 @@ from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_TERMS = 5000  # carried from each partition
-MOST_DOCUMENTS = 40  # shown
+MOST_DOCUMENTS = 300  # in the table
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
 LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
 MOST_R_HAT = 1.05
 MOST_LABELLED = 10  # documents worth labelling that are shown
 MOST_FEATURES = 12  # whose effect is drawn
+MOST_FREQUENT = 15  # drawn
+SAME_NAME = 0.05  # share of the new ones that are their document's name, from which it is said
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,10 @@ class KeywordSummary:
         [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
     expected
         The sum of the probabilities of all candidates.
-    with_new
-        How many documents have a new keyword.
+    with_new, with_likely
+        How many documents have a new keyword, and one with a probability above 0.5.
+    own_name
+        How many new ones are the name of their document.
     with_known, most_known
         How many have a known one; and the most that one of them has, with its name.
     beyond_limit, alike
@@ -188,6 +192,8 @@ class KeywordSummary:
     above: FloatArray
     expected: float = 0.0
     with_new: int = 0
+    with_likely: int = 0
+    own_name: int = 0
     with_known: int = 0
     most_known: tuple[int, str] = (0, "")
     beyond_limit: int = 0
@@ -209,9 +215,12 @@ def summarise(
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
-    new, given = (
-        np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed)
+    sure = found & (probability > LEVELS[0])
+    new, given, likely = (
+        np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed, sure)
     )
+    names = (pc.utf8_lower(table[column].cast(pa.string())) for column in ("term", "doc_id"))
+    own_name = found & pc.equal(*names).to_numpy()
     most_known = (0, "")
     if given.any():
         d = int(given.argmax())
@@ -230,7 +239,7 @@ def summarise(
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
         expected_true=by_node[:, found].sum(axis=1),
-        terms=_count_terms(table, found, observed, found & (probability > LEVELS[0])),
+        terms=_count_terms(table, found, observed, sure),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, selected),
@@ -238,6 +247,8 @@ def summarise(
         above=_above(probability[found]),
         expected=float(probability.sum()),
         with_new=int(np.count_nonzero(new)),
+        with_likely=int(np.count_nonzero(likely)),
+        own_name=int(np.count_nonzero(own_name)),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
         shown=shown,
@@ -322,8 +333,7 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
-        with_known = sum(s.with_known for s in summaries)
-        listed = given.listed / with_known if given is not None and with_known else None
+        listed = "" if given is None else _lists(summaries, given, names)
         more.append(_rate_section(q, model, settings, (documents, candidates, share), listed))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
@@ -354,13 +364,14 @@ def report(
             if 0 < above < found:
                 rest = found - int(above)
                 others = 100.0 * (found - results["expected_false"] - sure) / rest
-                likely = what.replace(f"{found:,}", f"{above:,.0f} likely", 1)
+                number = sum(s.with_likely for s in summaries)
+                what, where = _found(int(above), number, documents, observed, names, "likely ")
                 headline = (
-                    f"{likely} (about {100.0 * sure / above:.0f} % right) and {rest:,} less likely "
-                    f"(about {others:.0f} % right) in {where}, by the model's own estimate"
+                    f"{what} in {where} (about {100.0 * sure / above:.0f} % right) and {rest:,} "
+                    f"less likely (about {others:.0f} % right), by the model's own estimate"
                 )
                 if q is not None and q.sources.exact and settings.keyphrases is not None:
-                    headline += f" from your {settings.keyphrases:g} a text"
+                    headline += f" from your {settings.keyphrases:g} per document"
                 headline += f" ({_percent(right)} of all)" * ("to" in _percent(right))
             else:
                 headline += f"; {_percent(right)} expected to be right, "
@@ -412,12 +423,30 @@ def report(
     )  # fmt: skip
 
 
-def _found(found: int, with_new: int, documents: int, known: int, names: Names) -> tuple[str, str]:
+def _found(
+    found: int, with_new: int, documents: int, known: int, names: Names, how: str = ""
+) -> tuple[str, str]:
     """Say how many are found, and where."""
     new, without = ("new ", "") if known else ("", f" without known {names.keys}")
     keys = names.keys if found != 1 else names.key
     of = f"{with_new:,} of " if 0 < with_new < documents else ""
-    return f"{found:,} {new}{keys}", f"{of}{documents:,} document{'s' * (documents != 1)}{without}"
+    return (
+        f"{found:,} {how}{new}{keys}",
+        f"{of}{documents:,} document{'s' * (documents != 1)}{without}",
+    )
+
+
+def _lists(summaries: Sequence[KeywordSummary], given: Given, names: Names) -> str:
+    """Say how long the user's lists are, and which of them makes their mean long."""
+    known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
+    if not where:
+        return ""
+    most, name = max(s.most_known for s in summaries)
+    text = f"Your lists of known {names.keys} have about {given.listed / where:.0f} each, "
+    text += f"{known / where:.1f} of them in the text"
+    if where > 1 and most >= max(0.1, 5.0 / where) * known:
+        text += f" ({(known - most) / (where - 1):.1f} without {name}, which has {most:,})"
+    return f"{text}. Such a mean is the number to set only if the lists are complete."
 
 
 def _learned(summaries: Sequence[KeywordSummary], names: Names) -> str:
@@ -462,7 +491,7 @@ def _which(
         limit = ""
         if most is not None:
             results["most_per_document"] = most
-            limit = f"a document gets no more once it has {most}, known ones counted"
+            limit = f"a document gets no more once it has {most}, known ones counted (per_document)"
         elif settings.per_document is not None:
             limit = f"a document gets at most {settings.per_document} new ones"
         right = np.array(results["expected_right"])
@@ -479,10 +508,13 @@ def _which(
             results["least_probability"] = cut
             text += f"with a probability of at least {cut:.3f}: {_level(settings)} "
             text += f"(select={settings.select})."
-        text += f" {limit[0].upper()}{limit[1:]}." if limit else ""
+        text += f"\n{limit[0].upper()}{limit[1:]}." if limit else ""
+        text += "" if limit else "\n"
         text += _left_out(summaries, bool(limit))
         if without := sum(s.documents - s.with_new for s in summaries):
             text += f" Documents without a selected one: {without:,}."
+        if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
+            text += f"\n{same:,} of the {found:,} are the name of their document."
         if not sum(int(s.confusion.sum()) for s in summaries):
             text += (
                 "\nHow many are right was not measured, and no other method was compared. To "
@@ -522,7 +554,7 @@ def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
     if beyond and limited:
         reasons.append(f"{beyond:,} beyond that number")
     if alike:
-        reasons.append(f"{alike:,} as parts or near copies of others")
+        reasons.append(f"{alike:,} as parts or near copies of others that say no more")
     return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
 
 
@@ -533,7 +565,8 @@ def _documents(
     text = f"Documents with most {'' if scores else 'likely '}new {names.keys} first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
-    columns = ("document", f"known {names.keys}", new)
+    rows = [(name, found, known) for name, known, found in rows]
+    columns = ("document", new, f"known {names.keys}")
     grid = Grid(columns, rows, text, total=documents, where=where)
     how = f"Known {names.keys} came with the input; new ones were found{doubt}."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
@@ -628,14 +661,16 @@ def _texts(
 def _frequent(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
     """Show what was found in most documents, unless all is in one document each."""
     likely = terms.likely if terms.likely and not scores else terms.new
-    most = likely.most_common(25)
-    if not most or most[0][1] == 1:
+    most = [one for one in likely.most_common(MOST_FREQUENT) if one[1] > 1]
+    if not most:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
     title = f"Most frequent {'likely ' if likely is terms.likely else ''}new {names.keys}"
     how = f"In how many documents each of the {len(most)} most frequent was found"
     how += " with a probability above 0.5" if likely is terms.likely else ""
     how += ". Forms of one stem are counted together, as they are written first."
+    if once := sum(n == 1 for n in likely.values()) * terms.whole:
+        how += f" {once:,} more are in one document each."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 
@@ -688,12 +723,12 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
 
 def _rate_section(
     q: CorpusGlobal, model: CorpusProbit, settings: KeywordSettings,
-    found: tuple[int, int, float], listed: float | None,
+    found: tuple[int, int, float], listed: str,
 ) -> Section:  # fmt: skip
     """Name every source of the rate with its factor and sd, and what they give together.
 
-    ``found`` are the documents, the candidates, and the mean probability of these; ``listed`` is
-    how many keyphrases a list of known ones has.
+    ``found`` are the documents, the candidates, and the mean probability of these; ``listed`` says
+    how long the lists of known ones are.
     """
     names, (documents, candidates, share) = names_of(settings), found
     size = candidates / max(documents, 1)
@@ -702,7 +737,7 @@ def _rate_section(
     expects += f"{share * size:.1f} {of}."
     grows = (
         f"\nA document with twice as many candidate {names.units} has {2.0**q.exponent:.2f} times "
-        f"as many {names.keys} (power {q.exponent:.2f}, sd {model.exponent_sd(q):.2g})."
+        f"as many {names.keys}."
     )
     title, how = f"The {names.key} rate", (
         f"The share of the candidate {names.units} that is assumed to be {names.keys} before the "
@@ -718,11 +753,11 @@ def _rate_section(
             f"probabilities, known ones counted, add up to {share * size:.1f}."
         )
         if abs(share - q.rate) > 0.05 * q.rate:
-            text += f" To know which is right, count the {names.keys} of five texts and set that "
-            text += "number."
-        if listed is not None:
-            text += f"\nYour lists of known {names.keys} have about {listed:.1f} each. If they are "
-            text += "complete, that is the number to set; if you listed a few of them, it is not."
+            text += f" To check, list all {names.keys} of five documents"
+            text += ", those too that are not in the text" * (names is PHRASES)
+            text += f", and set {names.rate} to their mean number."
+        if listed:
+            text += f"\n{listed}"
         text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
@@ -762,6 +797,7 @@ def _coefficients(
         f"posterior/parameters.parquet.{learned}",
         (plot,) if ordered else (),
         needs_fit=True,
+        folded=f"Chart: {some[:1].lower()}{some[1:]} effects" if ordered else "",
         how=f"Right of zero, more of the feature makes a {names.unit} more probable. Features that "
         "overlap share one effect, as times, rarity and times x rarity do: read theirs together. "
         "A word is well known if many of the other documents that contain it have it in their "
@@ -771,7 +807,8 @@ def _coefficients(
 
 _DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"
 _LEAST = (
-    " 'Its least known word' is the phrase's word for which that share is smallest. A 'known "
+    " 'Its least (most) known word' is the phrase's word for which that share is smallest "
+    "(largest). A 'known "
     "phrase' is a known keyphrase of the same document. 'Word score': what the same model gives "
     "the phrase's words by themselves."
 )

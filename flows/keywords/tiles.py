@@ -65,7 +65,9 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     if results["known_absent"]:
         note += f"; {results['known_absent']:,} are not in their document's text"
     if repeated:
-        note += f"; {repeated:,} repeat{'s' * (repeated == 1)} another one's stem"
+        note += (
+            f"; {repeated:,} {'is' if repeated == 1 else 'are'} other forms of one that is listed"
+        )
     return note
 
 

@@ -81,7 +81,7 @@ def histogram(
     layer = _layer(bars, "bar", x2={"field": "x2"}, y2={"datum": floor})
     numbers = _layer(
         bars, "text", style="number", x={"field": "middle"},
-        text={"field": "y", "type": "quantitative", "format": ".3~s"},
+        text={"field": "y", "type": "quantitative", "format": ",.0f"},
     )  # fmt: skip
     y = _axis(
         y_label,

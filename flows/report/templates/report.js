@@ -268,7 +268,7 @@ const theme = (width) => {
       labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
       labelFontSize: narrow ? 11 : 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: narrow ? 150 : 220,
     },
-    axisXQuantitative: { tickCount: ticks }, axisXTemporal: { tickCount: ticks },
+    axisXQuantitative: { tickCount: ticks, labelOverlap: "greedy", labelSeparation: 6 }, axisXTemporal: { tickCount: ticks },
     legend: { labelColor: ink, titleColor: ink, labelFontSize: 12, ...(narrow && { columns: 1 }) },
     range: { category: [accent, soft, line] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },

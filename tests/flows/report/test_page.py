@@ -168,12 +168,16 @@ def test_a_long_table_says_where_the_rest_is():
     rows = [(f"n{i}", i, "") for i in range(10**5)]
     html = page(rows)
     assert len(html) < 3 * 2**20
-    assert f"{MOST_ROWS:,} of 100,000 rows are shown; all are in the run&#39;s tables." in html
+    assert (
+        f"{MOST_ROWS:,} of 100,000 rows are shown, searched and saved as CSV; all are in " in html
+    )
     assert f"n{MOST_ROWS - 1}<" in html
     assert f"n{MOST_ROWS}<" not in html
     grid = Grid(("name",), [["a"]], total=10**5, where="the table rows")
     html = render(record(), Findings("Found", [Section("Part", grids=[grid])]))
-    assert "1 of 100,000 rows are shown; all are in the table rows." in html
+    assert (
+        "1 of 100,000 rows are shown, searched and saved as CSV; all are in the table rows." in html
+    )
 
 
 def test_the_glossary_has_the_terms_of_the_page_alone():

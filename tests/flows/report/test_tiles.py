@@ -88,7 +88,7 @@ def test_keywords():
     )
     assert found["known keyphrases"] == (
         "394",
-        "of 669 given; 266 are not in their document's text; 9 repeat another one's stem",
+        "of 669 given; 266 are not in their document's text; 9 are other forms of one that is listed",
     )
     wrong = "by the model's own estimate: about 554 of the 921 are wrong"
     assert found["expected to be right"] == ("40 %", wrong)
