@@ -206,7 +206,7 @@ def again_in_words(k: int, stable: Stability) -> str:
     """Say how many starts of the search found a feature.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
-    'both starts of the search found it'
+    'both of only 2 starts of the search found it'
     >>> again_in_words(0, Stability(np.array([2]), 3))
     "3 of the search's 4 starts found it"
     """
@@ -214,7 +214,7 @@ def again_in_words(k: int, stable: Stability) -> str:
         return ""
     found = int(stable.found_by[k]) + 1
     if stable.of == 1 and found == 2:
-        return "both starts of the search found it"
+        return "both of only 2 starts of the search found it"
     return f"{found} of the search's {stable.of + 1} starts found it"
 
 
@@ -307,7 +307,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         text += " The table weights/ has shares of rows with one feature and no other."
     text += _DOUBT if found[0].whole else _NO_DOUBT
     text += " Differences are of unrounded values."
-    heads = ("column", "answer", "difference (interval)", "with the feature", "without it")
+    heads = ("column", "difference (interval)", "answer", "with the feature", "without it")
     grids = [
         Grid(
             heads,
@@ -350,12 +350,12 @@ def _contrast_row(c: ColumnContrast, column: Column) -> tuple[str, ...]:
         ends = f"mean, from {answers.low:g} to {answers.high:g}"
         away, half = answers.with_it - answers.without_it, 1.96 * answers.sd
         return (
-            column.name, ends, f"{away:+.2f} ({away - half:+.2f} to {away + half:+.2f})",
+            column.name, f"{away:+.2f} ({away - half:+.2f} to {away + half:+.2f})", ends,
             f"{answers.with_it:.2f}", f"{answers.without_it:.2f}",
         )  # fmt: skip
     away, half = 100.0 * (c.with_it - c.without_it), 196.0 * c.sd
     return (
-        column.name, column.levels[c.category],
-        f"{away:+.0f} points ({away - half:+.0f} to {away + half:+.0f})",
+        column.name, f"{away:+.0f} points ({away - half:+.0f} to {away + half:+.0f})",
+        column.levels[c.category],
         percent(c.with_it), percent(c.without_it),
     )  # fmt: skip

@@ -142,9 +142,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     return Section(
         "Search",
         f"The search began at {len(q.starts)} random starts (setting starts); the best one was "
-        f"improved by moves: of {history.tried} that were measured, {len(moves)} made the bound on "
-        "the log probability of the rows higher and were accepted."
-        + _deleted(moves)
+        f"improved by moves: of {history.tried} that were tried, {len(moves)} made the rows more "
+        f"probable and were accepted.{_deleted(moves)}"
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
         (),
@@ -158,7 +157,7 @@ _NUMBER = (
     " How sure the number of features is, the search does not say. On simulated tables of 200 rows "
     "it was right on 19 of 20 with four features and on 6 of 10 with eight."
 )
-_NARROW = " Such small gains count, as both fits use the same random numbers, whose error cancels."
+_NARROW = " Such small gains count: with and without, the same random draws measure them."
 _SAMPLED = (
     " A sample of them was searched (search_rows); then all rows were fitted to what it "
     "showed, and moves were tried on all of them once more."
@@ -184,16 +183,16 @@ def _move_name(move: Mapping[str, Any]) -> str:
 
 
 def _deleted(moves: Sequence[Mapping[str, Any]]) -> str:
-    """Say how much lower the bound was with more features, and why a small gain counts."""
+    """Say how sure the number is, what was deleted, and why a small gain counts."""
     deleted = [m for m in moves if m["move"] == DELETE.name]
     if not deleted:
         return ""
     steps = [
-        f"{m['gain']:,.1f} nats lower with {m['before']} features than with {m['after']}"
-        for m in reversed(deleted[-3:])
+        f"{m['before'] - m['after']} of {m['before']} ({m['gain']:,.1f} nats)" for m in deleted[-3:]
     ]
     narrow = _NARROW if any(map(_is_narrow, deleted)) else ""
-    return f" It was {', '.join(steps)}.{narrow}{_NUMBER}"
+    text = f"{_NUMBER} Features were deleted where that made the rows more probable: "
+    return f"{text}{', then '.join(steps)}.{narrow}"
 
 
 def _is_narrow(move: Mapping[str, Any]) -> bool:

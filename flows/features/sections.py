@@ -68,9 +68,9 @@ def answer_sections(
         return []
     rows = [
         (
-            *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
             f"{n:,.0f}",
             *(_percent(one / n) for one in has),
+            *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
         )
         for code, n, has in sorted(
             zip(found.codes.tolist(), found.rows.tolist(), found.has.tolist(), strict=True),
@@ -79,9 +79,9 @@ def answer_sections(
         if n
     ]
     features = [f"has feature {k + 1}" for k in range(found.has.shape[1])]
-    text = "All that rows answer, the most frequent first: how many rows answer so, and how "
-    text += "probable each feature is in them. Near 50 % the answers do not say."
-    grid = Grid((*(c.name for c in columns), "rows", *features), rows)
+    text = "Each line is one combination of answers, the most frequent first: how many rows have "
+    text += "it, and how probable each feature is for them. Near 50 % the answers do not say."
+    grid = Grid(("rows", *features, *(c.name for c in columns)), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 
 

@@ -23,7 +23,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         note += f" of {results['rows']:,}{', by weight' if weighted else ''}"
         if len(meaning) == 1:
             unclear = (1.0 - most["sure_rows"]) * results["rows"]
-            note += f"; of {unclear:,.0f} it is unclear (10 to 90 %)"
+            note += f"; {unclear:,.0f} unclear (probability 10 to 90 %)"
         else:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
@@ -46,7 +46,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if same_model(results["features"], models["number"]):
             gain = models["features"] - models["shares"]
             rival, value = "no feature", f"{_times(gain)} times"
-            note = f"more probable answers than if columns were unrelated ({gain:+,.0f} nats)"
+            note = f"as probable are the answers as if columns were unrelated ({gain:+,.0f} nats)"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -76,8 +76,8 @@ def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
-        text = "Two starts are little evidence: fit again with ten, as you did but for"
-        second = NextStep(text, "--set starts=10", True)
+        text = "Two starts are little evidence: fit again with ten:"
+        second = NextStep(text, "{again} --set starts=10", True)
     return (
         *([first] if features else []),
         second,

@@ -88,7 +88,8 @@ def test_keywords():
     )
     assert found["known keyphrases"] == (
         "394",
-        "of 669 given; 266 are not in their document's text; 9 are other forms of one that is listed",
+        "of 669 given; 266 are not in their document's text; 9 are other forms of one that is "
+        "listed",
     )
     wrong = "by the model's own estimate: about 554 of the 921 are wrong"
     assert found["expected to be right"] == ("40 %", wrong)
@@ -157,15 +158,15 @@ def test_features():
     one["simpler_models"]["shares"] = -109.4
     found = shown(features(one))
     assert found["rows with the feature"] == (
-        "30\u00a0% of rows", "about 65 of 216; of 54 it is unclear (10 to 90 %)",
+        "30\u00a0% of rows", "about 65 of 216; 54 unclear (probability 10 to 90 %)",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
         "100 million times",
-        "more probable answers than if columns were unrelated (+19 nats)",
+        "as probable are the answers as if columns were unrelated (+19 nats)",
     )
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; of 54")
+    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
