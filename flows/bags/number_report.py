@@ -17,7 +17,7 @@ from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
 from flows.bags.tested import PREDICT, Which, in_words, size_tile, which_bags
 from flows.report import plots
-from flows.report.baselines import DRAWS, against, verdict_on
+from flows.report.baselines import DRAWS, against, rival_in_words
 from flows.report.labels import label
 from flows.report.page import Findings, Grid, NextStep, Section, Tile
 from vbmodels.bags.embedding.number import NumberEmbedding
@@ -284,11 +284,10 @@ def _baselines(
         if test.which == "without"
         else "fitted to the same bags"
     )
-    verdict = verdict_on([(one.name, one.low, one.high) for one in baselines], "bags")
     text = (
-        f"{verdict} On each bag's mean, maximum, minimum and spread of every feature, {how}; "
-        "compared on the same bags. The interval of the difference is by the bootstrap over "
-        f"{test.drawn}."
+        f"{rival_in_words(baselines, 'R2')} On each bag's mean, maximum, minimum and spread of "
+        f"every feature, {how}; compared on the same bags. The interval of the difference is by "
+        f"the bootstrap over {test.drawn}."
     )
     columns = ("baseline", "RMSE", "R2, model minus baseline (95 %)")
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: one.rmse)

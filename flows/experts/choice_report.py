@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.data.names import listed
 from flows.experts.effect_report import pairs_of
-from flows.report.page import Section
+from flows.report.page import Grid, Section
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
@@ -44,27 +44,21 @@ def choice_sections(
     useless: bool,
 ) -> list[Section]:  # fmt: skip
     """Say what predicts and why; ``useless``: a mixture is used that held-out rows do not need."""
-    lines = []
+    lines, why = [], []
     if additive is not None:
         results["additive"] = {
             "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
             "intercept_log_loss": -additive.intercept,
         }  # fmt: skip
-        loss = -_left_out(additive, chosen)
-        results["left_out_log_loss"] = loss
-        lines.append(
-            f"Predictions are made of {members_in_words(posterior, additive)}. Over the fitted "
-            f"rows, each left out of a fit in turn, the log loss of the form that was chosen is "
-            f"{loss:.3f}: of more rows than the held-out ones, but a little too small, as it was "
-            "chosen by it."
-        )
-        lines.append(_curves(additive))
+        lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
+        why.append(("curves", _curves(additive)))
     if chosen is not None and additive is not None:
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
-        lines.append(_mixtures(chosen, additive.form.replace("intercept", "base rate"), useless))
+        form = additive.form.replace("intercept", "base rate")
+        why.append(("experts", _mixtures(chosen, form, useless)))
     if additive is not None and additive.process:
-        lines.append(_process(additive, results))
+        why.append(("Gaussian process", _process(additive, results)))
     if not lines:
         return []
     how = (
@@ -72,17 +66,21 @@ def choice_sections(
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
         "another log loss here."
     )
-    return [Section("How the model was chosen", "\n".join(lines), how=how, needs_fit=True)]
+    title = "What was tried, what it gained and what was taken"
+    grid = Grid(("part", "log loss of rows left out in turn"), why, title, folded=True)
+    return [
+        Section("How the model was chosen", "\n".join(lines), (), [grid], how=how, needs_fit=True)
+    ]
 
 
-def _left_out(additive: Additive, chosen: Choice | None) -> float:
-    """Return the mean log-likelihood of rows left out in turn, of what was chosen by it."""
+def left_out_log_loss(additive: Additive, chosen: Choice | None) -> float:
+    """Return the mean log loss of rows left out in turn, of the form that was chosen by it."""
     if chosen is not None and chosen.candidates[chosen.best].n_experts > 1:
-        return float(chosen.held_out[chosen.best])
+        return -float(chosen.held_out[chosen.best])
     lines = float(additive.left_out.max())
     forms = {"intercept": additive.intercept, "lines": lines, "curves": additive.curves}
     value = forms[additive.form]
-    return lines if value is None else float(value)
+    return -(lines if value is None else float(value))
 
 
 def _curves(additive: Additive) -> str:
@@ -111,7 +109,7 @@ _TAKEN = (
     "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
-_ALIKE = ", though it is not clearly better on the rows held out of the whole fit (see the note)"
+_ALIKE = ", though one expert leads in nearly all rows (see the note or warning)"
 
 
 def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
@@ -121,7 +119,8 @@ def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
         f"Mixtures of up to {most} experts were tried: the log loss of the best is "
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
         f"Without one means the {form} above, fitted again on fewer rows, so with another log "
-        "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
+        "loss. A mixture is taken if its log loss is smaller by more than one standard error (by "
+        "two to three, if one expert leads in nearly all rows and n_experts was not set): "
         + (_TAKEN.format(_ALIKE * useless) if taken else "none is.")
     )
 

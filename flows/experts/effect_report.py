@@ -9,16 +9,14 @@ import numpy as np
 from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
-_ODDS = "; adding 0.7 doubles the odds"
 _SHARED = " Columns that measure the same thing share one effect"
 _TRADED = ": the model can trade one for another, and together they can predict well all the same"
 LOG_ODDS = "log odds"
-EFFECT = "effect (sd of added {})"
-"""Name of the standard deviation of what a column or pair adds, in tables and on axes."""
 NAMED, WEAK = 3, 0.1
 """Effects that are named, and the share of the largest below which one is not."""
 
@@ -36,25 +34,11 @@ def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     names = [name for name, spread in found[:NAMED] if spread > WEAK * found[0][1]]
     if not names:
         return ""
-    known = {one.column: one for one in effects} | {" and ".join(p.columns): p for p in pairs}
-    uncertain = [name for name in names if _holds_zero(known[name])]
+    sure = {one.column for one in effects if one.sure}
+    sure |= {" and ".join(one.columns) for one in pairs if np.any(abs(one.mean) > 1.96 * one.sd)}
+    uncertain = [name for name in names if name not in sure]
     effect = "effect" if len(names) == 1 else "effects"
     return f"Largest {effect}: {listed(names)}{_uncertain(uncertain, len(names))}."
-
-
-def _holds_zero(one: Effect | PairEffect) -> bool:
-    """Return whether the 95 % band of an effect holds zero everywhere."""
-    return bool(np.all(np.abs(one.mean) <= 1.96 * one.sd))
-
-
-def _named(one: Effect | PairEffect) -> str:
-    """Name an effect, with an arrow where a curve's direction is sure and the same throughout."""
-    if isinstance(one, PairEffect):
-        return " and ".join(one.columns)
-    steps = np.diff(one.mean)
-    if one.kind == "levels" or _holds_zero(one) or not (np.all(steps >= 0) or np.all(steps <= 0)):
-        return one.column
-    return f"{one.column} {'↑' if one.mean[-1] > one.mean[0] else '↓'}"
 
 
 def _uncertain(names: Sequence[str], named: int) -> str:
@@ -66,34 +50,35 @@ def _uncertain(names: Sequence[str], named: int) -> str:
     return f"; the direction of {' and '.join(names)} is uncertain"
 
 
-def strength_charts(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str
-) -> list[plots.Spec]:
-    """Return the chart of what moves predictions ``of`` most, or none where nothing does."""
-    every: list[Effect | PairEffect] = [*effects, *pairs]
-    found = sorted((one for one in every if one.spread > 0.0), key=lambda one: -one.spread)
-    found = found[:MOST_BARS]
+def strength_charts(effects: Sequence[Effect], of: str, label: str) -> list[plots.Spec]:
+    """Return the chart of the columns that move predictions ``of`` most; none where nothing does.
+
+    ``label``: whose log odds they are, or the number.
+    """
+    found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
     if not found:
         return []
-    names, sizes = [_named(one) for one in found], [one.spread for one in found]
-    title = "What moves predictions most"
-    what = "column or pair" if pairs else "column"
-    to = "the log odds" if of == LOG_ODDS else of
-    how = f"How much what a {what} adds to {to} varies between the fit's rows (standard deviation"
-    how += f", sd){_ODDS if of == LOG_ODDS else ''}."
-    if len(effects) > 1 and all([*map(_holds_zero, effects), *map(_holds_zero, pairs)]):
-        how += f" No single {what}'s direction is sure: see below."
-    elif any(name[-1] in "↑↓" for name in names):
-        how += (
-            " ↑: the more of it, the larger the prediction; ↓: the smaller; otherwise neither is "
-        )
-        how += "sure throughout."
-    return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
+    names = [f"{one.column} = {one.level}" if one.level else one.column for one in found]
+    odds = of.startswith(LOG_ODDS)
+    title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
+    how = f"Bars to the right speak for {label}, to the left against it."
+    how = how if odds else f"Bars to the right make {label} larger, to the left smaller."
+    how += " What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
+    how += ", or a level beyond the others" * any(one.level for one in found)
+    how += ", other columns equal; where a line, the 95 % interval, includes zero, the direction "
+    how += "is uncertain."
+    how += " Adding 0.7 doubles the odds." * odds
+    sizes = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
+    spec = plots.level_bars(
+        names, sizes[0].tolist(), sizes[1].tolist(), (), f"added {of}", title, _domain([sizes]), how
+    )
+    return [spec]
 
 
 def effect_sections(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], moved: str, unit: str, text: str
-) -> list[Section]:
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], moved: str, unit: str, text: str,
+    label: str,
+) -> list[Section]:  # fmt: skip
     """Return what columns add to what is ``moved``: the strongest, then, folded, weaker ones."""
     if not (named := moved_by(effects, pairs)):
         return []
@@ -101,7 +86,7 @@ def effect_sections(
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
-    shown = [*strength_charts(effects, pairs, moved), *charts[:open_]]
+    shown = [*strength_charts(effects, moved, label), *charts[:open_]]
     sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
     if weaker := charts[open_:]:
         title = f"{len(weaker)} charts, on the same scale"
@@ -134,7 +119,7 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
     ``unit`` is that of the sum, ``of`` comes before each chart's title.
     """
     shown = [one for one in effects if one.spread > 0.0]
-    domain = _domain(shown)
+    domain = _domain([(one.mean, one.sd) for one in shown])
     charts = []
     for one in shown:
         title = f"{of}{one.column}"
@@ -152,15 +137,16 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
     return charts
 
 
-def _domain(effects: Sequence[Effect]) -> tuple[float, float]:
+def _domain(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, float]:
     """Return the ends of one scale for all: bands too, but for what is far beyond the means."""
-    if not effects:
+    if not found:
         return -1.0, 1.0
-    least = min(float(one.mean.min()) for one in effects)
-    most = max(float(one.mean.max()) for one in effects)
+    least = min(0.0, *(float(mean.min()) for mean, _ in found))
+    most = max(0.0, *(float(mean.max()) for mean, _ in found))
     room = 0.5 * (most - least) or 1.0
-    low = min(float((one.mean - 1.96 * one.sd).min()) for one in effects)
-    high = max(float((one.mean + 1.96 * one.sd).max()) for one in effects)
+    low = min(float((mean - 1.96 * sd).min()) for mean, sd in found)
+    high = max(float((mean + 1.96 * sd).max()) for mean, sd in found)
+    low, high = min(low, 0.0), max(high, 0.0)
     return float(f"{max(low, least - room):.3g}"), float(f"{min(high, most + room):.3g}")
 
 

@@ -24,7 +24,7 @@ from flows.experts.report import table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
-from flows.report.baselines import against, verdict_on
+from flows.report.baselines import against, rival_in_words
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
@@ -206,8 +206,7 @@ def _baselines(
     difference = f"{share}, model minus baseline (95 %)"
     columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference)
     how = "Each model was fitted to the same rows and measured on the same held-out rows; intervals"
-    verdict = verdict_on([(one.name, one.low, one.high) for one in baselines], "rows")
-    how = f"{verdict} {how} are by the bootstrap over rows."
+    how = f"{rival_in_words(baselines, share)} {how} are by the bootstrap over rows."
     return [replace(quality[0], grids=(Grid(columns, [own, *rows], how),))]
 
 
@@ -220,7 +219,7 @@ def _effects(
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     moved = f"log {label}" if target.count else label
-    sections = effect_sections(first.effects, first.pairs, moved, unit, text)
+    sections = effect_sections(first.effects, first.pairs, moved, unit, text, label)
     pairs = first.pairs[:MOST_PAIRS]
     if pairs:
         more = (

@@ -111,6 +111,7 @@ def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[st
     between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
+    tiles.append(Tile("all predictions", f"{rows:,} rows", "in {run}/rows"))
     if predicted:
         between = sum(one.between for one in parts)
         sure = likely - between

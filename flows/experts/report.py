@@ -12,7 +12,12 @@ import numpy as np
 
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
-from flows.experts.choice_report import NOTHING, choice_sections, tau_in_words
+from flows.experts.choice_report import (
+    NOTHING,
+    choice_sections,
+    left_out_log_loss,
+    tau_in_words,
+)
 from flows.experts.effect_report import (
     LOG_ODDS,
     MOST_PAIRS,
@@ -27,7 +32,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, roc, threshold_tables
+from flows.experts.thresholds import area, at_half, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -93,9 +98,11 @@ def report(
         not posterior.mixtures or posterior.own_weight < NOTHING
     )
     applied = summaries[0].applied
+    if additive is not None:
+        results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     quality = _quality(held_out, summaries, results, label, compared)
     sections = predictions_section(summaries, (f"P({predicted})",), settings)
-    sections += _effects(additive, summaries, results, label, not alone)
+    sections += _effects(additive, summaries, results, predicted, not alone)
     sections += _pairs(additive, summaries, results, label)
     sections += quality
     difference = _difference_of_mixture(results)
@@ -144,10 +151,16 @@ def report(
             f"{int(responsible.max()):,} of {rows:,} rows{difference}. "
         )
         simpler = f"simpler model{', logistic regression' * (additive is None)}"
-        if difference and "is worse" not in difference:
-            notes += (f"{said}A {simpler} that does as well: --set n_experts=1.",)
+        if chosen is not None and settings.n_experts is None:
+            notes += (
+                f"{said}It was chosen because it made the log loss of fitted rows, left out of a "
+                f"fit in turn, {chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard "
+                "error).",
+            )
+        elif difference and "is worse" not in difference:
+            notes += (f"{said}A {simpler} that does as well: {{again n_experts=1}}",)
         else:
-            warnings += (f"{said}Prefer the {simpler}: --set n_experts=1.",)
+            warnings += (f"{said}Prefer the {simpler}: {{again n_experts=1}}",)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts],
@@ -227,11 +240,12 @@ def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:
 
 
 def _notes(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
-    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
+    most = settings.n_experts or 1  # nobody wants a mixture who has not set it
+    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or most == 1:
         return ()
     return (
-        "No mixture of experts was better on held-out rows, by more than one standard error, than "
-        "the model without one, so none is used.",
+        "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
+        "without one, so none is used.",
     )
 
 
@@ -276,10 +290,19 @@ def _quality(
             f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the fitted "
         )
         text += f"rows {100.0 * positives / fitted:.0f} %."
+    if tables:
+        missed, vain = at_half(results["thresholds"])
+        text += f" A threshold of 0.5 misses {missed:,} of {int(scores[1].sum()):,} {label} and "
+        text += f"calls {vain:,} of {int(scores[0].sum()):,} others in vain."
+    text += few_rows(n)
+    if "left_out_log_loss" in results and not summaries[0].applied:
+        text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "
+        text += f"model was chosen, the log loss was {results['left_out_log_loss']:.3f}: of more "
+        text += "rows, but a little too small, as the model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
     charts, grids = (*calibration, *curve), (*models, *tables)
-    return [Section("How good it is", f"{text}{few_rows(n)}", charts, grids, measures=True)]
+    return [Section("How good it is", text, charts, grids, measures=True)]
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -347,7 +370,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return effect_sections(effects, pairs, LOG_ODDS, "added log odds", text)
+    return effect_sections(effects, pairs, f"{LOG_ODDS} of {label}", "added log odds", text, label)
 
 
 def _pairs(

@@ -16,6 +16,8 @@ SHOWN = np.array(
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *np.arange(1, 10) / 10.0, 0.95, 0.98, 0.99, 0.999]
 )
 """Thresholds of the table."""
+ALWAYS = 0.1, 0.5, 0.9
+"""Those that are in it though their counts are those of the one before."""
 GRID = np.union1d(expit(np.linspace(-12.0, 12.0, 1201)), SHOWN)
 """Thresholds of the curve."""
 
@@ -64,43 +66,40 @@ def threshold_tables(
             "true_negatives": float(no - false),
         }  # fmt: skip
         new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
-        if new or threshold == 0.5:
+        if new or threshold in ALWAYS:
             found.append(counts)
-    columns = (
-        "threshold", f"found (of {yes:,.0f})", f"called in vain (of {no:,.0f})", "precision",
-        "recall",
-    )  # fmt: skip
-    how = f"{tested} are called {label} if their probability is at least the threshold"
-    shares = "precision: the share of these that are; recall: the share of all such rows that is "
-    shares += "found; with 95 % intervals"
-    grids = [Grid(columns, _rows(_that_matter(found)), f"What a threshold costs: {how}; {shares}.")]
-    if len(found) > len(grids[0].rows):
-        title = f"All {len(found)} thresholds"
-        grids.append(Grid(columns, _rows([("", one) for one in found]), title, folded=True))
-    return grids, found
+    columns = "threshold", f"missed of {yes:,.0f} {label}", f"called in vain of {no:,.0f} others"
+    caption = (
+        f"What a threshold costs: {tested} are called {label} if their probability is at least it."
+    )
+    short = [row[:3] for row in _rows(_that_matter(found))]
+    title = f"All {len(found)} thresholds, with precision and recall"
+    every = (*columns, f"precision: {label} of those called (95 %)", "recall: found (95 %)")
+    return [Grid(columns, short, caption), Grid(every, _rows(found), title, folded=True)], found
 
 
-def _that_matter(found: list[dict[str, float]]) -> list[tuple[str, dict[str, float]]]:
-    """Return .5, the highest threshold that misses none, and the lowest that calls none in vain."""
+def at_half(found: list[dict[str, float]]) -> tuple[int, int]:
+    """Return the rows that a threshold of .5 misses, and those that it calls in vain."""
     half = next(one for one in found if one["threshold"] == 0.5)
-    none_missed = [one for one in found if one["false_negatives"] == 0.0][-1:]
-    none_in_vain = [one for one in found if one["false_positives"] == 0.0][:1]
-    named: dict[tuple[float, ...], tuple[str, dict[str, float]]] = {}
-    for what, chosen in (("", [half]), (", misses none", none_missed),
-                         (", calls none in vain", none_in_vain)):  # fmt: skip
-        for one in chosen:
-            counts = tuple(one.values())[1:]
-            before, kept = named.get(counts, ("", one))
-            named[counts] = before + what, kept
-    return sorted(named.values(), key=lambda one: one[1]["threshold"])
+    return int(half["false_negatives"]), int(half["false_positives"])
 
 
-def _rows(found: list[tuple[str, dict[str, float]]]) -> list[tuple[object, ...]]:
+def _that_matter(found: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Return `ALWAYS`, the highest that misses none and the lowest that calls none in vain."""
+    kept = [one for one in found if one["threshold"] in ALWAYS]
+    ends = [one for one in found if one["false_negatives"] == 0.0][-1:]
+    ends += [one for one in found if one["false_positives"] == 0.0][:1]
+    alike = [list(one.values())[1:] for one in kept]
+    kept += [one for one in ends if list(one.values())[1:] not in alike]
+    return sorted(kept, key=lambda one: one["threshold"])
+
+
+def _rows(found: list[dict[str, float]]) -> list[tuple[object, ...]]:
     return [
-        (f"{one['threshold']:g}{what}", int(one["true_positives"]), int(one["false_positives"]),
+        (f"{one['threshold']:g}", int(one["false_negatives"]), int(one["false_positives"]),
          _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
          _share(one["true_positives"], one["true_positives"] + one["false_negatives"]))
-        for what, one in found
+        for one in found
     ]  # fmt: skip
 
 

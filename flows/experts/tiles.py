@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from flows.experts.thresholds import at_half
 from flows.report.baselines import baseline_tile
-from flows.report.labels import UNKNOWN, label
+from flows.report.labels import MISSED, UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
 OTHER_MODELS = (
@@ -45,7 +46,13 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     if "share_log_loss" in results:
         share = percent(results["test_positives"] / results["test_rows"])
         note += f"; the best constant, {share}, has {results['share_log_loss']:.3f}"
+    if "left_out_log_loss" in results and not applied:
+        note += f"; {results['left_out_log_loss']:.3f} over the fitted rows, left out in turn"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
+    if applied and "thresholds" in results:
+        missed, vain = at_half(results["thresholds"])
+        said = f"of {results['test_positives']:,}; {vain:,} of the others called in vain"
+        tiles.append(Tile(MISSED, f"{missed:,}", said))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
     return [*tiles, *baseline_tile({"baselines": compared})]
@@ -121,5 +128,6 @@ def next_steps(column: str = "", tested: int = 0, scored: int = 0) -> tuple[Next
         first = NextStep(f"{text}, the largest {column} first:", line)
     new = "vbflows score {run} NEW_TABLE scored/"
     steps = first, NextStep("Predict new rows, with the same columns:", new, True)
-    more = f"Measure on more than {tested:,} rows: fit again with --set test_share=0.3."
-    return (*steps, NextStep(more, "", True)) if 0 < tested < FEW else steps
+    more = f"Measure on more than {tested:,} rows: hold out three in ten."
+    again = NextStep(more, "{again test_share=0.3}", True)
+    return (*steps, again) if 0 < tested < FEW else steps

@@ -192,9 +192,8 @@ def shown(
     how = f"Fitted to the same {units} and compared on the same held-out {units}"
     if in_folds:
         how = f"Each of the {units} is predicted by fits to the other folds"
-    text = verdict_on([(r.name, r.low, r.high) for r in baselines], units)
-    text += f" {how}; the interval of the difference is by the bootstrap over {units}, and above 0 "
-    text += "this model is better."
+    text = f"{rival_in_words(baselines, 'log loss')} {how}; intervals are by the bootstrap over "
+    text += f"{units}."
     better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
         f"On {where}, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
@@ -204,23 +203,17 @@ def shown(
     return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
 
 
-def verdict_on(found: Sequence[tuple[str, float, float]], units: str) -> str:
-    """Say which baselines are better or worse than the model, beyond chance.
-
-    Each has its name and the 95 % interval of a difference, above 0 where the model is better.
-    """
-    groups = (
-        ("predict better", [name for name, _, high in found if high < 0.0]),
-        ("predict worse", [name for name, low, _ in found if low > 0.0]),
-        (f"differ from it by no more than such {units} may by chance",
-         [name for name, low, high in found if low <= 0.0 <= high]),
-    )  # fmt: skip
-    said = [
-        f"{', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]} {what}"
-        for what, names in groups
-        if names
-    ]
-    return f"{said[0][:1].upper()}{'; '.join(said)[1:]}." if said else ""
+def rival_in_words(found: Sequence[Any], what: str) -> str:
+    """Say how the best baseline does against the model by ``what``, and if that may be chance."""
+    own = "this model "  # less one of its parts: no rival
+    best = min(found, key=lambda one: (one.name.startswith(own), one.more))
+    clear = best.low > 0.0 or best.high < 0.0
+    return (
+        f"The best rival, {best.name}, is {abs(best.more):.3f} "
+        f"{'worse' if best.more > 0.0 else 'better'} in {what} ({best.low:+.3f} to "
+        f"{best.high:+.3f}; above 0 this model is better): {'' if clear else 'no '}more than "
+        "chance explains."
+    )
 
 
 def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile]:

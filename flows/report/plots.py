@@ -347,6 +347,7 @@ def curve(
 def level_bars(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
     x_label: str, title: str, domain: tuple[float, float],
+    how: str = f"Bars are means, lines 95 % intervals; where a line {_UNCERTAIN}",
 ) -> Spec:  # fmt: skip
     """Plot a bar with its 95 % interval for each level, the first on top.
 
@@ -369,7 +370,7 @@ def level_bars(
         title,
         [bar, interval, _zero("x", "y", "height")],
         x=x,
-        how=f"Bars are means, lines 95 % intervals; where a line {_UNCERTAIN}",
+        how=how,
     )
 
 

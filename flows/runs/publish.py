@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -31,12 +33,13 @@ from flows.data.runs import (
     write_trace,
 )
 from flows.data.table import ROW_ID
+from flows.escape import without_secrets
 from flows.events import Published
 from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.report.labels import LEVEL, UNKNOWN, label
+from flows.report.labels import LEVEL, MISSED, UNKNOWN, label
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
@@ -57,7 +60,7 @@ def publish(run: Run) -> dict[str, Any]:
             each=partial(run.each, "publish"),
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
-    findings = _add_figures_of_fit(run, findings)
+    findings = _with_commands(run, _add_figures_of_fit(run, findings))
     record = _record(run, findings)
     findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
     more = _columns_section(run)
@@ -86,6 +89,35 @@ def publish(run: Run) -> dict[str, Any]:
     top = findings.top if run.fitted is None else _predictions(run) or findings.top
     run.events.emit(Published(record, findings.headline, url, top))
     return outcome(run.paths, record, findings.headline, top)
+
+
+def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
+    """Write the run's own command, with one more setting, where a text has {again NAME=VALUE}."""
+    files = [file.url for file in run.inputs]
+    files = files if len(files) < _FILES else [storage.source_in_words(run.source)]
+
+    def command(found: re.Match[str]) -> str:
+        given = {**run.changed, found[1]: found[2]}
+        words = ["vbflows", run.family.name, *files, run.paths.target]
+        for name, yours in (given.pop("columns", None) or {}).items():
+            words += ["--column", f"{name}={yours}"]
+        for name, value in given.items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            words += ["--set", f"{name}={text}"]
+        return without_secrets(shlex.join(words))
+
+    def whole(text: str) -> str:
+        return _AGAIN.sub(command, text)
+
+    return replace(
+        findings,
+        warnings=tuple(map(whole, findings.warnings)), notes=tuple(map(whole, findings.notes)),
+        tiles=[replace(t, note=t.note.replace("{run}", run.paths.root)) for t in findings.tiles],
+        next_steps=[replace(one, command=whole(one.command)) for one in findings.next_steps],
+    )  # fmt: skip
+
+
+_AGAIN, _FILES = re.compile(r"\{again (\w+)=(\S+)\}"), 4
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
@@ -140,7 +172,7 @@ _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
 _MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
-_FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
+_FIGURES = _MEASURES | {label("log_loss"), label("rmse"), MISSED}
 """Tiles that say how good predictions are; a score quotes the first of the former."""
 
 

@@ -45,6 +45,11 @@ class Effect:
         Quantiles of the column of a curve; rows of every level, where they are counted.
     spread
         Standard deviation over rows, by which effects are ordered.
+    change, change_sd
+        What a high cell adds beyond a low one, the 90 % and the 10 % quantile of a curve; what one
+        of two levels adds beyond the other; of more levels, what one adds that moves rows most.
+    level
+        That one of the levels; empty for a curve.
     """
 
     column: str
@@ -55,11 +60,19 @@ class Effect:
     sd: FloatArray
     data: FloatArray
     spread: float
+    change: float = 0.0
+    change_sd: float = 0.0
+    level: str = ""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the 95 % interval of the change leaves out zero."""
+        return abs(self.change) > 1.96 * self.change_sd
 
     def times(self, factor: float) -> Effect:
         """Return the effect in another unit of the sum."""
-        scaled = (factor * self.mean, factor * self.sd, factor * self.spread)
-        return replace(self, mean=scaled[0], sd=scaled[1], spread=scaled[2])
+        scaled = ("mean", "sd", "spread", "change", "change_sd")
+        return replace(self, **{name: factor * getattr(self, name) for name in scaled})
 
 
 @dataclass(frozen=True)
@@ -116,9 +129,18 @@ def effects_of(
             if covariance is not None:
                 sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
             spread = float(np.sqrt(piece.share @ mean**2))
+            high, low = _ends(piece, mean, one.kind == "category")
+            step = x[high] - (0.0 if low is None else x[low])
+            change, change_sd = float(step @ part.coefficients), 0.0
+            if covariance is not None:
+                change_sd = float(np.sqrt(max(step @ covariance @ step, 0.0)))
+            level = piece.levels[high] if piece.levels else ""
             found.append(
-                Effect(piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread)
-            )
+                Effect(
+                    piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread,
+                    change, change_sd, level,
+                )
+            )  # fmt: skip
         first += size
     return tuple(sorted(found, key=lambda effect: -effect.spread))
 
@@ -136,6 +158,16 @@ class _Piece:
     levels: tuple[str, ...]
     data: FloatArray
     curved: bool = False
+
+
+def _ends(piece: _Piece, mean: FloatArray, category: bool) -> tuple[int, int | None]:
+    """Return the places whose difference is an effect's change; None for the mean over rows."""
+    if not piece.levels:
+        low, high = np.searchsorted(np.cumsum(piece.share), [0.1, 0.9])
+        return min(int(high), len(mean) - 1), int(low)
+    if len(mean) == 2:
+        return (0, 1) if category else (1, 0)
+    return int(np.argmax(piece.share * mean**2)), None
 
 
 def _pieces(

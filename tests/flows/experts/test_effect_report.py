@@ -11,7 +11,7 @@ from vbmodels.experts.effects import Effect
 
 def effect(name, spread, sd):
     mean = np.array([-1.0, 1.0])
-    return Effect(name, "number", mean, (), mean, np.full(2, sd), mean, spread)
+    return Effect(name, "number", mean, (), mean, np.full(2, sd), mean, spread, 2.0, 2.0 * sd)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,11 @@ def test_a_count_is_predicted_by_its_mean(fitted):
     assert results["baselines"]["Poisson regression"]["interval"][0] > 0.0
     assert results["baselines"]["the mean"]["r2"] < 0.01
     page = (folder / "report.html").read_text()
-    for text in (". Deviance explained 0.", "What moves predictions most", "added to log label"):
+    for text in (
+        ". Deviance explained 0.",
+        "What makes label larger or smaller",
+        "added to log label",
+    ):
         assert text in page
     assert any("The label is a count" in warning for warning in record["warnings"])
 
