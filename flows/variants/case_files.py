@@ -219,8 +219,9 @@ def _write_loci(
     limit = limits.at(counts, q, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
-    regions = detection.bed(detection.callable_regions(limit, loci, detection.CALLABLE_SHARE))
-    missed = detection.missed_regions(limit, counts, loci, MOST_MISSED + 1)
+    share = settings.callable_share
+    regions = detection.bed(detection.callable_regions(limit, loci, share))
+    missed = detection.missed_regions(limit, counts, loci, share, MOST_MISSED + 1)
     counted = detection.LimitCounts.of(limit)
     return replace(found, limits=counted, callable=regions, missed=missed)
 

@@ -65,7 +65,7 @@ def cases_report(
     headline += level_of(settings)
     for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
         headline += f"{'; the surest' * (passed > 1)}: {name}, {call_in_words(call, settings)}"
-    said = callable_in_words([one.parts for one in found])
+    said = callable_in_words([one.parts for one in found], settings)
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
         said += f"; without reads: {', '.join(thin)}"
@@ -78,7 +78,7 @@ def cases_report(
     every = {"cases": results, **sums}
     return Findings(
         headline, sections, every, tuple(_once(warned)), top,
-        tiles_of(every, f"each {level_of(settings)}"), NEXT_STEPS_OF_CASES,
+        tiles_of(every, f"each {level_of(settings)}", settings.callable_share), NEXT_STEPS_OF_CASES,
         read_account.input_grids(known),
         row="position" if any(one is not None and one.files for one in known) else "row",
     )  # fmt: skip

@@ -22,9 +22,6 @@ PROBABILITY = 0.95
 _PARTS = 2  # steps of a doubling, to which depths and errors are rounded
 Interval = tuple[str, int, int]
 
-CALLABLE_SHARE = 0.05
-"""Share of an allele that must be called with a probability of .95 where a location is callable."""
-
 
 def threshold(decision: Decision, settings: VariantSettings) -> float:
     """Return the log Bayes factor from which one more allele would be called.
@@ -175,7 +172,7 @@ def callable_regions(limit: FloatArray, loci: Loci, share: float) -> tuple[Inter
 
 @dataclass(frozen=True)
 class Missed:
-    """Neighbouring locations with reads where `CALLABLE_SHARE` would not be called.
+    """Neighbouring locations with reads where an allele of a given share would not be called.
 
     Attributes
     ----------
@@ -185,6 +182,8 @@ class Missed:
         The largest number of reads at one of them, in the case and in what it is compared with.
     limit
         The largest limit of detection; NaN where a location has none.
+    errors
+        The largest number of the control's reads with one other base at one of them.
     """
 
     contig: str
@@ -193,6 +192,7 @@ class Missed:
     case: int
     control: int
     limit: float
+    errors: int = 0
 
     @property
     def name(self) -> str:
@@ -208,13 +208,16 @@ class Missed:
         """Return both as one."""
         limit = float(np.maximum(self.limit, other.limit))  # NaN if one is
         case, control = max(self.case, other.case), max(self.control, other.control)
-        return Missed(self.contig, self.start, other.stop, case, control, limit)
+        errors = max(self.errors, other.errors)
+        return Missed(self.contig, self.start, other.stop, case, control, limit, errors)
 
 
-def missed_regions(limit: FloatArray, batch: Counts, loci: Loci, most: int) -> tuple[Missed, ...]:
-    """Return the first runs of neighbouring locations where too small a share would be missed."""
+def missed_regions(
+    limit: FloatArray, batch: Counts, loci: Loci, share: float, most: int
+) -> tuple[Missed, ...]:
+    """Return the first runs of neighbouring locations where a share would be missed."""
     with np.errstate(invalid="ignore"):
-        at = np.flatnonzero(~(limit <= CALLABLE_SHARE))
+        at = np.flatnonzero(~(limit <= share))
     if not at.size:
         return ()
     begins = np.flatnonzero(
@@ -224,12 +227,14 @@ def missed_regions(limit: FloatArray, batch: Counts, loci: Loci, most: int) -> t
     found = []
     for own in np.split(at, begins[1 : most + 1])[:most]:
         depth = batch.counts[own].sum(axis=2)
+        errors = batch.counts[own][:, ~batch.case].sum(axis=1)
+        errors[np.arange(len(own)), batch.ref[own]] = 0
         found.append(
             Missed(
                 str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
                 int(depth[:, batch.case].sum(axis=1).max()),
                 int(depth[:, ~batch.case].sum(axis=1).max()),
-                float(limit[own].max()),
+                float(limit[own].max()), int(errors.max()),
             )
         )  # fmt: skip
     return tuple(found)

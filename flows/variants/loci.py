@@ -36,16 +36,31 @@ _COMPARED = (
 )  # fmt: skip
 
 
+_MEASURES = {"read_end": "to_end", "low_mapq": "mapping_quality", "low_baseq": "base_quality"}
+
+
 @dataclass(frozen=True)
 class Filtered:
     """What the reads say of some calls.
 
     ``taken``: by the name of each filter that could run, [C]. ``read_end_z``: [C] z of the distance
-    to the read's end against the reference's reads; NaN if not known.
+    to the read's end against the reference's reads; NaN if not known. ``reads``: the allele's and
+    the reference's that were compared; none where nothing is known of them.
     """
 
     taken: dict[str, BoolArray]
     read_end_z: FloatArray
+    reads: tuple[AlleleReads, ...] = ()
+
+    def compared(self, i: int) -> dict[str, list[float | None]]:
+        """Return by filter the means of one call's reads; None of too few."""
+        found: dict[str, list[float | None]] = {}
+        for name in (*_MEASURES, "near_indel", "many_mismatches") if self.reads else ():
+            for r in self.reads:
+                n = int(r.n[i] - (name == "low_baseq") * r.no_base_quality[i])
+                mean = float(getattr(r, _MEASURES.get(name, name))[i]) / max(n, 1)
+                found.setdefault(name, []).append(mean if n >= LEAST_READS else None)
+        return found
 
 
 def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
@@ -87,7 +102,7 @@ def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: floa
               for name in ("n", *_COMPARED))
         )  # fmt: skip
     found, z = apply_filters(own, other, level)
-    return Filtered(taken | found, z)
+    return Filtered(taken | found, z, (own, other))
 
 
 def _gathered(
@@ -154,7 +169,10 @@ def call_part(
         batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
     )  # fmt: skip
     table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
-    calls = tuple(call_of(shown, i, loci, settings) for i in at.tolist())
+    calls = tuple(
+        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k)}
+        for k, i in enumerate(at.tolist())
+    )
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     i = int(np.argmax(np.where(called, -1.0, prob)))
@@ -237,16 +255,15 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
 
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
-    """Return contig, position and mean depth of case and control at some locations."""
+    """Return contig, position and depth of the case and of all controls at some locations."""
     depth = batch.counts.sum(axis=2)
     step = max(1, -(-len(loci.pos) // points))
-    control = ~batch.case
     return tuple(
         (
             str(loci.chrom[j]),
             int(loci.pos[j]),
-            float(depth[j, batch.case].mean()),
-            float(depth[j, control].mean()) if control.any() else 0.0,
+            float(depth[j, batch.case].sum()),
+            float(depth[j, ~batch.case].sum()),
         )
         for j in range(0, len(loci.pos), step)
     )

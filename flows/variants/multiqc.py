@@ -41,7 +41,8 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
         },
         "vbflows_depth": {
             "section_name": "vbflows: depth",
-            "description": "Mean reads of a replicate at locations along the regions, in order.",
+            "description": "Reads of a sample, of all its replicates, at locations along the "
+            "regions, in order.",
             "plot_type": "linegraph",
             "pconfig": {"id": "vbflows_depth_plot", "title": "vbflows: depth",
                         "xlab": "location", "ylab": "reads"},

@@ -318,7 +318,7 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
     columns = (
-        "sample", "replicate", "reads counted", "reads not counted", "mean depth", "file"
+        "sample", "replicate", "reads counted", "reads not counted", "its mean depth", "file"
     )  # fmt: skip
     caption = "Every replicate; why reads were not counted is in the part Reads"
     return [Grid(columns, list(rows.values()), caption)] if rows else []
@@ -328,33 +328,48 @@ _HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
 """What the report calls columns whose names in run.json do not say what is counted."""
 
 
-_WHOLE = ("in the file", COUNTED, "bases counted")
+_NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
 
 
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
     every = list(dict.fromkeys(name for row in rows.values() for name in row))
-    names = [name for name in every if any(row.get(name) for row in rows.values())]
-    zero = [name for name in every if name not in names]
-    left_out = [name for name in names if name not in _WHOLE]
     grid = Grid(
-        ("replicate", *(_HEADS.get(name, name) for name in names)),
-        [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
-        "Reads of every replicate",
-        folded=not left_out,
+        ("replicate", *(_HEADS.get(name, name) for name in every)),
+        [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
+        "Reads of every replicate, and what each rule left out",
+        folded=True,
     )
-    text = (
-        "Reads in the regions that were counted, and reads that each rule left out (by the first "
-        "rule that applies). Bases are those of counted reads at the positions of the regions. "
-        "Supplementary alignments are counted."
+    out = [
+        sum(n for name, n in row.items() if name not in _NOT_RULES and not name.startswith("bases"))
+        for row in rows.values()
+    ]
+    text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
+    text += f"and {_range(out)} left out, each by the first rule that applies."
+    return Section("Reads", text, (), (grid,))
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
+    """Say which files are taken as replicates of one sample, and what to do if they are not."""
+    files: dict[str, list[str]] = {}
+    pairs = zip(reads.columns, reads.files, strict=True) if reads and reads.files else ()
+    for (sample, _), file in pairs:
+        files.setdefault(sample, []).append(storage.shown(file).rpartition("/")[2])
+    several = [(sample, own) for sample, own in files.items() if len(own) > 1]
+    if not several:
+        return ()
+    named = "; ".join(f"{', '.join(own)} of {sample}" for sample, own in several[:_MOST_NAMED])
+    named += f"; and of {len(several) - _MOST_NAMED} more" * (len(several) > _MOST_NAMED)
+    return (
+        "Taken as replicates, libraries of one sample, since the sheet gives them one name in the "
+        f"column sample: {named}. If they are of different people, give each a name of its own, "
+        "with role=case, control or panel.",
     )
-    if not left_out and (counted := [row[COUNTED] for row in rows.values() if COUNTED in row]):
-        each = f"{min(counted):,} to {max(counted):,}" if len({*counted}) > 1 else f"{counted[0]:,}"
-        text = f"No rule left out a read: {each} are counted in each replicate. {text}"
-    if zero:
-        text += f" Not shown, since 0 in every replicate: {', '.join(zero)}."
-    how = "A rule that leaves out many reads of one replicate alone points to its library."
-    return Section("Reads", text, (), (grid,), how=how)
 
 
 def for_multiqc(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

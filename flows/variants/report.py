@@ -21,7 +21,6 @@ from flows.variants.batch_report import (
     context_warnings,
 )
 from flows.variants.calls import ALPHA, SAMPLER
-from flows.variants.detection import CALLABLE_SHARE
 from flows.variants.read_account import SampleReads
 from flows.variants.samples import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
@@ -171,10 +170,12 @@ def report(
     return Findings(
         headline_of(parts, calls, settings), sections, results,
         tuple(warnings_of(parts, caps, settings, batch)), top,
-        tiles_of(results, level_of(settings), _positions(parts)), _next_steps(parts),
+        tiles_of(results, level_of(settings), settings.callable_share, _positions(parts)),
+        _next_steps(parts),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
         limits=_limits_in_words(parts),
+        notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
     )  # fmt: skip
 
@@ -258,7 +259,7 @@ def headline_of(
     found += f" ({len(calls) - len(passed):,} more filtered)" if len(calls) > len(passed) else ""
     if passed:
         found += f"{'; the surest' * (len(passed) > 1)}: {call_in_words(passed[0], settings)}"
-    limits = [callable_in_words([parts])]
+    limits = [callable_in_words([parts], settings)]
     reads = parts[0].sample_reads if parts else None
     if reads is not None and reads.thin:
         limits.append(f"without reads: {', '.join(reads.thin)}")
@@ -276,15 +277,16 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     return f"{name_of(call)} in {share_of(call)} of the reads, {against}QUAL {call['qual']:.1f}"
 
 
-def callable_in_words(cases: Sequence[Sequence[PartCalls]]) -> str:
+def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSettings) -> str:
     """Say where a share would have been called, in one case or in each; or how many positions."""
     positions = max(_positions(parts) for parts in cases)
     if not all(any(p.limits is not None for p in parts) for parts in cases):
         return f"{positions:,} positions were tested"
     found = [_callable(parts) for parts in cases]
     some = " to ".join(f"{n:,}" for n in dict.fromkeys((min(found), max(found))))
-    said = f"an allele in {CALLABLE_SHARE * 100:g} % of the reads would have been called, with a "
-    said += f"probability of {detection.PROBABILITY:g}, at {some} of {positions:,} positions"
+    said = f"an allele in {100.0 * settings.callable_share:g} % of the reads would have been "
+    said += f"called, with a probability of {detection.PROBABILITY:g}, at {some} of {positions:,} "
+    said += "positions"
     return f"{said}{' of each case' * (len(cases) > 1)}"
 
 
@@ -423,14 +425,8 @@ def _calls(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    replicates = {
-        name: len(calls[0]["replicates"].get(role, ())) if calls else 0
-        for role, name in (("case", settings.case), ("control", str(settings.control)))
-    }
-    made = [f"{name} is made of {n} replicates" for name, n in replicates.items() if n > 1]
-    how = "Best first; a variant opens the reads of every replicate"
-    how += f" ({', '.join(made)}: libraries of one sample)" * bool(made)
-    how += ". The share of the reads in "
+    how = "Best first; a variant opens the reads of every replicate and what the filters compared. "
+    how += "The share of the reads in "
     how += f"{settings.case} is estimated, errors included; the columns of samples are reads with "
     how += "the allele / all reads, as counted."
     if not calls:
@@ -438,6 +434,16 @@ def _calls(
     grid = Grid(columns, rows, details=details)
     chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
     return Section("Calls", text, [chart], (grid,), how=how)
+
+
+COMPARED = {
+    "strand_bias": "share on the forward strand",
+    "read_end": "mean distance to the read's end, in bases",
+    "low_mapq": "mean mapping quality",
+    "low_baseq": "mean base quality",
+    "near_indel": "share with an indel near it",
+    "many_mismatches": "share with several mismatches near it",
+}
 
 
 def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
@@ -456,8 +462,16 @@ def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
         for role, replicates in call["replicates"].items()
         for number, (reads, depth) in enumerate(replicates, 1)
     ]
-    grid = Grid(("sample", "replicate", "reads with the allele", "depth", "share"), rows)
-    return Section(name_of(call), "", (), (grid,), how="The reads of every replicate.")
+    grids = [Grid(("sample", "replicate", "reads with the allele", "all reads", "share"), rows)]
+    compared = {} if is_mnv(call) else call.get("compared", {})
+    if compared and (strands := call["samples"]["case"]["strands"]):
+        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
+        compared = {"strand_bias": at, **compared}
+    columns = ("filter", "what it compares", "with the allele", "with the reference")
+    caption = f"Reads of {settings.case} that the filters compare"
+    of_filters = [(name, COMPARED[name], *pair) for name, pair in compared.items()]
+    grids += [Grid(columns, of_filters, caption)] if of_filters else []
+    return Section(name_of(call), "", (), grids)
 
 
 def shares_chart(
@@ -481,17 +495,19 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: b
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
     drawn = []
+    of_several = "; of several samples, their mean" if len(settings.controls) > 1 else ""
     for contig in contigs[:4]:
         own = sorted(p[1:] for p in points if p[0] == contig)
         step = max(1, len(own) // 2000)
         pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
+        control = control / max(len(settings.controls), 1)
         series = [(settings.case, case)]
         series += [(settings.compared_with, control)] if settings.controls else []
         drawn.append(
             plots.lines(
-                pos, series, f"position on {contig}", "mean depth of a replicate",
-                f"Mean depth of a replicate along {contig}",
-                "Reads at each position, as a mean over a sample's replicates.",
+                pos, series, f"position on {contig}", "reads",
+                f"Depth of a sample along {contig}",
+                f"Reads at each position, of all replicates of a sample{of_several}.",
             )
         )  # fmt: skip
     text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
@@ -503,15 +519,16 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings, with_limits: b
 def _q_values(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = (np.arange(40) + 0.5) / 40
-    text = "For every position the allele with the most evidence, and every called allele."
+    text = ""
     for prob, q, name in sorted(filter(None, (p.next_best for p in parts)))[-1:]:
-        text += f" Next best, not called: {name}, probability {prob:.2g}, q-value {q:.2g}"
+        text += f"Next best, not called: {name}, probability {prob:.2g}, q-value {q:.2g}"
         text += ": no near miss." if prob < 0.1 else "."
         if settings.test == "two_groups" and any(p.calls for p in parts):
             text += " Calls lower the q-values of what follows them: go by the probability."
-    plot = plots.histogram(centres, "q-value", "alleles", "Alleles by q-value", counts=counts)
-    how = "Calls are at the left; positions without a variant heap up at the right."
-    return Section("q-values", text, (plot,), how=how, folded="Chart of all q-values")
+    title = "The q-value of every position's best allele, and of every called allele"
+    plot = plots.histogram(centres, "q-value", "alleles", title, counts=counts)
+    label = "Chart of all q-values: calls at the left, positions without a variant at the right"
+    return Section("q-values", text, (plot,), folded=label)
 
 
 def _callable(parts: Sequence[PartCalls]) -> int:
@@ -520,38 +537,31 @@ def _callable(parts: Sequence[PartCalls]) -> int:
 
 def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     """Return what to do next, about positions that are not callable too."""
-    missed = detection.join_missed([part.missed for part in parts])
-    where = [one.name for one in missed[:MOST_MISSED]] + ["..."] * (len(missed) > MOST_MISSED)
-    text = f"Positions with reads, not callable ({', '.join(where)}), need more reads or fewer "
-    text += "errors before you claim absence. No other caller was run; confirm calls independently."
-    return (*NEXT_STEPS, NextStep(text)) if missed else NEXT_STEPS
+    if not any(part.missed for part in parts):
+        return NEXT_STEPS
+    text = "Positions that are not callable need more reads, or fewer errors, before you claim "
+    text += "absence. No other caller was run; confirm calls independently. The largest limits:"
+    return (*NEXT_STEPS, NextStep(text, "vbflows show {run} detection --sort limit"))
 
 
 def _detection(
     limits: detection.LimitCounts, parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
     positions = _positions(parts)
-    rows: list[tuple[str, Any]] = []
-    for level in (0.05, 0.5, 0.95):
-        limit = limits.quantile(level)
-        value = "none" if limit is None else f"{100.0 * limit:.2f} %"
-        rows.append((f"{100.0 * level:g} % of the positions with reads", value))
     callable_ = _callable(parts)
     text = (
         f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
-        f"most {100.0 * CALLABLE_SHARE:g} %, a mark that this report sets; for another mark sort "
-        f"the table detection, which has the limit of each of the {limits.locations:,} positions "
-        "with reads."
+        f"most {100.0 * settings.callable_share:g} %: the setting callable_share, whose default is "
+        f"{100.0 * float(VariantSettings.model_fields['callable_share'].default):g} %. The table "
+        "detection has the limit of each position with reads."
     )
     how = (
-        "An allele at its position's limit would be called with a probability of 0.95, at this "
-        "run's depth, error rates and level; the limit is of the alternative base with the most "
-        "errors."
+        "The limit is the share of the reads from which on an allele would be called with a "
+        "probability of 0.95, at the position's depth, the error rates and the level of this run; "
+        "of the three other bases, that of the one with the most errors."
     )
-    grids = [Grid(("positions", "limit at most (share of reads)"), rows)]
+    grids: list[Grid] = []
     if missed := detection.join_missed([part.missed for part in parts]):
-        how += " In the table below reads are summed over replicates. A high limit comes of few "
-        how += "reads; where reads are many, of a high error rate."
         thin, without = limits.locations - callable_, positions - limits.locations
         grids.append(_missed(missed, thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
@@ -562,8 +572,8 @@ def _missed(
 ) -> Grid:
     """Return where an allele could be missed: ``thin`` positions with reads, and some without."""
     rows = [
-        (one.name, one.case, *([one.control] if settings.controls else []),
-         "none" if np.isnan(one.limit) else f"{100.0 * one.limit:.1f} %")
+        (one.name, "none" if np.isnan(one.limit) else f"{100.0 * one.limit:.1f} %",
+         _why_missed(one, settings), one.case, *([one.control] if settings.controls else []))
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
     caption = f"Not callable: {thin:,} positions with reads"
@@ -571,9 +581,20 @@ def _missed(
         caption += f" (the first {MOST_MISSED} regions; all: vbflows show RUN detection --sort "
         caption += "limit)"
     caption += f", {without:,} without" if without else ""
-    against = [f"reads of {settings.compared_with}, at most"] if settings.controls else []
-    columns = ("not callable", f"reads of {settings.case}, at most", *against, "limit, at most")
+    caption += "; limits and reads, of all replicates, are the largest of a region's positions"
+    against = [f"reads of {settings.compared_with}"] if settings.controls else []
+    columns = ("not callable", "limit", "why", f"reads of {settings.case}", *against)
     return Grid(columns, rows, caption)
+
+
+def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
+    """Say why a share would be missed: too few reads, or the control's with another base."""
+    if not settings.controls:
+        return "few reads, or many errors"
+    if not one.control:
+        return f"no read in {settings.compared_with}"
+    reads = f"{one.errors:,} read{'s' * (one.errors > 1)} of {settings.compared_with}"
+    return f"another base in {reads}" if one.errors else "few reads"
 
 
 def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
@@ -584,9 +605,8 @@ def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
     shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
     share, below = limits.share[shown], limits.below()[shown]
     series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
-    title = "Share of the positions with reads whose limit is at most so large"
-    how = "At 0.01 the line shows the share of positions where an allele in 1 % of the reads would "
-    how += "be called, with a probability of 0.95."
+    title = "Where an allele of a given share would be called"
+    how = "At 0.01 the line shows the share of the positions with reads whose limit is at most 1 %."
     x, y = "limit of detection (share of reads)", "share of positions"
     return (plots.lines(np.insert(share, 0, share[0]), series, x, y, title, how, log=True),)
 

@@ -37,7 +37,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
             "cases", "panel", "region", "primers", "min_base_quality", "min_mapping_quality",
             "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
-        "output": ("e_bh", "two_sided", "filter_level", "skip_filters"),
+        "output": ("e_bh", "two_sided", "callable_share", "filter_level", "skip_filters"),
         "expert": ("tau",),
     }  # fmt: skip
     partitioning: ClassVar[frozenset[str]] = frozenset({"cases"})
@@ -145,6 +145,11 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="By what the error rates of case and control may differ: each of 12 "
         "substitutions, or trinucleotide: each substitution by the bases before and behind it too "
         "(needs the FASTA).",
+    )
+    callable_share: Probability = Field(
+        0.05,
+        description="A position is callable, and in callable.bed, where an allele in this share of "
+        "the reads would be called with a probability of .95.",
     )
     filter_level: Probability = Field(
         1e-3,

@@ -7,13 +7,13 @@ from typing import Any
 
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
-from flows.variants.detection import CALLABLE_SHARE
 
 
-def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list[Tile]:
+def tiles_of(results: Mapping[str, Any], level: str, mark: float, positions: int = 0) -> list[Tile]:
     """Return what was called, at which level, and where it could have been called.
 
-    ``positions`` is the size of the regions, those without a read too.
+    ``mark`` is the setting callable_share, ``positions`` the size of the regions, those without a
+    read too.
     """
     filtered = results["calls"] - results["passed"]
     note = f"{level}; {filtered:,} more {'is' if filtered == 1 else 'are'} filtered"
@@ -22,7 +22,7 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
         every = max(positions, results["locations"], 1)
         share = results["callable_locations"] / every
         note = f"{results['callable_locations']:,} of {every:,} positions, for an allele in "
-        note += f"{100.0 * CALLABLE_SHARE:g} % of the reads"
+        note += f"{100.0 * mark:g} % of the reads"
         tiles.append(Tile("callable", f"{100.0 * share:.1f} %", note))
         limit = results["median_limit_of_detection"]
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,13 @@ from flows.report.baselines import baseline_tile
 from flows.report.page import Findings, Tile
 from flows.report.page import render as page_of
 from flows.variants.bam_kernels import DUPLICATE, REACHED
-from flows.variants.read_account import FIELDS, SampleReads, input_grids, section
+from flows.variants.read_account import (
+    FIELDS,
+    SampleReads,
+    input_grids,
+    replicates_in_words,
+    section,
+)
 from flows.variants.tiles import tiles_of as variants
 from tests.flows.runs.test_publish import record
 
@@ -177,7 +185,7 @@ def test_variants():
     results = {"calls": 3, "passed": 1, "locations": 299, "callable_locations": 279,
                "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436,
                "indel_alleles": 0}  # fmt: skip
-    found = shown(variants(results, "at an FDR of 0.05", 300))
+    found = shown(variants(results, "at an FDR of 0.05", 0.05, 300))
     assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
     assert found["callable"] == (
         "93.0 %",
@@ -188,10 +196,10 @@ def test_variants():
         "of the reads; median of the 299 positions with reads",
     )
     assert found["insertions and deletions"] == ("0", "no read shows one")
-    some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 300))
+    some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 0.05, 300))
     assert some["insertions and deletions"] == ("0", "436 were tested")
     cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
-    assert shown(variants(cases, "each"))["cases with a variant"] == ("1 of 2", "")
+    assert shown(variants(cases, "each", 0.05))["cases with a variant"] == ("1 of 2", "")
 
 
 def test_every_file_of_reads_is_an_input():
@@ -224,9 +232,19 @@ def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
     assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found
 
 
-def test_rules_that_left_no_read_out_are_in_a_sentence_and_not_in_the_table():
+def test_the_account_of_reads_is_a_sentence_and_a_folded_table():
     rows = {"a 1": {"counted": 9, "unmapped": 0, "duplicate": 0},
             "b 1": {"counted": 8, "unmapped": 0, "duplicate": 1}}  # fmt: skip
     found = section(rows)
-    assert found.grids[0].columns == ("replicate", "reads counted", "duplicate")
-    assert "Not shown, since 0 in every replicate: unmapped." in found.text
+    assert found.grids[0].columns == ("replicate", "reads counted", "unmapped", "duplicate")
+    assert found.grids[0].folded
+    assert found.text.startswith("8 to 9 reads are counted in each replicate and 0 to 1 left out")
+
+
+def test_replicates_of_one_sample_are_named_with_their_files():
+    columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
+    reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
+    (said,) = replicates_in_words(reads)
+    assert "in the column sample: a.bam, b.bam of tumour. If they are of different people" in said
+    assert replicates_in_words(reads.of(columns[1:])) == ()
+    assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()

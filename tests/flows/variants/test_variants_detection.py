@@ -83,33 +83,36 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     first = part_of([1, 2, 3, 5, 6], [0.3, 0.2, 0.01, 0.06, np.nan], [10, 20, 400, 80, 60])
     second = part_of([7, 8, 9], [0.07, 0.01, 0.08], [50, 500, 40])
     other = part_of([10], [0.5], [4], "chr2")
-    parts = [detection.missed_regions(*own, 10) for own in (first, second, other)]
+    parts = [detection.missed_regions(*own, 0.05, 10) for own in (first, second, other)]
     found = detection.join_missed(parts)
     assert [one.name for one in found] == ["chr1:1-2", "chr1:5-7", "chr1:9", "chr2:10"]
     assert [(one.case, one.control) for one in found] == [(20, 10), (80, 40), (40, 20), (4, 2)]
     assert found[0].limit == 0.3
     assert np.isnan(found[1].limit)
-    assert detection.missed_regions(*first, 1) == parts[0][:1]
-    assert detection.missed_regions(*part_of([1], [0.01], [400]), 10) == ()
+    assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
+    assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
     grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
-    assert grid.caption == "Not callable: 7 positions with reads, 2 without"
-    assert grid.columns[1] == "reads of tumour, at most"
-    assert grid.rows[:2] == [("chr1:1-2", 20, 10, "30.0 %"), ("chr1:5-7", 80, 40, "none")]
+    assert grid.caption.startswith("Not callable: 7 positions with reads, 2 without; ")
+    assert grid.columns[3] == "reads of tumour"
+    assert grid.rows[:2] == [
+        ("chr1:1-2", "30.0 %", "few reads", 20, 10), ("chr1:5-7", "none", "few reads", 80, 40)
+    ]  # fmt: skip
+    first[1].counts[1, 1, 2] = 3  # of the control, of another base
+    grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
+    assert grid.rows[0][2:] == ("another base in 3 reads of control", 20, 13)
     many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 
 
 @pytest.mark.thorough
-def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(detection, "CALLABLE_SHARE", 0.6)
-
+def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
     def carries(contig, reads, ref):
         reads[7, 0, ref[7]] -= 15
         reads[7, 0, (ref[7] + 1) % 4] += 15
 
     source = write_counts(tmp_path / "counts.parquet", contigs=("chr1",), change=carries)
     target = tmp_path / "out"
-    succeed("variants", source, target, *QUICK)
+    succeed("variants", source, target, *QUICK, *options(callable_share=0.6))
     place, record = open_run(str(target))
     limits = pq.read_table(place.table("detection"))
     assert limits["pos"].to_pylist() == list(range(1, 41))

@@ -75,7 +75,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
 
 def test_of_several_cases_the_range_of_positions_is_said():
     other = replace(FOUND, callable=b"1\t0\t12\n")
-    assert callable_in_words([[FOUND], [other]]).endswith(
+    assert callable_in_words([[FOUND], [other]], PAIRED).endswith(
         " 12 to 279 of 300 positions of each case"
     )
 
