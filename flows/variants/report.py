@@ -551,9 +551,8 @@ def _detection(
     callable_ = _callable(parts)
     text = (
         f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
-        f"most {100.0 * settings.callable_share:g} %: the setting callable_share, whose default is "
-        f"{100.0 * float(VariantSettings.model_fields['callable_share'].default):g} %. The table "
-        "detection has the limit of each position with reads."
+        f"most {100.0 * settings.callable_share:g} % (the setting callable_share, 0.05 by default). "
+        "The table detection has the limit of each position with reads."
     )
     how = (
         "The limit is the share of the reads from which on an allele would be called with a "
@@ -578,8 +577,7 @@ def _missed(
     ]  # fmt: skip
     caption = f"Not callable: {thin:,} positions with reads"
     if len(missed) > MOST_MISSED:
-        caption += f" (the first {MOST_MISSED} regions; all: vbflows show RUN detection --sort "
-        caption += "limit)"
+        caption += f" (the first {MOST_MISSED} regions; all: the table detection)"
     caption += f", {without:,} without" if without else ""
     caption += "; limits and reads, of all replicates, are the largest of a region's positions"
     against = [f"reads of {settings.compared_with}"] if settings.controls else []
