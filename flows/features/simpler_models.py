@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from flows.features.description import percent
 from flows.features.settings import FeatureSettings
@@ -58,11 +59,10 @@ class SimplerModels:
     shares
         log p(rows), approximately, by the columns' shares: -BIC / 2.
     classes, number
-        The same by latent classes, and their number: the best of 2 to 4 by the BIC.
+        The same by latent classes, and their number: the best of 2 to 4 by the BIC; ``each`` is of
+        1, 2 and so on.
     features
         The bound on log p(rows) of the features, for as many rows; None where it is not known.
-    each
-        What ``classes`` is, of 1, 2 and so on classes.
     """
 
     rows: float
@@ -105,17 +105,15 @@ def model_results(found: SimplerModels) -> dict[str, Any]:
 def model_section(found: SimplerModels, features: int) -> Section:
     """Compare the features with latent classes of each number, and those with one another."""
     gains = np.array(found.each) - found.shares
-    chance = np.exp(gains - gains.max(initial=0.0))
-    chance /= chance.sum() or 1.0
+    chance = softmax(gains)
+    names = {1: "no feature (1 class)", 2: "1 feature (2 classes)"}
     rows = [
-        (_NAMES.get(k, f"{k} classes"), times_in_words(gain), _chance(p))
+        (names.get(k, f"{k} classes"), times_in_words(gain), _chance(p))
         for k, (gain, p) in enumerate(zip(gains.tolist(), chance.tolist(), strict=True), 1)
     ]
-    text = _verdict(found, features)
-    if rows:
-        text += f" How sure the number is: of 1 to {len(rows)} classes, {int(chance.argmax()) + 1} "
-        text += f"has a probability of {_chance(float(chance.max()))}, by the BIC, if each number "
-        text += "is equally probable beforehand."
+    text = f"{_verdict(found, features)} How sure the number is: of 1 to {len(rows)} classes, "
+    text += f"{int(chance.argmax()) + 1} has a probability of {_chance(float(chance.max()))}, by "
+    text += "the BIC, if each number is equally probable beforehand."
     note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability")
     values = [(name, gain) for (name, *_), gain in zip(rows, gains.tolist(), strict=True)]
@@ -123,15 +121,11 @@ def model_section(found: SimplerModels, features: int) -> Section:
         values.append((f"features ({features}), by the bound", found.features - found.shares))
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
     exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
-    grids = (Grid(heads, rows, note), exact) if rows else (exact,)
-    return Section("Against simpler models", text.strip(), (), grids)
+    return Section("Against simpler models", text.strip(), (), (Grid(heads, rows, note), exact))
 
 
 def _chance(p: float) -> str:
     return percent(p) if 0.005 <= p < 0.995 else f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
-
-
-_NAMES = {1: "no feature (1 class)", 2: "1 feature (2 classes)"}
 
 
 def times_in_words(nats: float) -> str:

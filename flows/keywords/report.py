@@ -421,7 +421,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),
-        next_steps(scores, int(above), measured, names.keys),
+        next_steps(scores, int(above), measured),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -441,15 +441,12 @@ def _found(
 
 
 def _lists(summaries: Sequence[KeywordSummary], given: Given, names: Names) -> str:
-    """Say how long the user's lists are, and which of them makes their mean long."""
+    """Say how long the user's lists are."""
     known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
     if not where:
         return ""
-    most, name = max(s.most_known for s in summaries)
     text = f"Your lists of known {names.keys} have about {given.listed / where:.0f} each, "
     text += f"{known / where:.1f} of them in the text"
-    if where > 1 and most >= max(0.1, 5.0 / where) * known:
-        text += f" ({(known - most) / (where - 1):.1f} without {name}, which has {most:,})"
     return f"{text}. Such a mean is the number to set only if the lists are complete."
 
 
@@ -471,7 +468,8 @@ def _from_one(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, .
         return ()
     return (
         f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
-        f"({100.0 * most / known:.0f} %): if its list is unlike the others, shorten it.",
+        f"({100.0 * most / known:.0f} %; the others have {(known - most) / max(where - 1, 1):.1f} "
+        "each): if its list is unlike theirs, shorten it.",
     )
 
 
@@ -510,10 +508,8 @@ def _which(
         right = np.array(results["expected_right"])
         above, text = np.sum([s.above for s in summaries], axis=0), ""
         if above[0, 0] < found:
-            text = (
-                f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: the "
-                "first command under What to do next writes them to a file.\n"
-            )
+            text = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
+            text += "the first command under What to do next writes them to a file.\n"
         without = sum(s.documents - s.with_new for s in summaries)
         none = f" ({without:,} documents have no selected one)" * bool(without)
         text += f"The rules of the selection{none}:"

@@ -76,14 +76,15 @@ def test_a_run_without_features_says_what_latent_classes_say():
 
 
 def test_a_difference_is_said_with_its_unit_and_its_margin():
-    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
+    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0))
     assert difference_in_words(found, 1) == ""
-    assert model_section(found, 1).text == "One feature and two latent classes are the same model."
+    said = "One feature and two latent classes are the same model. How sure the number is: of 1 to"
+    assert model_section(found, 1).text.startswith(said)
     text = model_section(found, 2).text
     assert "No clear difference from 2 latent classes: with the features the answers are " in text
     assert "1 thousand times less probable. Both are approximations: below about 10^13 " in text
     assert "nats" not in text
-    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
+    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0, (-554.0, -529.0))
     said = difference_in_words(most, 2)
     assert said.endswith("better than 4 latent classes, the most that were tried")
     assert "the same model" not in model_section(most, 1).text

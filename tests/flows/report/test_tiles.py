@@ -246,6 +246,6 @@ def test_replicates_of_one_sample_are_named_with_their_files():
     columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
     reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
     (said,) = replicates_in_words(reads)
-    assert "in the column sample: a.bam, b.bam of tumour. If they are of different people" in said
+    assert "by the column sample: a.bam, b.bam of tumour. If they are of different people" in said
     assert replicates_in_words(reads.of(columns[1:])) == ()
     assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()
