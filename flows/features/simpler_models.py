@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
+from flows.features.description import percent
 from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -57,7 +59,8 @@ class SimplerModels:
     shares
         log p(rows), approximately, by the columns' shares: -BIC / 2.
     classes, number
-        The same by latent classes, and their number: the best of 2 to 4 by the BIC.
+        The same by latent classes, and their number: the best of 2 to 4 by the BIC; ``each`` is of
+        1, 2 and so on.
     features
         The bound on log p(rows) of the features, for as many rows; None where it is not known.
     """
@@ -67,6 +70,7 @@ class SimplerModels:
     classes: float
     number: int
     features: float | None
+    each: tuple[float, ...] = ()
 
     @property
     def gain(self) -> float:
@@ -89,7 +93,8 @@ def compare_models(
     if isinstance(at, SearchGlobal) and at.fit is not None:
         bound = max(at.fit.bound, at.fit.value) * rows / n_rows
         bound = bound if np.isfinite(bound) else None  # max_iter came before it was measured
-    return SimplerModels(rows, -0.5 * fits[0].bic, -0.5 * best.bic, best.number, bound)
+    each = tuple(-0.5 * fit.bic for fit in fits)
+    return SimplerModels(rows, each[0], -0.5 * best.bic, best.number, bound, each)
 
 
 def model_results(found: SimplerModels) -> dict[str, Any]:
@@ -98,25 +103,44 @@ def model_results(found: SimplerModels) -> dict[str, Any]:
 
 
 def model_section(found: SimplerModels, features: int) -> Section:
-    """Compare the features with simpler models, that of the highest log probability first."""
-    values = [("column shares", "", found.shares), ("latent classes", found.number, found.classes)]
-    if found.features is not None:
-        values.append(("features", features, found.features))
+    """Compare the features with latent classes of each number, and those with one another."""
+    gains = np.array(found.each) - found.shares
+    chance = softmax(gains)
+    names = {1: "no feature (1 class)", 2: "1 feature (2 classes)"}
     rows = [
-        (name, number, f"{value - found.shares:+,.0f}" if number else "0")
-        for name, number, value in sorted(values, key=lambda one: -one[2])
+        (names.get(k, f"{k} classes"), times_in_words(gain), _chance(p))
+        for k, (gain, p) in enumerate(zip(gains.tolist(), chance.tolist(), strict=True), 1)
     ]
-    if found.features is not None and same_model(features, found.number):
-        return Section("Against simpler models", _verdict(found, features))
-    note = (
-        f"Log probability of {found.rows:,.0f} rows in nats, less that of each column's shares "
-        "alone: higher is better. Latent classes: each row is in one of a few groups, the best "
-        "number of 2 to 4 by the BIC. Features: each row may have any of them."
-    )
-    heads = ("model", "number", "log probability")
-    return Section(
-        "Against simpler models", _verdict(found, features), (), (Grid(heads, rows, note),)
-    )
+    text = f"{_verdict(found, features)} How sure the number is: of 1 to {len(rows)} classes, "
+    text += f"{int(chance.argmax()) + 1} has a probability of {_chance(float(chance.max()))}, by "
+    text += "the BIC, if each number is equally probable beforehand."
+    note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
+    heads = ("number", "times as probable as unrelated columns", "probability")
+    values = [(name, gain) for (name, *_), gain in zip(rows, gains.tolist(), strict=True)]
+    if found.features is not None and features:
+        values.append((f"features ({features}), by the bound", found.features - found.shares))
+    fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
+    exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
+    return Section("Against simpler models", text.strip(), (), (Grid(heads, rows, note), exact))
+
+
+def _chance(p: float) -> str:
+    return percent(p) if 0.005 <= p < 0.995 else f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
+
+
+def times_in_words(nats: float) -> str:
+    """Return a ratio of probabilities in words or as a power of ten.
+
+    >>> times_in_words(19.0), times_in_words(200.0), times_in_words(3.0), times_in_words(-9.0)
+    ('100 million', '10^87', '20', '10^-4')
+    """
+    power = round(nats / np.log(10.0))
+    if power > 11 or power < 0:
+        return f"10^{power}"
+    if power < 3:
+        return f"{np.exp(nats):.2g}"
+    names = {0: " thousand", 1: " million", 2: " billion"}
+    return f"{10 ** (power % 3)}{names[power // 3 - 1]}"
 
 
 def _verdict(found: SimplerModels, features: int) -> str:
@@ -132,20 +156,14 @@ def _verdict(found: SimplerModels, features: int) -> str:
         return ""
     ahead = found.features - found.classes
     if same_model(features, found.number):
-        own, theirs = found.features - found.shares, found.classes - found.shares
-        return (
-            f"The log probability of {found.rows:,.0f} rows is {own:,.0f} nats higher with the "
-            "feature than with columns that have nothing to do with each other. Two latent classes "
-            f"are the same model; the BIC, another approximation, gives them {theirs:+,.0f}. So "
-            f"read it as {min(own, theirs):,.0f} to {max(own, theirs):,.0f}."
-        )
+        return "One feature and two latent classes are the same model."
     said, slack = difference_in_words(found, features), LOOSE * features
-    text = f"{said[0].upper()}{said[1:]}: the log probability of the rows is {abs(ahead):,.0f} "
-    text += f"nats {'higher' if ahead >= 0.0 else 'lower'}."
+    text = f"{said[0].upper()}{said[1:]}: with the features the answers are "
+    text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
     if abs(ahead) < slack:
         return (
-            f"{text} Both are approximations: below about {slack:,.0f} nats ({LOOSE:g} for each "
-            "feature) no difference is clear. Take the one that is easier to explain."
+            f"{text} Both are approximations: below about {times_in_words(slack)} times no "
+            "difference is clear. Take the one that is easier to explain."
         )
     if ahead < 0.0:
         text += " The rows may be a few kinds rather than combinations of properties."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, log
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import LOOSE, same_model
+from flows.features.simpler_models import LOOSE, same_model, times_in_words
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -41,32 +40,16 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         rival, value = f"{models['number']} latent classes", "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"
-        note = f"{abs(gain):,.0f} nats {'higher' if gain > 0.0 else 'lower'}; a difference of "
-        note += f"less than about {slack:,.0f} either way is not clear"
+        note = f"answers {times_in_words(abs(gain))} times {'as' if gain > 0.0 else 'less'} "
+        note += f"probable; below about {times_in_words(slack)} times no difference is clear"
         if same_model(results["features"], models["number"]):
-            gain = models["features"] - models["shares"]
-            rival, value = "no feature", f"{_times(gain)} times"
-            note = f"as probable are the answers as if columns were unrelated ({gain:+,.0f} nats)"
+            value = f"{times_in_words(models['classes'] - models['shares'])} times"
+            rival, note = "no feature", "as probable are the answers as if columns were unrelated"
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))
     return tiles
-
-
-def _times(nats: float) -> str:
-    """Return a ratio of probabilities in words or as a power of ten.
-
-    >>> _times(19.0), _times(200.0), _times(3.0)
-    ('100 million', '10^87', '20')
-    """
-    power = round(nats / log(10.0))
-    if power > 11 or power < 0:
-        return f"10^{power}"
-    if power < 3:
-        return f"{exp(nats):.0f}"
-    names = {0: " thousand", 1: " million", 2: " billion"}
-    return f"{10 ** (power % 3)}{names[power // 3 - 1]}"
 
 
 def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:

@@ -334,7 +334,8 @@ def report(
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
         listed = "" if given is None else _lists(summaries, given, names)
-        more.append(_rate_section(q, model, settings, (documents, candidates, share), listed))
+        share_of = (documents, candidates, share)
+        more.append(_rate_section(q, model, settings, share_of, listed, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -353,6 +354,7 @@ def report(
     what, where = _found(found, with_new, documents, observed, names)
     headline = f"{what} in {where}"
     expected, above = None, 0.0
+    measured = any(s.confusion.any() for s in summaries)
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
@@ -378,7 +380,7 @@ def report(
                 headline += f"{'each' if above else 'none'} more probable than not"
     sections = _frequent(terms, names, scores) if found else []
     if not scores:
-        sections.append(_which(summaries, results, settings, names))
+        sections.append(_which(summaries, results, settings, names, measured))
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
     doubt = "" if scores or above >= 0.5 * found else _DOUBT
@@ -395,6 +397,7 @@ def report(
     if coefficients:
         known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = _learned(summaries, names) if known_to_fit else ""
+        warnings += () if scored else _from_one(summaries, names)
         sections.append(_coefficients(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results.update(selected=sum(s.selected for s in summaries),
@@ -417,7 +420,8 @@ def report(
     mean = settings.keyphrases
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, mean), next_steps(scores, int(above)),
+        tiles_of(results, names.unit, names.keys, mean),
+        next_steps(scores, int(above), measured),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -437,29 +441,36 @@ def _found(
 
 
 def _lists(summaries: Sequence[KeywordSummary], given: Given, names: Names) -> str:
-    """Say how long the user's lists are, and which of them makes their mean long."""
+    """Say how long the user's lists are."""
     known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
     if not where:
         return ""
-    most, name = max(s.most_known for s in summaries)
     text = f"Your lists of known {names.keys} have about {given.listed / where:.0f} each, "
     text += f"{known / where:.1f} of them in the text"
-    if where > 1 and most >= max(0.1, 5.0 / where) * known:
-        text += f" ({(known - most) / (where - 1):.1f} without {name}, which has {most:,})"
     return f"{text}. Such a mean is the number to set only if the lists are complete."
 
 
 def _learned(summaries: Sequence[KeywordSummary], names: Names) -> str:
-    """Say what the effects were learned from, and of a document that has many of the known."""
+    """Say what the effects were learned from."""
     known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
     if not known:
         return f" No {names.key} is known here: these are the effects in other corpora."
     documents = sum(s.documents for s in summaries)
-    most, name = max(s.most_known for s in summaries)
     text = f" Learned from {known:,} known {names.keys} in {where:,} of {documents:,} documents"
-    if most >= max(0.1, 5.0 / where) * known:
-        text += f"; {name} alone has {most:,} of them ({100.0 * most / known:.0f} %)"
     return f"{text}."
+
+
+def _from_one(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, ...]:
+    """Warn of a document that has many of the known ones, from which the fit learns."""
+    known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
+    most, name = max(s.most_known for s in summaries)
+    if not known or most < max(0.1, 5.0 / where) * known:
+        return ()
+    return (
+        f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
+        f"({100.0 * most / known:.0f} %; the others have {(known - most) / max(where - 1, 1):.1f} "
+        "each): if its list is unlike theirs, shorten it.",
+    )
 
 
 def _percent(shares: FloatArray) -> str:
@@ -480,7 +491,7 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
 
 def _which(
     summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
-    names: Names,
+    names: Names, measured: bool,
 ) -> Section:  # fmt: skip
     """Say which new ones are selected, and how many of those above each level are right."""
     cut, most = summaries[0].cut
@@ -491,36 +502,32 @@ def _which(
         limit = ""
         if most is not None:
             results["most_per_document"] = most
-            limit = f"a document gets no more once it has {most}, known ones counted (per_document)"
+            limit = f"No more in a document that has {most}, known ones counted (per_document)"
         elif settings.per_document is not None:
-            limit = f"a document gets at most {settings.per_document} new ones"
+            limit = f"At most {settings.per_document} new ones in a document"
         right = np.array(results["expected_right"])
         above, text = np.sum([s.above for s in summaries], axis=0), ""
         if above[0, 0] < found:
-            text = (
-                f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: the "
-                "first command under What to do next writes them to a file.\n"
-            )
-        text += f"Selected are new {names.keys} "
+            text = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
+            text += "the first command under What to do next writes them to a file.\n"
+        without = sum(s.documents - s.with_new for s in summaries)
+        none = f" ({without:,} documents have no selected one)" * bool(without)
+        text += f"The rules of the selection{none}:"
         if cut is None:
-            text += f"of each document {_level(settings)} (select={settings.select})."
+            text += f"\n• Of each document {_level(settings)} (select={settings.select})."
         else:
             results["least_probability"] = cut
-            text += f"with a probability of at least {cut:.3f}: {_level(settings)} "
+            text += f"\n• A probability of at least {cut:.3f}: {_level(settings)} "
             text += f"(select={settings.select})."
-        text += f"\n{limit[0].upper()}{limit[1:]}." if limit else ""
-        text += "" if limit else "\n"
-        text += _left_out(summaries, bool(limit))
-        if without := sum(s.documents - s.with_new for s in summaries):
-            text += f" Documents without a selected one: {without:,}."
+        beyond, alike = (sum(getattr(s, n) for s in summaries) for n in ("beyond_limit", "alike"))
+        if limit:
+            text += f"\n• {limit}{f': {beyond:,} left out' * bool(beyond)}."
+        if alike:
+            text += f"\n• No parts or near copies of others that say no more: {alike:,} left out."
         if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
             text += f"\n{same:,} of the {found:,} are the name of their document."
-        if not sum(int(s.confusion.sum()) for s in summaries):
-            text += (
-                "\nHow many are right was not measured, and no other method was compared. To "
-                f"measure it, list all {names.keys} of 10 to 20 documents, drawn at random, in a "
-                "column named gold: the fit does not read it, the next report compares with it."
-            )
+        if not measured:
+            text += "\nHow many are right was not measured, and no other method was compared."
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         rows = [(all_of, found, _percent(right))]
         rows += [
@@ -547,28 +554,17 @@ def _level(settings: KeywordSettings) -> str:
     return f"so that at most {100.0 * settings.fdr:g} % are expected to be wrong"
 
 
-def _left_out(summaries: Sequence[KeywordSummary], limited: bool) -> str:
-    """Say how many above the least probability are not selected, and why."""
-    beyond, alike = (sum(getattr(s, n) for s in summaries) for n in ("beyond_limit", "alike"))
-    reasons = []
-    if beyond and limited:
-        reasons.append(f"{beyond:,} beyond that number")
-    if alike:
-        reasons.append(f"{alike:,} as parts or near copies of others that say no more")
-    return f" Left out above the limit: {', '.join(reasons)}." if reasons else ""
-
-
 def _documents(
     examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
 ) -> Section:
-    rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
+    rows = [(e.doc_id, _listed(e.found, scores), ", ".join(e.known)) for e in examples]
     text = f"Documents with most {'' if scores else 'likely '}new {names.keys} first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
-    rows = [(name, found, known) for name, known, found in rows]
     columns = ("document", new, f"known {names.keys}")
     grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found{doubt}."
+    how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
+    how += "such as a plural, are one, written as most often."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
@@ -723,12 +719,12 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
 
 def _rate_section(
     q: CorpusGlobal, model: CorpusProbit, settings: KeywordSettings,
-    found: tuple[int, int, float], listed: str,
+    found: tuple[int, int, float], listed: str, most: int | None,
 ) -> Section:  # fmt: skip
     """Name every source of the rate with its factor and sd, and what they give together.
 
     ``found`` are the documents, the candidates, and the mean probability of these; ``listed`` says
-    how long the lists of known ones are.
+    how long the lists of known ones are, ``most`` how many a document may have.
     """
     names, (documents, candidates, share) = names_of(settings), found
     size = candidates / max(documents, 1)
@@ -745,13 +741,12 @@ def _rate_section(
     )  # fmt: skip
     if q.sources.exact:
         given = getattr(settings, names.rate)
-        why = f"{names.rate}={given:g}"
+        text = f"You set {names.rate}={given:g}"
         if names is PHRASES:
-            why += f", of which {100.0 * q.rate * size / given:.0f} % are expected in the text"
-        text = (
-            f"Assumed: {100.0 * q.rate:.1f} % ({why}), so {q.rate * size:.1f} {of}. The "
-            f"probabilities, known ones counted, add up to {share * size:.1f}."
-        )
+            text += f" a text; {100.0 * q.rate * size / given:.0f} % of them are expected to be in "
+            text += f"it, so {q.rate * size:.1f} {of} are assumed"
+        text += f"; with the known ones the probabilities add up to {share * size:.1f}"
+        text += f"; a document gets at most {most}, 1.5 times yours" * (most is not None) + "."
         if abs(share - q.rate) > 0.05 * q.rate:
             text += f" To check, list all {names.keys} of five documents"
             text += ", those too that are not in the text" * (names is PHRASES)

@@ -71,15 +71,22 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     return note
 
 
-def next_steps(scores: bool, likely: int = 0) -> list[NextStep]:
-    """Return what to do next; ``scores``: whether the model gives scores only."""
+def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[NextStep]:
+    """Return what to do next; ``scores``: of scores only; ``measured``: with true ones."""
     probable = NextStep(
         "Write the new ones that are more probable than not to a file:",
         "vbflows show {run} keywords --new --selected --where 'probability>0.5' "
         f"--rows {likely} --json > likely.json",
     )
+    label = NextStep(
+        "Measure how many are right: list all that 10 to 20 documents, drawn at random, have in a "
+        "column gold, which the fit does not read. To learn from them, list them as known ones, "
+        "with yes in a column complete. Then run again:",
+        "{again}", True,
+    )  # fmt: skip
     return [
         *([probable] if likely and not scores else []),
+        *([] if measured or scores else [label]),
         NextStep("Take all keyphrases of every document, as JSON lines:",
                  "cat {run}/keyphrases/*.jsonl"),
         NextStep("Find the keyphrases of new documents without a fit:",

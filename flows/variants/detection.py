@@ -178,8 +178,9 @@ class Missed:
     ----------
     contig, start, stop
         Where they are, both ends included, from 1.
-    case, control
-        The largest number of reads at one of them, in the case and in what it is compared with.
+    case, control, errors
+        The largest number of reads at one of them, in the case and in what it is compared with, and
+        of the latter's with one other base.
     limit
         The largest limit of detection; NaN where a location has none.
     errors

@@ -366,9 +366,8 @@ def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
     named = "; ".join(f"{', '.join(own)} of {sample}" for sample, own in several[:_MOST_NAMED])
     named += f"; and of {len(several) - _MOST_NAMED} more" * (len(several) > _MOST_NAMED)
     return (
-        "Taken as replicates, libraries of one sample, since the sheet gives them one name in the "
-        f"column sample: {named}. If they are of different people, give each a name of its own, "
-        "with role=case, control or panel.",
+        f"Replicates (libraries of one sample) by the column sample: {named}. If they are of "
+        "different people, give each a name of its own, with role=case, control or panel.",
     )
 
 

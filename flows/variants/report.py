@@ -426,9 +426,10 @@ def _calls(
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
     how = "Best first; a variant opens the reads of every replicate and what the filters compared. "
-    how += "The share of the reads in "
-    how += f"{settings.case} is estimated, errors included; the columns of samples are reads with "
-    how += "the allele / all reads, as counted."
+    how += (
+        f"The share of the reads in {settings.case} is estimated, errors included; the columns of "
+    )
+    how += "samples are reads with the allele / all reads, as counted."
     if not calls:
         return Section("Calls", text)
     grid = Grid(columns, rows, details=details)
@@ -551,14 +552,12 @@ def _detection(
     callable_ = _callable(parts)
     text = (
         f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
-        f"most {100.0 * settings.callable_share:g} %: the setting callable_share, whose default is "
-        f"{100.0 * float(VariantSettings.model_fields['callable_share'].default):g} %. The table "
-        "detection has the limit of each position with reads."
+        f"most {100.0 * settings.callable_share:g} % (the setting callable_share, by default 0.05)."
+        " The table detection has the limit of each position with reads."
     )
     how = (
-        "The limit is the share of the reads from which on an allele would be called with a "
-        "probability of 0.95, at the position's depth, the error rates and the level of this run; "
-        "of the three other bases, that of the one with the most errors."
+        "The limit is the share from which on an allele would be called with a probability of "
+        "0.95, at this run's depth, error rates and level, for the base with the most errors."
     )
     grids: list[Grid] = []
     if missed := detection.join_missed([part.missed for part in parts]):
@@ -577,9 +576,8 @@ def _missed(
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
     caption = f"Not callable: {thin:,} positions with reads"
-    if len(missed) > MOST_MISSED:
-        caption += f" (the first {MOST_MISSED} regions; all: vbflows show RUN detection --sort "
-        caption += "limit)"
+    more = f" (the first {MOST_MISSED} regions; all: the table detection)"
+    caption += more * (len(missed) > MOST_MISSED)
     caption += f", {without:,} without" if without else ""
     caption += "; limits and reads, of all replicates, are the largest of a region's positions"
     against = [f"reads of {settings.compared_with}"] if settings.controls else []
@@ -589,12 +587,11 @@ def _missed(
 
 def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     """Say why a share would be missed: too few reads, or the control's with another base."""
-    if not settings.controls:
-        return "few reads, or many errors"
-    if not one.control:
+    if settings.controls and not one.control:
         return f"no read in {settings.compared_with}"
-    reads = f"{one.errors:,} read{'s' * (one.errors > 1)} of {settings.compared_with}"
-    return f"another base in {reads}" if one.errors else "few reads"
+    if one.errors:
+        return f"another base in {one.errors:,} of {settings.compared_with}'s reads"
+    return f"few reads{'' if settings.controls else ', or many errors'}"
 
 
 def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:

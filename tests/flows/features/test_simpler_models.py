@@ -76,20 +76,29 @@ def test_a_run_without_features_says_what_latent_classes_say():
 
 
 def test_a_difference_is_said_with_its_unit_and_its_margin():
-    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0)
+    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0))
     assert difference_in_words(found, 1) == ""
-    assert model_section(found, 1).text == (
-        "The log probability of 216 rows is 18 nats higher with the feature than with columns that "
-        "have nothing to do with each other. Two latent classes are the same model; the BIC, "
-        "another approximation, gives them +25. So read it as 18 to 25."
-    )
+    said = "One feature and two latent classes are the same model. How sure the number is: of 1 to"
+    assert model_section(found, 1).text.startswith(said)
     text = model_section(found, 2).text
-    assert (
-        "No clear difference from 2 latent classes: the log probability of the rows is 7 nats"
-        in text
-    )
-    assert "below about 30 nats (15 for each feature) no difference is clear" in text
-    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0)
+    assert "No clear difference from 2 latent classes: with the features the answers are " in text
+    assert "1 thousand times less probable. Both are approximations: below about 10^13 " in text
+    assert "nats" not in text
+    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0, (-554.0, -529.0))
     said = difference_in_words(most, 2)
     assert said.endswith("better than 4 latent classes, the most that were tried")
     assert "the same model" not in model_section(most, 1).text
+
+
+def test_every_number_of_classes_has_its_probability_on_one_footing():
+    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0, -530.0, -545.0))
+    section = model_section(found, 1)
+    assert "of 1 to 4 classes, 2 has a probability of 73\u00a0%, by the BIC" in section.text
+    table, folded = section.grids
+    assert [row[0] for row in table.rows] == [
+        "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
+    ]  # fmt: skip
+    assert table.rows[1][1:] == ("100 billion", "73\u00a0%")
+    assert table.rows[0][2] == "below 1\u00a0%"
+    assert folded.folded
+    assert folded.rows[-1] == ("features (1), by the bound", "+18")

@@ -128,7 +128,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     counts = phrases[phrases.observed].groupby("doc_id").size()
     learned = f"Learned from {counts.sum():,} known keyphrases in {len(counts):,} of 150 documents."
     assert learned in page
-    assert f"with a probability of at least {results['least_probability']:.3f}: the limit" in page
+    assert f"A probability of at least {results['least_probability']:.3f}: the limit" in page
     assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated")

@@ -146,7 +146,8 @@ def test_features():
         "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": (
             "no clear difference",
-            "10 nats higher; a difference of less than about 30 either way is not clear",
+            "answers 100 thousand times as probable; below about 10^13 times no difference is "
+            "clear",
         ),
         "missing cells filled": (
             "12",
@@ -163,7 +164,7 @@ def test_features():
         "by the only other start of the search: two starts are little evidence",
     )
     one = results | {"features": 1, "meaning": meaning[:1]}
-    one["simpler_models"]["shares"] = -109.4
+    one["simpler_models"] |= {"shares": -109.4, "classes": -90.4}
     found = shown(features(one))
     assert found["rows with the feature"] == (
         "30\u00a0% of rows", "about 65 of 216; 54 unclear (probability 10 to 90 %)",
@@ -171,7 +172,7 @@ def test_features():
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
         "100 million times",
-        "as probable are the answers as if columns were unrelated (+19 nats)",
+        "as probable are the answers as if columns were unrelated",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
@@ -245,6 +246,6 @@ def test_replicates_of_one_sample_are_named_with_their_files():
     columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
     reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
     (said,) = replicates_in_words(reads)
-    assert "in the column sample: a.bam, b.bam of tumour. If they are of different people" in said
+    assert "by the column sample: a.bam, b.bam of tumour. If they are of different people" in said
     assert replicates_in_words(reads.of(columns[1:])) == ()
     assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()
