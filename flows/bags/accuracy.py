@@ -137,7 +137,7 @@ def accuracy(
         lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":
         together = " that keep groups together" * test.grouped
-        how = "its group's fold" if test.grouped else "its label alone, by an approximation"
+        how = "its group" if test.grouped else "its label"
         every = f"{test.label.size:,} {'labels' if several else 'labelled bags'}"
         lines.append(WITHOUT.format(every, together, how))
     told_apart = by_label(test, label.size, words) if words.new else None
@@ -172,9 +172,9 @@ def counted(probability: FloatArray) -> IntArray:
 
 
 WITHOUT = (
-    f"Each of the {{}} was held out once, in {FOLDS} folds{{}}: the models of instances that "
-    "predict it were fitted to the other folds (pooled features leave out {}). Only the weights "
-    "of the models and the variances of the prior have seen its label."
+    f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}}; "
+    "pooled features leave out {} alone, by an approximation. Two things have still seen it: the "
+    "weights of the models, and the variances of the prior."
 )
 
 

@@ -52,8 +52,10 @@ class Words:
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += "that is applied" if self.new else f"to {labels}"
         if self.unseen and not self.new:
-            text += f", P({self.positive}) from fits without this bag's: so P(primary) can be the "
-            text += "larger"
+            text += (
+                f", P({self.positive}) from fits without this bag's, and from other models too: "
+            )
+            text += "so either can be the larger"
         return f"{text}. It can be above 0 in a bag labelled {self.negative}."
 
     def label(self, example: Example) -> str:
@@ -107,10 +109,10 @@ def examples_of(
     sorts = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
-        ("Least sure", unsure),
+        (f"Least sure ({len(unsure)} of those between 0.2 and 0.8)", unsure),
         ("The surest first", wrong),
     )
-    columns = ("bag", f"P({words.positive})", "label", "instances")
+    columns = ("bag", f"P({words.positive})", "instances", "label")
     *grids, apart = [
         Grid(
             columns,
@@ -148,7 +150,7 @@ def _why(example: Example, words: Words) -> list[Grid]:
 
 
 def _row(example: Example, words: Words) -> tuple[str, ...]:
-    return example.bag_id, _chance(example.probability), words.label(example), listed(example)
+    return example.bag_id, _chance(example.probability), listed(example), words.label(example)
 
 
 def listed(example: Example) -> str:

@@ -164,11 +164,14 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         for name, (count, adds) in ordered
     ]  # fmt: skip
     text = (
-        "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
-        "feature is one of the three strongest, and the mean of what it adds to their probit score "
-        "there, against the average instance; then the feature's mean over all instances with "
-        "P(primary) above 0.5, and over all others. A feature may add by being low. Features of "
-        f"fewer than {FEWEST_MARKED} are left out."
+        "Of the three strongest in: in how many instances with P(primary) above 0.5 the feature is "
+        "one of the three that add most to their score, up or down (at most eight instances of a "
+        "bag are looked at).\n"
+        "Adds: the mean of what it adds there, on the probit scale, against the average instance. "
+        "A feature may add by being low.\n"
+        "Mean there, elsewhere: its mean over all instances with P(primary) above 0.5, and over "
+        "all others.\n"
+        f"Features that are among the three in fewer than {FEWEST_MARKED} instances are left out."
     )
     columns = ("feature", "of the three strongest in", "adds (probit)", "mean there", "elsewhere")
     title = "Features of primary instances"
@@ -180,8 +183,8 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         f"Of {of:,} instances with P(primary) above 0.5.",
     )
     first = [
-        f"{'low' if here < there else 'high'} {name} (mean {here}, elsewhere {there})"
-        for name, _, _, here, there in rows[:3]
+        f"{'low' if here < there else 'high'} {name} (mean {here:.3g}, elsewhere {there:.3g})"
+        for name, (here, there) in ((name, means[:, column[name]]) for name, _ in ordered[:3])
     ]
     marks = f"What marks such an instance most often: {', '.join(first)}."
     return [Section(title, text, (chart,), (Grid(columns, rows),), needs_fit=True)], marks

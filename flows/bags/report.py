@@ -160,7 +160,8 @@ def _in_short(
         )
     elif unsure:
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
-        line += f"; check these by eye first: {', '.join(e.bag_id for e in ordered[:EXAMPLES])}"
+        line += ": the model cannot decide. The nearest to 0.5 are "
+        line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
     lines.append(f"{line}.")
     if "expected_primary" in results:

@@ -14,8 +14,8 @@ from flows.report import plots
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
-MOST, FEW = 50, 5
-"""Rows of a list at most, and where fewer have what is listed."""
+MOST, FEW, ALL = 50, 5, 200
+"""Rows of a list at most, and where fewer have what is listed; rows that are all in one list."""
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
@@ -146,13 +146,15 @@ def predictions_section(
     known = any(row[1] for rows in lists.values() for row in rows)
     name, label = (settings.columns.get(own, own) for own in ("id", "label"))
     heads = (name, *([label] if known else []), *columns)
+    grids, counts = [], np.sum([part.counts for part in parts], axis=0)
     if row_count <= FEW:
         lists = {first: lists[first]}
-    grids, counts = [], np.sum([part.counts for part in parts], axis=0)
+    elif row_count <= ALL and counts.any():
+        lists = {"All rows": merged[first], last: lists[last]}
     # Of probabilities those to look at first are first.
     for caption, rows in list(lists.items())[:: -1 if counts.any() else 1]:
         shown = rows if known else [(row[0], *row[2:]) for row in rows]
-        total, caption = max(most[caption], len(rows)), f"{caption} ({len(rows):,})"
+        total, caption = max(most.get(caption, 0), len(rows)), f"{caption} ({len(rows):,})"
         grids.append(Grid(heads, shown, caption, total=total, where="the table rows"))
     charts = []
     if counts.any():
@@ -175,7 +177,7 @@ def _lists(
     names, labels = rows["id"].to_pylist(), map(_text, rows["label"].to_pylist())
     every = list(zip(names, labels, *columns, strict=True))
     return {
-        caption: tuple((float(by[i]), every[i]) for i in np.argsort(by, kind="stable")[:MOST])
+        caption: tuple((float(by[i]), every[i]) for i in np.argsort(by, kind="stable")[:ALL])
         for caption, by in orders.items()
     }
 

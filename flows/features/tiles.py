@@ -60,7 +60,7 @@ def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
         text = "Two starts are little evidence: fit again with ten:"
-        second = NextStep(text, "{again} --set starts=10", True)
+        second = NextStep(text, "{again starts=10}", True)
     return (
         *([first] if features else []),
         second,

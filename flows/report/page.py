@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,6 @@ MOST_ROWS = 1000  # of a table, shown
 MOST_STEPS = 3  # to do next
 _MOST_FILES = 50
 _RUN = "{run}"  # in commands and texts: where the run is
-AGAIN = "{again}"  # in commands: the command of the run
 _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -258,12 +256,7 @@ def render(
         warnings=record.warnings,
         notes=findings.notes,
         next_steps=[
-            replace(
-                step,
-                command=step.command.replace(_RUN, shlex.quote(run), 1).replace(
-                    AGAIN, _again(record, run)
-                ),
-            )
+            replace(step, command=step.command.replace(_RUN, shlex.quote(run), 1))
             for step in (*findings.next_steps, *_NEXT_STEPS)
             if record.elbo is not None or not step.needs_fit
         ][:MOST_STEPS],
@@ -415,24 +408,6 @@ def in_words(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return _first_of([str(one) for one in value]) or "none"
     return "none" if value is None else value
-
-
-def _again(record: RunRecord, run: str) -> str:
-    """Return the command of a run, with the settings that the user gave."""
-    sources = [record.source] if isinstance(record.source, str) else record.source
-    words = [
-        "vbflows",
-        record.pipeline,
-        *map(storage.shown, sources),
-        run.rpartition("/runs/")[0] or "TARGET/",
-    ]
-    for name, value in record.changed.items():
-        if name == "columns":
-            words += [w for ours, theirs in value.items() for w in ("--column", f"{ours}={theirs}")]
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            words += ["--set", f"{name}={text}"]
-    return shlex.join(words)
 
 
 def _first_of(names: Sequence[str]) -> str:

@@ -92,12 +92,12 @@ def publish(run: Run) -> dict[str, Any]:
 
 
 def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
-    """Write the run's own command, with one more setting, where a text has {again NAME=VALUE}."""
+    """Write the run's own command where a text has {again}, with a setting that it may name."""
     files = [file.url for file in run.inputs]
     files = files if len(files) < _FILES else [storage.source_in_words(run.source)]
 
     def command(found: re.Match[str]) -> str:
-        given = {**run.changed, found[1]: found[2]}
+        given = {**run.changed, **({found[1]: found[2]} if found[1] else {})}
         words = ["vbflows", run.family.name, *files, run.paths.target]
         for name, yours in (given.pop("columns", None) or {}).items():
             words += ["--column", f"{name}={yours}"]
@@ -117,7 +117,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
     )  # fmt: skip
 
 
-_AGAIN, _FILES = re.compile(r"\{again (\w+)=(\S+)\}"), 4
+_AGAIN, _FILES = re.compile(r"\{again(?: (\w+)=(\S+))?\}"), 4
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
@@ -138,28 +138,31 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     if not measured:
         why = f"{'Too few' if findings.results.get('labelled') else 'No'} labels here"
     headline = f"{findings.predicted}. {why}, so nothing new is measured"
+    if measured:
+        headline = f"{why}, so nothing new is measured: go by the fit's report"
     tiles = [tile for tile in findings.tiles if tile.label not in _FIGURES]
     figures = [] if fit.fitted else _read_figures(fit.tiles)
     for name, value, interval, rows in figures[:1]:
         between = f" (95 % interval {interval})" * bool(interval)
-        headline += f"; the fit had {name} {value}{between} on {rows}"
+        of_fit = f"{name} {value}{between} on {rows}"
+        headline += f" ({of_fit})" if measured else f"; the fit had {of_fit}"
         notes = (f"{interval} (95\u00a0%)" * bool(interval), rows)
         tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
-    of_fit = _fit_section(run.fitted, run.paths)
+    fit_section = _fit_section(run.fitted, run.paths)
     if not measured:
-        steps, sections = [*findings.next_steps[:2], _MEASURE], [of_fit, *findings.sections]
+        steps, sections = [*findings.next_steps[:2], _MEASURE], [fit_section, *findings.sections]
         return replace(
             findings, headline=headline, tiles=tiles, next_steps=steps, sections=sections
         )
     fitted = shlex.quote(run.fitted.root)
     warning = (
-        "Predictions here are too near the labels, which the fit knew, and too few look uncertain: "
-        f"go by the fit's report, vbflows show {fitted}"
+        "The fit has seen these labels, so its predictions lean towards them and too few look "
+        f"uncertain: go by the fit's report, vbflows show {fitted}"
     )
     score = f"vbflows score {fitted} NEW_INPUT scored/"
     return replace(
-        findings, headline=headline, tiles=tiles,
-        sections=[of_fit, *(one for one in findings.sections if not one.measures)],
+        findings, headline=f"{headline}. Here {findings.predicted}.", tiles=tiles,
+        sections=[fit_section, *(one for one in findings.sections if not one.measures)],
         warnings=(*findings.warnings, warning),
         next_steps=[
             *findings.next_steps[:1],

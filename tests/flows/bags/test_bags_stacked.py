@@ -167,7 +167,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "In short" in page
     said = "P(primary), in brackets after an instance: the probability that its features make a bag"
     assert f"{said} positive. It comes from the fit to all labels, P(positive) from fits wi" in page
-    said = "Each of the 80 labelled bags was held out once, in 5 folds: the models of instances"
+    said = "Each of the 80 labelled bags was predicted by models that were fitted without it, in 5"
     assert said in page
     assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
     assert weights["pooled features"] < 0.1

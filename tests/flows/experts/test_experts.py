@@ -93,7 +93,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     beyond = re.search(rf"{rows}: .*{name} \(.* to 99; fit ", said)
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
-    above, unsure = int(np.sum(p > 0.5)), int(np.sum((p > 0.2) & (p < 0.8)))
+    unsure = int(np.sum((p > 0.2) & (p < 0.8)))
     said = " ".join(said.split())
     sure, no = int(np.sum(p >= 0.8)), int(np.sum(p <= 0.2))
     counted = f"{sure} of 60 rows probably have label = 1 (above 0.8), {no} do not (below 0.2), "
@@ -104,7 +104,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert f"had {first['label']} {first['value']} (95 % interval {interval})" in said
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
-        f"Most probably 1 ({above})", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
+        "All rows (60)", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
         "List all 60 rows, the largest probability_1 first",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",

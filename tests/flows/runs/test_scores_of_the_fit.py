@@ -139,10 +139,11 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     first = open_run(str(tmp_path / "fit"))[1].tiles[0]
     interval = first["note"].partition(" (95")[0]
     own = f"{first['value']} (95 % interval {interval})"
-    said = f"The fit has read this input, so nothing new is measured; the fit had AUROC {own} on "
-    assert said in scored["lines"][0]
-    assert re.match(
-        r"\d+ of \d+ rows probably have label = 1 \(above 0.8\), \d+ do not", scored["lines"][0]
+    said = "The fit has read this input, so nothing new is measured: go by the fit's report (AUROC "
+    assert scored["lines"][0].startswith(f"{said}{own} on ")
+    assert re.search(
+        r"Here \d+ of \d+ rows probably have label = 1 \(above 0.8\), \d+ do not",
+        scored["lines"][0],
     )
     here = open_run(str(tmp_path / "new"))[1].tiles[-1]
     assert (here["label"], here["value"]) == ("AUROC of the fit", first["value"])
@@ -165,7 +166,9 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
         capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
     )
     [line, *_] = json.loads(both[1])["lines"]
-    assert "The fit has read 1 of 2 files, so nothing new is measured; the fit had" in line
+    assert (
+        "The fit has read 1 of 2 files, so nothing new is measured: go by the fit's report" in line
+    )
     assert set(fitted["top"][0]) == {"column", "effect_sd"}
     rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
     [chance] = [name for name in rows.column_names if name.startswith("probability")]
