@@ -430,8 +430,8 @@ def _again(record: RunRecord, run: str) -> str:
         if name == "columns":
             words += [w for ours, theirs in value.items() for w in ("--column", f"{ours}={theirs}")]
         else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            words += ["--set", f"{name}={text}"]
+            text = json.dumps(value, ensure_ascii=False).removesuffix(".0")
+            words += ["--set", f"{name}={value if isinstance(value, str) else text}"]
     return shlex.join(words)
 
 
