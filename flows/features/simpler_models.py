@@ -108,24 +108,30 @@ def model_section(found: SimplerModels, features: int) -> Section:
     chance = softmax(gains)
     names = {1: "no feature (1 class)", 2: "1 feature (2 classes)"}
     rows = [
-        (names.get(k, f"{k} classes"), times_in_words(gain), _chance(p))
+        (names.get(k, f"{k} classes"), times_in_words(gain), _chance(p).removeprefix("of "))
         for k, (gain, p) in enumerate(zip(gains.tolist(), chance.tolist(), strict=True), 1)
     ]
-    text = f"{_verdict(found, features)} How sure the number is: of 1 to {len(rows)} classes, "
-    text += f"{int(chance.argmax()) + 1} has a probability of {_chance(float(chance.max()))}, by "
-    text += "the BIC, if each number is equally probable beforehand."
+    text = _verdict(found, features)
+    if features < 2:  # of more it is about classes alone
+        text += f" How sure the number is: of 1 to {len(rows)} classes, {int(chance.argmax()) + 1} "
+        text += f"has a probability {_chance(float(chance.max()))}, by the BIC, if each number is "
+        text += "equally probable beforehand."
     note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
-    heads = ("number", "times as probable as unrelated columns", "probability")
+    heads = ("number", "times as probable as unrelated columns", "probability of the number")
     values = [(name, gain) for (name, *_), gain in zip(rows, gains.tolist(), strict=True)]
     if found.features is not None and features:
-        values.append((f"features ({features}), by the bound", found.features - found.shares))
+        gain = found.features - found.shares
+        values.append((f"features ({features}), by the bound", gain))
+        rows += [(f"{features} features", times_in_words(gain), "")] if features > 1 else []
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
     exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
     return Section("Against simpler models", text.strip(), (), (Grid(heads, rows, note), exact))
 
 
 def _chance(p: float) -> str:
-    return percent(p) if 0.005 <= p < 0.995 else f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
+    if 0.005 <= p < 0.995:
+        return f"of {percent(p)}"
+    return f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
 
 
 def times_in_words(nats: float) -> str:

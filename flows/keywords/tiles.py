@@ -87,8 +87,8 @@ def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[Nex
     return [
         *([probable] if likely and not scores else []),
         *([] if measured or scores else [label]),
-        NextStep("Take all keyphrases of every document, as JSON lines:",
-                 "cat {run}/keyphrases/*.jsonl"),
         NextStep("Find the keyphrases of new documents without a fit:",
                  "vbflows score {run} NEW_DOCUMENTS scored/", True),
+        NextStep("Take all keyphrases of every document, as JSON lines:",
+                 "cat {run}/keyphrases/*.jsonl"),
     ]  # fmt: skip

@@ -140,7 +140,7 @@ for (const table of document.querySelectorAll("table[data-name]")) {
 
 // A table that is cut says so, below its caption.
 for (const place of document.querySelectorAll(".scroll")) {
-  const caption = place.querySelector("caption");
+  const caption = place.querySelector(":scope > table > caption");
   const swipe = document.createElement(caption ? "div" : "p");
   swipe.className = "how swipe";
   swipe.textContent = "swipe for more columns";

@@ -102,3 +102,6 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert table.rows[0][2] == "below 1\u00a0%"
     assert folded.folded
     assert folded.rows[-1] == ("features (1), by the bound", "+18")
+    four = model_section(found, 4)
+    assert "How sure" not in four.text
+    assert four.grids[0].rows[-1] == ("4 features", "100 million", "")

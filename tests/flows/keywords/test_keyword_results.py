@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,13 @@ from flows.keywords.report import (
     DocumentToLabel,
     KeywordSummary,
     TermCounts,
+    _from_one,
     _to_label,
     _worth_showing,
     report,
 )
 from flows.keywords.settings import KeywordSettings
+from flows.keywords.tiles import next_steps
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
@@ -90,6 +93,25 @@ def test_chains_that_disagree_are_warned_of():
     found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
+
+
+def test_a_document_with_many_of_the_known_keyphrases_is_named():
+    one = KeywordSummary(
+        documents=20, candidates=300, observed=40, selected=50, expected_false=0.0,
+        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), Counter(), {}),
+        histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=None,
+        above=np.zeros((2, 2)), with_known=11, most_known=(20, "long"),
+    )  # fmt: skip
+    (said,) = _from_one([one], PHRASES)
+    assert said.startswith("long alone has 20 of the 40 known keyphrases that are learned from (50")
+    assert "the others have 2.0 each" in said
+    assert _from_one([replace(one, most_known=(6, "long"))], PHRASES) == ()
+
+
+def test_true_keyphrases_are_a_next_step_until_they_are_given():
+    steps = [one.command for one in next_steps(False, 7, measured=False)]
+    assert steps[1] == "{again}"
+    assert "{again}" not in [one.command for one in next_steps(False, 7)]
 
 
 def test_what_is_above_the_limit_and_not_selected_is_counted(tmp_path):

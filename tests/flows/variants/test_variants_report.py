@@ -8,6 +8,7 @@ import numpy as np
 
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
+from flows.variants.loci import Filtered
 from flows.variants.report import (
     PartCalls,
     _calls,
@@ -17,6 +18,7 @@ from flows.variants.report import (
     headline_of,
 )
 from flows.variants.settings import VariantSettings
+from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")
 ALONE = VariantSettings(case="tumour", control="")
@@ -43,6 +45,25 @@ def test_a_call_and_its_chart_have_the_names_of_the_samples():
     assert row[2:4] == ("3/30", "0/40")
     colour = part.plots[0]["layer"][0]["encoding"]["color"]
     assert colour["scale"]["domain"] == ["tumour", "normal"]
+
+
+def reads_of(n, quality, bare):
+    """Return one allele's reads: all but the bare ones have a base quality."""
+    one = [np.array([value]) for value in (n, quality * (n - bare), 0, 60 * n, 0, 25 * n, 0, 0, 1)]
+    return AlleleReads(*one, np.array([bare]))
+
+
+def test_a_call_opens_to_what_its_filters_compared():
+    compared = Filtered({}, np.zeros(1), (reads_of(10, 30, 2), reads_of(3, 40, 0))).compared(0)
+    assert compared["low_mapq"] == [60.0, None]  # three reads are too few
+    assert compared["low_baseq"] == [30.0, None]  # of those that have a quality
+    call = CALL | {"compared": compared, "samples": {"case": {"strands": (15, 5, 1, 3)}}}
+    (opened,) = _calls([call], PAIRED, {}, "").grids[0].details
+    rows = {row[0]: row[1:] for row in opened.grids[1].rows}
+    assert rows["strand_bias"] == (0.25, 0.75, "share on the forward strand")
+    assert rows["low_mapq"] == (60.0, None, "mean mapping quality")
+    (opened,) = _calls([CALL], PAIRED, {}, "").grids[0].details
+    assert len(opened.grids) == 1
 
 
 PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
