@@ -454,8 +454,8 @@ def compare(
 ) -> None:
     """Say what was changed between two runs, what that did to the answer, and which rows changed.
 
-    A row changed if only one run selects it. Of rows that both runs select, and in a table without
-    a selection, those changed whose probability crossed 0.5 or moved by more than 0.1.
+    A row changed if only one run selects it, or its probability crossed 0.5 or moved by more than
+    0.1.
     """
     from flows.cli.tables import show_changed_rows, show_comparison
     from flows.runs import compare as comparing
