@@ -69,8 +69,8 @@ def _page(found: Comparison, url: str) -> page.Page:
         ],
         next_steps=[
             *_show_answer(found),
-            page.NextStep("Print all rows that changed, on a terminal or as JSON:",
-                          f"{command(found)} --rows"),
+            *[page.NextStep("Print all rows that changed (--json: as JSON):",
+                            f"{command(found)} --rows")] * any(p.count for p in found.predictions),
         ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
     )  # fmt: skip
@@ -152,7 +152,7 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
                               where=f"{compared} --rows", most=MOST_SHOWN))  # fmt: skip
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
-    title = f"{one.column.capitalize()} of each row in both runs"
+    title = f"Each row's {one.column} in both runs"
     title += f" (those {some:,} of {one.shared:,} that moved most)" if some < one.shared else ""
     points = [(row.label, row.first or 0.0, row.second or 0.0, row.what) for row in one.drawn]
     said = rows_in_words(one)
@@ -162,11 +162,9 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
     heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = (
-        "Moved: by more than 0.1, or across 0.5."
-        if any("moved" in what for what in one.places)
-        else ""
-    )
+    how = "Moved: by more than 0.1, or across 0.5."
+    if one.truth == "label":
+        how += " A label that a fit has read draws the row's probability: nearer is not better."
     kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
     chart = plots.scatter(points, x, y, title, kinds)
     return Section(heading, text, [chart], grids, folded=title if folded else "", how=how)
