@@ -50,17 +50,15 @@ def shown(value: object) -> str:
 
 
 def unclosed(text: str) -> str:
-    """Say which quote at the beginning or the end of a value has no partner; "" where none.
+    """Say which quote at the beginning of a value has no partner; "" where none.
 
     >>> unclosed("'benign"), unclosed("'benign'")
     ('the quote \' before benign is not closed', '')
     """
     value = text.strip()
-    first, last = value[:1] in ("'", '"'), value[-1:] in ("'", '"')
-    if not (first or last) or (len(value) > 1 and value[0] == value[-1]):
+    if value[:1] not in ("'", '"') or (len(value) > 1 and value[0] == value[-1]):
         return ""
-    where = f"before {value[1:]}" if first else f"after {value[:-1]}"
-    return f"the quote {value[0] if first else value[-1]} {where} is not closed"
+    return f"the quote {value[0]} before {value[1:]} is not closed"
 
 
 def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:

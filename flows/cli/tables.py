@@ -23,7 +23,6 @@ from flows.runs.compare import (
     estimates_in_words,
     headline,
     new_warnings,
-    others,
     reasons_in_words,
     rows_in_words,
     same,
@@ -256,12 +255,12 @@ def show_comparison(console: Console, found: Comparison) -> None:
     for line in new_warnings(found):
         _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     show_changed_rows(console, found, _CHANGED)
-    more = len(others(found))
-    rest = f" Other numbers that differ: {more} (on the page)." * bool(more)
-    _say(console, f"The same: {', '.join(name for name, _ in same(found))}.{rest}")
+    _say(console, f"The same: {', '.join(name for name, _ in same(found))}.")
     for which, paths in zip(("first", "second"), found.runs, strict=True):
         console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
-    console.print(_text("all rows: add --rows; a page: add --report compared.html"))
+    console.print(
+        _text("add --rows: all rows; --json: all numbers; --report compared.html: a page")
+    )
 
 
 _ALL = "--json and --report have them"

@@ -16,7 +16,7 @@ from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
-from flows.report.labels import AGAINST, label
+from flows.report.labels import AGAINST
 from flows.runs.listing import plain
 from flows.runs.predictions import (
     GAINED,
@@ -36,8 +36,6 @@ _CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
 _NUMBER = r"([-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?)(?:\s?%)?"
 _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile's note
-_NOISY = {"seconds": "time, s", "memory_mib": "memory at most, MiB"}  # differ in any two runs
-_FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
 _OWN, _VERSION, _COLUMN, _UNNAMED = "its own", "version of ", "column ", "not named"
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
@@ -158,16 +156,12 @@ def headline(found: Comparison) -> str:
 
 def preference(found: Comparison) -> str:
     """Say which run the numbers of the answer prefer, as a sentence after another; "" for none."""
-    answer = found.parts["answer"]
-    better: dict[str, list[str]] = {}
-    for name, values in answer.items():
-        if values["better"]:
-            better.setdefault(values["better"], []).append(name)
+    differ = {name: v for name, v in found.parts["answer"].items() if differs(v)}
+    better = {values["better"] for values in differ.values()} - {None}
     if len(better) == 1 and not _other_rows(found):
-        ((which, names),) = better.items()
-        return f" Prefer the {which} run: clearly better by {' and '.join(names)}."
-    differ = [values for values in answer.values() if differs(values)]
-    if any(values["clear"] is False for values in differ):
+        names = " and ".join(name for name, values in differ.items() if values["better"])
+        return f" Prefer the {better.pop()} run: clearly better by {names}."
+    if any(values["clear"] is False for values in differ.values()):
         return " Neither run is shown to be better."
     return "" if differ or any(one.count for one in found.predictions) else " Either run will do."
 
@@ -214,12 +208,10 @@ def _effect(found: Comparison) -> str:
     differ = [(name, values) for name, values in answer.items() if differs(values)]
     differ.sort(key=lambda one: one[1]["clear"] is not True)
     if not differ:
-        same = [
-            f" ({_counted(shown(v['first']), name)})"
-            for name, v in answer.items()
-            if not any(one.lost is not None for one in found.predictions)
-        ]
-        return f"the same answer{''.join(same[:1])}"
+        named = [] if any(one.lost is not None for one in found.predictions) else [*answer.items()]
+        return "the same answer" + "".join(
+            f" ({_counted(shown(values['first']), name)})" for name, values in named[:1]
+        )
     name, values = differ[0]
     first, second = _with_intervals(values)
     for which, value, other in (("first", first, "second"), ("second", second, "first")):
@@ -412,70 +404,14 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
     return ""
 
 
-def others(found: Comparison) -> list[Row]:
-    """Return the other numbers that differ: what a setting implies, of run.json and of the fit.
-
-    Time and memory differ from run to run: they are left out unless one is twice the other.
-    """
-    results, answer = found.parts["results"], found.parts["answer"]
+def implied(found: Comparison) -> list[Row]:
+    """Return the numbers that follow from a setting and differ, with what they follow from."""
     notes = {tile["label"]: tile["note"] for tile in found.records[1].tiles}
-    rows = [
+    return [
         Row(name, shown(values["first"]), shown(values["second"]), notes.get(name, ""))
-        for name, values in answer.items()
+        for name, values in found.parts["answer"].items()
         if differs(values) and _ASSUMED in name
     ]
-    rows += [
-        Row(label(name, results), *_values(name, values))
-        for name, values in results.items()
-        if differs(values) and label(name) not in answer and not _is_nested(values)
-        if name != "test_key"
-    ]
-    return rows + [
-        Row(
-            _NOISY.get(name, name.replace("_", " ")),
-            shown(values["first"]),
-            shown(values["second"]),
-        )
-        for part in ("data", "fit")
-        for name, values in found.parts[part].items()
-        if differs(values) and name not in _ELSEWHERE and not _is_noise(name, values)
-    ]
-
-
-_ELSEWHERE = ("source", "files", "unchanged_files", "state")
-"""What `changes` and `effects` say."""
-
-
-def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
-    """Whether a difference is of the kind that two runs of the same have."""
-    if name not in _NOISY:
-        return False
-    low, high = sorted((values["first"], values["second"]))
-    return bool(high < _FACTOR * max(low, 1.0))
-
-
-def _values(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return both values of a number of run.json; an interval in words.
-
-    >>> _values("auroc_interval", {"first": [0.985, 1.0], "second": None})
-    ('0.985 to 1', '-')
-    """
-    one, two = (
-        " to ".join(map(shown, value))
-        if name.endswith("interval") and isinstance(value, list) else shown(value)
-        for value in (values["first"], values["second"])
-    )  # fmt: skip
-    return one, two
-
-
-def _is_nested(values: Mapping[str, Any]) -> bool:
-    """Whether a run has a table under a name, such as one of thresholds."""
-    return any(
-        isinstance(one, Mapping | list)
-        for value in (values["first"], values["second"])
-        if isinstance(value, list)
-        for one in value
-    )
 
 
 def same(found: Comparison) -> list[tuple[str, str]]:
@@ -637,16 +573,11 @@ def moved_in_words(one: Moved) -> str:
 
 
 def _direction(one: Moved) -> str:
-    """Say whether the probabilities rose or fell, and by how much."""
+    """Say how many probabilities rose and fell, and by how much."""
     of = "" if one.free == one.shared else " that are not known"
     mean, most = (f"{v:.2f}" if v >= 0.005 else f"{v:.1g}" for v in (one.mean_size, one.largest))
-    size = f"by {mean} on average, {most} at most"
-    if not (one.rose and one.fell):
-        count = one.rose or one.fell
-        which = f"All {count:,}{of}" if count == one.free else f"Of the {one.free:,}{of}, {count:,}"
-        end = "" if count == one.free else ", and the others stayed"
-        return f"{which} {'rose' if one.rose else 'fell'}{end}, {size}."
-    return f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell, {size}."
+    text = f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell"
+    return f"{text}, by {mean} on average, {most} at most."
 
 
 def reasons_in_words(one: Moved) -> str:

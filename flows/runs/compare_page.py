@@ -18,9 +18,9 @@ from flows.runs.compare import (
     estimates_in_words,
     expected_in_words,
     headline,
+    implied,
     moved_in_words,
     new_warnings,
-    others,
     reasons_in_words,
     rows_in_words,
     same,
@@ -69,7 +69,8 @@ def _page(found: Comparison, url: str) -> page.Page:
         ],
         next_steps=[
             *_show_answer(found),
-            *[page.NextStep("Print all rows that changed (--json: as JSON):",
+            page.NextStep("Print all numbers of both runs:", f"{command(found)} --json"),
+            *[page.NextStep("Print all rows that changed:",
                             f"{command(found)} --rows")] * any(p.count for p in found.predictions),
         ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
@@ -79,7 +80,7 @@ def _page(found: Comparison, url: str) -> page.Page:
 def _changes(found: Comparison) -> Section:
     rows = [
         (f"{row.name}{unit(found, row.name)}", f"{row.first} → {row.second}", row.note)
-        for row in changes(found)
+        for row in (*changes(found), *implied(found))
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
     text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
@@ -182,9 +183,6 @@ def _runs(found: Comparison, url: str) -> Section:
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
     grids = [Grid(("run (UTC)", "what it found", "report"), rows)]
-    if more := [(row.name, f"{row.first} → {row.second}", row.note) for row in others(found)]:
-        caption = f"Other numbers that differ ({len(more)})"
-        grids.append(Grid(("number", "first → second", "why"), more, caption, folded=True))
     alike = same(found)
     grids.append(Grid(("what", "in both runs"), alike, f"The same ({len(alike)})", folded=True))
     text = "" if found.predictions else why_not_compared(*found.runs)
