@@ -49,6 +49,18 @@ def shown(value: object) -> str:
     return _brief.repr(value)
 
 
+def unclosed(text: str) -> str:
+    """Say which quote at the beginning of a value has no partner; "" where none.
+
+    >>> unclosed("'benign"), unclosed("'benign'")
+    ('the quote \' before benign is not closed', '')
+    """
+    value = text.strip()
+    if value[:1] not in ("'", '"') or (len(value) > 1 and value[0] == value[-1]):
+        return ""
+    return f"the quote {value[0]} before {value[1:]} is not closed"
+
+
 def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
     """Return what is spelt most like a name that is not known; None where nothing is.
 

@@ -93,8 +93,9 @@ def report(
         headline = f"{success(test, results, things, subject)}. {unsure_of}"
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
+    shown = "without_it" if known.any() else "probability"  # the column of the table bags
     top = [
-        {"bag_id": e.bag_id, "probability": round(e.probability, 4), "instances": listed(e)}
+        {"bag_id": e.bag_id, shown: round(e.probability, 4), "instances": listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(

@@ -39,7 +39,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     )
     own_file = "vbflows bags cells.csv out/ --column bag_id=patient --column label=response"
     page = "docs/pipelines/bags.md"
-    first = ("model", "target", "held_out", "inference", "baselines")
+    first = ("target", "positive", "held_out", "baselines", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "label_order", "positive", "threshold", "levels", "decimal_comma", "precision",
@@ -53,7 +53,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="What predicts; auto is right unless you compare models. auto: embedding, "
+        description="What predicts: leave it at auto unless you compare models. auto: embedding, "
         "gp_probit, vmmic and the base rate, weighted by how well each predicts labels that it "
         "has not seen; embedding: pooled features and kernels in one probit regression; gp_probit: "
         "a Gaussian process of instances, a bag positive when one of them is; vmmic: probit "
@@ -62,7 +62,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     )
     target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",
-        description="What the label is. auto: ordered where 3 to 7 labels are words of a known "
+        description="What the label is: two classes, a number or levels in an order. auto: "
+        "ordered where 3 to 7 labels are words of a known "
         "scale or whole numbers from 0 or 1 on, number if all labels are numbers, of more than 10 "
         "values or of more than 3 with fractions, and neither positive nor threshold is set, else "
         "classes; classes: two; number: predicted as such (model auto or embedding); ordered: "
@@ -113,16 +114,16 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     )
     baselines: bool = Field(
         True,
-        description="Whether the report compares the model with simple methods (base rate, boosted "
-        "trees on pooled features and on instances) on the bags held out.",
+        description="Whether the report compares the model with simple methods: the more frequent "
+        "label, and boosted trees.",
     )
     held_out: float | None = Field(
         None,
         ge=0.0,
         lt=1.0,
-        description="Share of labelled bags whose label is kept from the fit, to test it. By "
-        "default a fifth from 500 labelled bags on (in 50 groups, where there are groups), else "
-        "none: auto and embedding then predict every bag without it.",
+        description="Share of the labelled bags that the fit does not learn from, to test it, such "
+        "as 0.3. By default a fifth from 500 labelled bags on (in 50 groups, where there are "
+        "groups), else none: auto and embedding then predict every bag without its label.",
     )
     show_bags: tuple[str, ...] = Field(
         (), description="Bags that the report shows whatever their probability, such as [a, b]."

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
-from flows.cli.output import CHECKING, followed, line, out, print_json, print_outcome
+from flows.cli.output import CHECKING, err, followed, line, out, print_json, print_outcome
 from flows.escape import without_secrets
 from flows.faults import InputError, refuse_missing
 from flows.settings import ComputeSettings, RunSettings
@@ -126,6 +126,8 @@ def _reading(
             f"{pipeline} has no such option: it reads the columns that its help names, no others",
             remedy="leave it out",
         )  # fmt: skip
+    if exclude and include:
+        err().print("--exclude leaves columns out of those that --include names")
     return {
         "columns": settings_of.columns(column),
         "exclude": exclude,
@@ -454,8 +456,8 @@ def compare(
 ) -> None:
     """Say what was changed between two runs, what that did to the answer, and which rows changed.
 
-    A row changed if only one run selects it. Of rows that both runs select, and in a table without
-    a selection, those changed whose probability crossed 0.5 or moved by more than 0.1.
+    A row changed if only one run selects it, or its probability crossed 0.5 or moved by more than
+    0.1.
     """
     from flows.cli.tables import show_changed_rows, show_comparison
     from flows.runs import compare as comparing

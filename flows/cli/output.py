@@ -91,9 +91,9 @@ def followed(quiet: bool, stages: Sequence[str] = STAGES) -> Iterator[None]:
 
 
 class Lines:
-    """Plain lines, at most one sweep in five seconds."""
+    """Plain lines: one for each stage, and how far a long one is, once a minute."""
 
-    def __init__(self, console: Console, every: float = 5.0) -> None:
+    def __init__(self, console: Console, every: float = 60.0) -> None:
         self._console, self._pace = console, Pace(every)
 
     def on_event(self, event: Event) -> None:
@@ -101,6 +101,7 @@ class Lines:
         match event:
             case Stage(text) | Message(text):
                 self._print(text)
+                self._pace.due()  # the first minute begins
             case Sweep() if self._pace.due():
                 self._print(_in_words(event))
             case Progress(stage, done, total) if done < total and self._pace.due():

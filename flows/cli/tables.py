@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from textwrap import shorten
 from typing import Any
 
 from rich.console import Console
@@ -18,15 +19,14 @@ from flows.escape import escaped
 from flows.runs.compare import (
     Comparison,
     changes,
-    command,
     effects,
     estimates_in_words,
     headline,
     new_warnings,
-    others,
     reasons_in_words,
     rows_in_words,
-    same_in_words,
+    same,
+    unit,
 )
 from flows.runs.listing import (
     ColumnOfTable,
@@ -42,7 +42,8 @@ from flows.runs.listing import (
 from flows.runs.predictions import in_digits, why_not_compared
 
 _ROWS = 8  # of the table that has the answer
-_CHANGED = 8  # rows that changed
+_CHANGED = 5  # rows that changed
+_WARNED = 200  # signs of a warning of one run alone
 _FOLDED = 24  # signs of a text that are shown in a line
 _NARROW = 12  # of one that names the row, where there is little room
 _WIDE = 4000  # columns of what is not to be wrapped
@@ -239,46 +240,54 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print what was changed between two runs, what that did, and some of the rows that changed."""
+    """Print what differs between two runs and some of the rows that changed, in about 25 lines."""
     _say(console, headline(found))
-    for heading, rows in (("changed", changes(found)), ("answer", effects(found))):
-        if rows:
-            table = _table(heading, "first", "second", "")
-            for row in rows:
-                table.add_row(*map(_text, (f"  {row.name}", row.first, row.second, row.note)))
-            _print(console, table)
-    for line in filter(None, (estimates_in_words(found), *new_warnings(found))):
-        _say(console, line)
+    table = _table("", "first", "second", "")
+    differ = [(row, row.name in found.parts["settings"]) for row in changes(found)]
+    for row, plain in [*differ, *((row, False) for row in effects(found))]:
+        note = "" if plain else row.note.rpartition(": ")[2]
+        name = f"{row.name}{unit(found, row.name)}"
+        table.add_row(*map(_text, (name, row.first, row.second, note)))
+    if table.row_count:
+        _print(console, table)
+    if text := estimates_in_words(found):
+        _say(console, text)
+    for line in new_warnings(found):
+        _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     show_changed_rows(console, found, _CHANGED)
-    _say(console, same_in_words(found))
-    if more := len(others(found)):
-        _say(console, f"{more} other numbers differ: --json or --report has them")
-    for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
-        _say(console, f"{which}: {record.headline}")
-        console.print(_text(f"  {paths.root}"), soft_wrap=True)
+    _say(console, f"The same: {', '.join(name for name, _ in same(found))}.")
+    for which, paths in zip(("first", "second"), found.runs, strict=True):
+        console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
+    console.print(
+        _text("add --rows: all rows; --json: all numbers; --report compared.html: a page")
+    )
 
 
 _ALL = "--json and --report have them"
 
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
-    """Print the rows that changed, of each table, at most so many, those that moved most first."""
+    """Print the rows that changed, of each table, at most so many; what is new first.
+
+    Where only some are wanted, those of the first table are printed, and the others counted.
+    """
     if not found.predictions:
         _say(console, why_not_compared(*found.runs))
-    for one in found.predictions:
-        _say(console, f"{one.table}: {rows_in_words(one)}")
-        if why := reasons_in_words(one):
+    for place, one in enumerate(found.predictions):
+        if most is None or place:  # else the headline says it
+            _say(console, f"{one.table}: {rows_in_words(one)}")
+        if most is None and (why := reasons_in_words(one)):
             _say(console, why)
-        rows = [row.as_row() for row in one.changed(most)]
+        rows = [] if most and place else [row.as_row() for row in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if any("why" in row for row in rows):
             rows = [{**row, "why": row.get("why", "")} for row in rows]
+            rows = [{n: v for n, v in row.items() if n != "why" or not most} for row in rows]
         for row in rows:
             row["first"], row["second"] = in_digits(row["first"], row["second"])
         if rows:
             named = len(one.every.keys)
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
-        if len(rows) < one.count:
-            more = f"{len(rows)} of {one.count:,} rows; all: {command(found)} --rows"
-            console.print(_text(more), soft_wrap=True)
+        if rows and len(rows) < one.count:
+            console.print(_text(f"{len(rows)} of {one.count:,} rows"))

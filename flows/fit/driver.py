@@ -198,7 +198,7 @@ class _Fit:
         if fit.doing and not fit.converged:
             raise FitError(
                 f"the fit stopped after {fit.number + 1} sweeps while {fit.doing}, so "
-                "there is no posterior; raise max_iter"
+                "there is no posterior, and nothing is published; raise max_iter"
             )
         if fit.step is None:
             raise RuntimeError("a fit made no step")

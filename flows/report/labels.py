@@ -90,6 +90,7 @@ LABELS = {
     "unlabelled_rows": "rows without a label, predicted",
     "used_experts": "experts that lead in at least 1 % of the rows",
     "weights": "weight in the ensemble",
+    "without_it": "without its label",
 }
 """By the name in run.json; a name within another by both (``chosen: tau``), or by itself."""
 

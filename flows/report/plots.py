@@ -241,12 +241,23 @@ def _share_ends(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def scatter(
-    points: Sequence[tuple[str, float, float]], x_label: str, y_label: str, title: str
-) -> Spec:
-    """Plot rows by two probabilities, with the diagonal on which both are the same."""
-    rows = [{"x": x, "y": y, "tip": f"{escaped(name)}: {x:.3g} → {y:.3g}"} for name, x, y in points]
+    points: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, title: str,
+    kinds: Sequence[str] = (),
+) -> Spec:  # fmt: skip
+    """Plot rows by two probabilities, with the diagonal on which both are the same.
+
+    Each row has one of at most four ``kinds``, if there are any, which is its colour.
+    """
+    rows = [
+        {"x": x, "y": y, "series": kind, "tip": f"{escaped(name)}: {x:.3g} → {y:.3g}"}
+        for name, x, y, kind in points
+    ]
     diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
     marks = _layer(rows, "point", opacity={"value": 0.5})
+    if seen := [kind for kind in kinds if any(kind == one[3] for one in points)]:
+        marks["encoding"]["color"] = _series(kinds, field="series")
+        marks["encoding"]["color"]["legend"] |= {"values": seen}
+        marks["encoding"]["color"]["scale"]["range"] = [_ABOVE, _BELOW, "#0b8f88", "#9a9a9a"]
     unit: Spec = {"domain": [0.0, 1.0]}
     return _chart(
         title,

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,13 +16,9 @@ from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
-from flows.report.labels import AGAINST, label
+from flows.report.labels import AGAINST
 from flows.runs.listing import plain
 from flows.runs.predictions import (
-    ABOVE,
-    ALIKE,
-    BELOW,
-    BEYOND,
     GAINED,
     LOST,
     MOST_ROWS,
@@ -39,8 +36,6 @@ _CHANGES = 3  # that the headline names
 _NO_MODEL = NON_SEMANTIC | {"tol", "seed"}  # settings under which bounds compare
 _NUMBER = r"([-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?)(?:\s?%)?"
 _INTERVAL = re.compile(rf"{_NUMBER} to {_NUMBER}")  # at the beginning of a tile's note
-_NOISY = ("seconds", "memory_mib")  # of two runs of the same, too
-_FACTOR = 2.0  # by which these must differ to be shown
 DEFAULT = "default"
 _OWN, _VERSION, _COLUMN, _UNNAMED = "its own", "version of ", "column ", "not named"
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
@@ -51,6 +46,9 @@ OTHER_ROWS = (
 )
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
+_LOWER = ("log loss", "RMSE")  # what is better where it is lower
+_ASSUMED = " assumed "  # in the label of a number that follows from a setting
+_ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
 
 
 @dataclass(frozen=True)
@@ -107,10 +105,12 @@ def _answer(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
     for name, values in found.items():
         ends = [_interval(record, name) for record in (one, two)]
         values["intervals"] = [text for text, _, _ in ends]
-        values["clear"] = None
+        values["clear"] = values["better"] = None
         (text, low, high), (other, least, most) = ends
         if text and other:
             values["clear"] = max(low, least) > min(high, most)
+        if values["clear"]:
+            values["better"] = "second" if (least > high) != (name in _LOWER) else "first"
     return found
 
 
@@ -140,17 +140,42 @@ def command(found: Comparison) -> str:
 
 def headline(found: Comparison) -> str:
     """Say what differs, then what it did to the answer and to the rows."""
-    kind = PIPELINES.get(found.records[0].pipeline)
-    units = {} if kind is None else {name: f" ({of})" for name, of in kind.units.items()}
     what = [
-        _change_in_words(row, row.name in found.parts["settings"], units.get(row.name, ""))
+        _change_in_words(row, row.name in found.parts["settings"], unit(found, row.name))
         for row in changes(found)
     ]
     if len(what) > _CHANGES:
         what[_CHANGES:] = [f"{len(what) - _CHANGES} more changes"]
     said = f"{', '.join(what[:-1])} and {what[-1]}" if len(what) > 1 else "".join(what)
-    text = f"With {said or 'the same settings, input and versions'}: {_effect(found)}"
-    return f"{'; '.join([text, *map(rows_in_words, found.predictions[:1])])}."
+    text = f"With {said or 'the same settings, input and versions'}: "
+    rows = [rows_in_words(one) for one in found.predictions[:1]]
+    if not (found.predictions and (found.predictions[0].lost or found.predictions[0].gained)):
+        rows.insert(0, _effect(found))
+    return f"{text}{'; '.join(rows)}.{preference(found)}"
+
+
+def preference(found: Comparison) -> str:
+    """Say which run the numbers of the answer prefer, as a sentence after another; "" for none."""
+    differ = {name: v for name, v in found.parts["answer"].items() if differs(v)}
+    better = {values["better"] for values in differ.values()} - {None}
+    if len(better) == 1 and not _other_rows(found):
+        names = " and ".join(name for name, values in differ.items() if values["better"])
+        return f" Prefer the {better.pop()} run: clearly better by {names}."
+    if any(values["clear"] is False for values in differ.values()):
+        return " Neither run is shown to be better."
+    return "" if differ or any(one.count for one in found.predictions) else " Either run will do."
+
+
+def _other_rows(found: Comparison) -> bool:
+    """Whether both runs held out rows, and not the same ones."""
+    kept = found.parts["results"].get("test_key")
+    return bool(kept and None not in (kept["first"], kept["second"]) and differs(kept))
+
+
+def unit(found: Comparison, name: str) -> str:
+    """Return what a setting is per, in brackets after a space; "" for what is no such setting."""
+    kind = PIPELINES.get(found.records[0].pipeline)
+    return f" ({kind.units[name]})" if kind is not None and name in kind.units else ""
 
 
 def _change_in_words(row: Row, is_setting: bool, unit: str) -> str:
@@ -183,8 +208,10 @@ def _effect(found: Comparison) -> str:
     differ = [(name, values) for name, values in answer.items() if differs(values)]
     differ.sort(key=lambda one: one[1]["clear"] is not True)
     if not differ:
-        same = [f" ({_counted(shown(v['first']), name)})" for name, v in answer.items()]
-        return f"the same answer{''.join(same[:1])}"
+        named = [] if any(one.lost is not None for one in found.predictions) else [*answer.items()]
+        return "the same answer" + "".join(
+            f" ({_counted(shown(values['first']), name)})" for name, values in named[:1]
+        )
     name, values = differ[0]
     first, second = _with_intervals(values)
     for which, value, other in (("first", first, "second"), ("second", second, "first")):
@@ -218,29 +245,38 @@ def rows_in_words(one: Moved) -> str:
     if one.lost is None:
         count = f"{one.crossed:,}" if one.crossed else "none"
         return f"{count} of {one.shared:,} probabilities crossed 0.5"
+    rows = _ROWS.get(one.table, "rows")
     if one.lost == one.gained == 0:
-        return "the same rows are selected"
-    parts = (
-        ("added", one.gained or 0, one.gained_alone, one.gained_right, "second"),
-        ("dropped", one.lost, one.lost_alone, one.lost_right, "first"),
-    )
-    return "; ".join(
-        f"{f'{count:,}' if count else 'none'} {what}"
+        return f"both runs select the same {_counted(f'{one.selected[0]:,}', rows)}"
+    stay = one.selected[0] - one.lost
+    parts = [
+        f"{_counted(f'{count:,}', rows)} {what}"
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        + (f", {expected_in_words(count, right)} by the {which} run" if count else "")
-        for what, count, alone, right, which in parts
-    )
+        + f", {expected_in_words(count, right)}{by}"
+        for what, count, alone, right, which, by in (
+            ("added", one.gained or 0, one.gained_alone, one.gained_right, "second", ""),
+            ("dropped", one.lost, one.lost_alone, one.lost_right, "first", " by the first run"),
+        )
+        if count
+    ]
+    which = f"the other {stay:,}" if one.lost else f"all {stay:,} of the first run"
+    parts += [f"{which} {'stays' if stay == 1 else 'stay'}"] * (stay > 0)
+    return "; ".join(parts)
 
 
 def expected_in_words(count: int, right: float) -> str:
     """Say how many rows are expected to be right, by the run that selects them.
 
-    >>> expected_in_words(222, 54.6), expected_in_words(1, 0.98)
-    ('about 55 (25 %) expected to be right', 'with a probability of 0.98')
+    >>> expected_in_words(222, 54.6), expected_in_words(40, 39.7), expected_in_words(1, 0.98)
+    ('about 1 in 4 of them right (55 expected)', 'nearly all right (40 expected)', \
+'probability 0.98')
     """
     if count == 1:
-        return f"with a probability of {in_digits(right)[0]}"
-    return f"about {right:,.0f} ({100 * right / count:.0f} %) expected to be right"
+        return f"probability {in_digits(right)[0]}"
+    share = Fraction(right / count).limit_denominator(5)
+    some = f"about {share.numerator} in {share.denominator} of them"
+    some = "hardly any" if share == 0 else "nearly all" if share == 1 else some
+    return f"{some} right ({right:,.0f} expected)"
 
 
 def changes(found: Comparison) -> list[Row]:
@@ -313,42 +349,39 @@ def _extent(record: RunRecord) -> tuple[int, list[int]]:
 
 
 def effects(found: Comparison) -> list[Row]:
-    """Return the numbers of the answer and of the fit that differ, and whether they do clearly.
+    """Return the numbers of the answer that differ, and whether they do clearly; how fits ended.
 
-    Time and memory differ from run to run: they are left out unless one is twice the other.
+    How many rows are expected to be right is a count: a share alone misleads where more are found.
     """
     rows = []
     for name, values in found.parts["answer"].items():
-        if differs(values):
-            note = " → ".join(values["intervals"])
-            note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[
-                values["clear"]
-            ]
-            rows.append(Row(name, shown(values["first"]), shown(values["second"]), note))
-    for name in ("state", *_NOISY):
-        values = found.parts["fit"][name]
-        if differs(values) and not _is_noise(name, values):
-            rows.append(Row(_OF_FIT[name], shown(values["first"]), shown(values["second"])))
-    return rows
+        if not differs(values) or _ASSUMED in name:
+            continue
+        note = " → ".join(values["intervals"])
+        note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[values["clear"]]
+        first, second = shown(values["first"]), shown(values["second"])
+        counts = [_right(record) for record in found.records]
+        if name.startswith("expected ") and all(counts):
+            note = f"{first} → {second}, each by its own run's estimate"
+            first, second = counts
+        rows.append(Row(name, first, second, note))
+    state = found.parts["fit"]["state"]
+    return rows + [Row("fit", state["first"], state["second"])] * differs(state)
 
 
-_OF_FIT = {"state": "fit", "seconds": "time, s", "memory_mib": "memory at most, MiB"}
-"""What people call what `Comparison.parts` has of the fit."""
+def _right(record: RunRecord) -> str:
+    """Return how many rows of all that were found are expected to be right; "" if not known."""
+    every, wrong = (record.results.get(name) for name in ("found", "expected_false"))
+    return "" if every is None or wrong is None else f"{every - wrong:,.0f} of {every:,}"
 
 
 def estimates_in_words(found: Comparison) -> str:
     """Say that what each run expects of itself is no verdict; empty where that does not differ."""
-    answer, results = found.parts["answer"], found.parts["results"]
+    answer = found.parts["answer"]
     names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
     if not names:
-        kept = results.get("test_key")
-        return (
-            OTHER_ROWS
-            if kept and None not in (kept["first"], kept["second"]) and differs(kept)
-            else ""
-        )
-    name = f"{names[0][0].upper()}{names[0][1:]}"
-    text = f"{name}: each run's own estimate, which does not say which run is right."
+        return OTHER_ROWS if _other_rows(found) else ""
+    text = "How many are right is each run's own estimate, which does not say which run is better."
     kind = PIPELINES.get(found.records[0].pipeline)
     for name, unit in {} if kind is None else kind.units.items():
         if name in found.parts["settings"]:
@@ -366,84 +399,37 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
         if count > 0.95 * one.free:
             rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
             values = " → ".join(shown(share[which]) for which in ("first", "second"))
-            moved = f"{count:,} of {one.free:,} probabilities {rose}"
-            kept, rated = one.selected[0] - (one.lost or 0), "higher" if up else "lower"
-            moved += f" because {more} {name} are assumed: "
-            moved += f"the same {kept:,} are now mostly rated {rated}, so " if kept > 0 else ""
-            return f" {moved}{values} is no {gain} in quality."
+            moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
+            return f" {moved}, so {values} right is no {gain} in quality."
     return ""
 
 
-def _is_noise(name: str, values: Mapping[str, Any]) -> bool:
-    """Whether a difference is of the kind that two runs of the same have."""
-    if name not in _NOISY:
-        return False
-    low, high = sorted((values["first"], values["second"]))
-    return bool(high < _FACTOR * max(low, 1.0))
-
-
-def others(found: Comparison) -> list[Row]:
-    """Return the other numbers of run.json and of the fit that differ."""
-    results = found.parts["results"]
-    rows = [
-        Row(label(name, results), *_values(name, values))
-        for name, values in results.items()
-        if differs(values) and label(name) not in found.parts["answer"] and not _is_nested(values)
-        if name != "test_key"
-    ]
-    return rows + [
-        Row(name.replace("_", " "), shown(values["first"]), shown(values["second"]))
-        for part in ("data", "fit")
-        for name, values in found.parts[part].items()
-        if differs(values) and name not in _ELSEWHERE
+def implied(found: Comparison) -> list[Row]:
+    """Return the numbers that follow from a setting and differ, with what they follow from."""
+    notes = {tile["label"]: tile["note"] for tile in found.records[1].tiles}
+    return [
+        Row(name, shown(values["first"]), shown(values["second"]), notes.get(name, ""))
+        for name, values in found.parts["answer"].items()
+        if differs(values) and _ASSUMED in name
     ]
 
 
-_ELSEWHERE = ("source", "files", "unchanged_files", *_OF_FIT)
-"""What `changes` and `effects` say."""
-
-
-def _values(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return both values of a number of run.json; an interval in words.
-
-    >>> _values("auroc_interval", {"first": [0.985, 1.0], "second": None})
-    ('0.985 to 1', '-')
-    """
-    one, two = (
-        " to ".join(map(shown, value))
-        if name.endswith("interval") and isinstance(value, list) else shown(value)
-        for value in (values["first"], values["second"])
-    )  # fmt: skip
-    return one, two
-
-
-def _is_nested(values: Mapping[str, Any]) -> bool:
-    """Whether a run has a table under a name, such as one of thresholds."""
-    return any(
-        isinstance(one, Mapping | list)
-        for value in (values["first"], values["second"])
-        if isinstance(value, list)
-        for one in value
-    )
-
-
-def same_in_words(found: Comparison) -> str:
-    """Say in a line what does not differ."""
+def same(found: Comparison) -> list[tuple[str, str]]:
+    """Return what does not differ, each with what it is in both runs."""
     one = found.records[0]
     settings = len(one.settings) - len(found.parts["settings"])
-    parts = [f"{'the other ' if found.parts['settings'] else 'all '}{settings} settings"]
+    rows = [(f"{'the other ' if found.parts['settings'] else 'all '}{settings} settings", "")]
     if same_files(found) is None:
-        parts.append(f"the input ({_input(one)})")
+        rows.append(("the input", _input(one)))
     if not found.parts["versions"]:
-        parts.append("all versions")
-    parts += [
-        f"{name} ({shown(values['first'])})"
+        rows.append(("all versions", ""))
+    rows += [
+        (name, shown(values["first"]))
         for name, values in found.parts["answer"].items()
         if not differs(values)
     ]
-    if not differs(found.parts["fit"]["state"]):
-        parts.append(f"the fit ({found.parts['fit']['state']['first']})")
-    return f"The same: {', '.join(parts)}."
+    state = found.parts["fit"]["state"]
+    return rows + [("the fit", str(state["first"]))] * (not differs(state))
 
 
 def new_warnings(found: Comparison) -> list[str]:
@@ -587,45 +573,19 @@ def moved_in_words(one: Moved) -> str:
 
 
 def _direction(one: Moved) -> str:
-    """Say whether the probabilities rose or fell, and by how much."""
+    """Say how many probabilities rose and fell, and by how much."""
     of = "" if one.free == one.shared else " that are not known"
     mean, most = (f"{v:.2f}" if v >= 0.005 else f"{v:.1g}" for v in (one.mean_size, one.largest))
-    size = f"by {mean} on average, {most} at most"
-    if not (one.rose and one.fell):
-        count = one.rose or one.fell
-        which = f"All {count:,}{of}" if count == one.free else f"Of the {one.free:,}{of}, {count:,}"
-        end = "" if count == one.free else ", and the others stayed"
-        return f"{which} {'rose' if one.rose else 'fell'}{end}, {size}."
-    return f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell, {size}."
+    text = f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell"
+    return f"{text}, by {mean} on average, {most} at most."
 
 
 def reasons_in_words(one: Moved) -> str:
     """Say why rows left and entered the selection, where that is known; empty where not."""
-    limits = dict(zip(("first", "second"), one.every.limits, strict=True))
     lines = []
-    for what, here, there in ((LOST, "second", "first"), (GAINED, "first", "second")):
-        numbers = {
-            BELOW: (limits[here].least, limits[there].least),
-            BEYOND: (limits[here].most, limits[there].most),
-        }
-        counts = Counter(one.reasons(what))
-        parts = [
-            f"{why} {counts[why]:,}{_with_other(*numbers.get(why, (None, None)), there)}"
-            for why in (BELOW, BEYOND, ABOVE, ALIKE)
-            if counts[why]
-        ]
-        if parts:
-            count = sum(counts.values())
-            lines.append(f"Why the {here} run left out the {count:,}: {'; '.join(parts)}.")
+    for what, here in ((LOST, "second"), (GAINED, "first")):
+        counts = Counter(why for why in one.reasons(what) if why)
+        if counts:
+            parts = [f"{why} ({count:,})" for why, count in counts.most_common()]
+            lines.append(f"Why the {here} run does not select them: {', '.join(parts)}.")
     return " ".join(lines)
-
-
-def _with_other(own: float | None, other: float | None, there: str) -> str:
-    """Return a number of a run in brackets, with that of the other run; "" if not known.
-
-    >>> _with_other(0.1931, 0.2006, "first"), _with_other(6, None, "first")
-    (' (limit 0.193; first run 0.201)', ' (limit 6; first run unknown)')
-    """
-    if own is None:
-        return ""
-    return f" (limit {own:.3g}; {there} run {'unknown' if other is None else f'{other:.3g}'})"

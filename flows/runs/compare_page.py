@@ -18,17 +18,22 @@ from flows.runs.compare import (
     estimates_in_words,
     expected_in_words,
     headline,
+    implied,
     moved_in_words,
     new_warnings,
-    others,
     reasons_in_words,
     rows_in_words,
-    same_in_words,
+    same,
+    unit,
 )
 from flows.runs.listing import first_table
 from flows.runs.predictions import (
+    BOTH,
     GAINED,
     LOST,
+    NEITHER,
+    OUT,
+    STAYED,
     TRUTHS,
     Moved,
     in_digits,
@@ -56,23 +61,29 @@ def _page(found: Comparison, url: str) -> page.Page:
         warnings=new_warnings(found),
         sections=[
             _changes(found),
-            *(_predictions(one, folded=place > 0) for place, one in enumerate(found.predictions)),
+            *(
+                _predictions(one, command(found), place > 0)
+                for place, one in enumerate(found.predictions)
+            ),
             _runs(found, url),
         ],
         next_steps=[
             *_show_answer(found),
-            page.NextStep("Print all rows that changed, on a terminal or as JSON:",
-                          f"{command(found)} --rows"),
+            page.NextStep("Print all numbers of both runs:", f"{command(found)} --json"),
+            *[page.NextStep("Print all rows that changed:",
+                            f"{command(found)} --rows")] * any(p.count for p in found.predictions),
         ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
     )  # fmt: skip
 
 
 def _changes(found: Comparison) -> Section:
-    rows = [(row.name, f"{row.first} → {row.second}", row.note) for row in changes(found)]
+    rows = [
+        (f"{row.name}{unit(found, row.name)}", f"{row.first} → {row.second}", row.note)
+        for row in (*changes(found), *implied(found))
+    ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    same = "No setting, no input file and no version differs."
-    text = estimates_in_words(found) if rows else same
+    text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
 
@@ -83,9 +94,7 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
     if name:
         what = f"the table {name}"
         if "--selected" in options:
-            what = (
-                "all new ones that are selected" if "--new" in options else "all that is selected"
-            )
+            what = "the new ones that are selected" if "--new" in options else "what is selected"
         root = shlex.quote(found.runs[1].root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
         yield page.NextStep(f"See {what} in the second run:", line)
@@ -100,44 +109,53 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
             of = f"of {one.shared:,} rows in both runs"
             yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", of)
             continue
-        for what, count, right, place in (
-            (GAINED, one.gained or 0, one.gained_right, 1), (LOST, one.lost, one.lost_right, 0),
-        ):  # fmt: skip
-            of = f"{'first' if place == 0 else 'second'} run: {one.selected[place]:,} selected"
-            note = f"{expected_in_words(count, right)}; {of}" if count else of
-            yield Tile(what, f"{count:,}", note)
+        for what, count, right, which in (
+            (GAINED, one.gained, one.gained_right, "second"),
+            (LOST, one.lost, one.lost_right, "first"),
+        ):
+            if count:
+                note = f"{expected_in_words(count, right)}, by the {which} run"
+                yield Tile(what, f"{count:,}", note)
 
 
-def _predictions(one: Moved, folded: bool = False) -> Section:
-    """Show every row that changed, the largest change first, with what happened to it."""
+def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
+    """Show every row that changed, by what happened to it: what is new first."""
     grids = []
-    if changed := one.changed(MOST_SHOWN):
-        probabilities = [in_digits(row.first, row.second) for row in changed]
+    changed, ways = one.changed(MOST_SHOWN), list(one.places) if one.lost is not None else [""]
+    keys = ["term"] if "term" in one.every.keys else one.every.keys  # the others come later
+    for what in ways:
+        rows = [row for row in changed if what in ("", row.what)]
+        probabilities = [in_digits(row.first, row.second) for row in rows]
         columns: dict[str, list[Any]] = {
-            **{_NAMES.get(key, key): [row.row[key] for row in changed] for key in one.every.keys},
+            **{_NAMES.get(key, key): [row.row[key] for row in rows] for key in keys},
             "first": [first for first, _ in probabilities],
             "second": [second for _, second in probabilities],
-            "what": [row.what for row in changed],
-            "why": [row.why for row in changed],
-            TRUTHS.get(one.truth, ""): [row.truth for row in changed],
+            **{_NAMES.get(key, key): [row.row[key] for row in rows] for key in one.every.keys},
+            "what": [row.what for row in rows],
+            "why not selected": [row.why for row in rows],
+            TRUTHS.get(one.truth, ""): [row.truth for row in rows],
         }
-        if not any(columns["why"]):
-            del columns["why"]
+        if what or len({row.what for row in rows}) == 1:
+            del columns["what"]
+        if what == STAYED or not any(columns["why not selected"]):
+            del columns["why not selected"]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
-        counts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
-        grid = Grid(
-            tuple(columns), list(zip(*columns.values(), strict=True)),
-            f"Rows that changed, by their {one.column} in both runs, the largest change first: "
-            f"{counts}", total=one.count,
-            where="vbflows compare FIRST SECOND --rows", folded=folded, most=MOST_SHOWN,
-        )  # fmt: skip
-        grids.append(grid)
+        of = [what] if what else list(one.places)
+        counts = "; ".join(f"{len(one.places[kind]):,} {kind}" for kind in of)
+        order = "most probable" if what in (GAINED, LOST) else "largest change"
+        caption = f"{counts}: {one.column} in both runs, the {order} first"
+        aside = folded or what in (STAYED, NEITHER)
+        if rows:
+            cells = list(zip(*columns.values(), strict=True))
+            total = sum(len(one.places[kind]) for kind in of)
+            grids.append(Grid(tuple(columns), cells, caption, total=total, folded=aside,
+                              where=f"{compared} --rows", most=MOST_SHOWN))  # fmt: skip
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
-    title = f"Chart: each row's {one.column} in both runs"
-    title += f" ({some:,} of {one.shared:,} rows drawn)" if some < one.shared else ""
-    points = [(row.label, row.first or 0.0, row.second or 0.0) for row in one.drawn]
+    title = f"Each row's {one.column} in both runs"
+    title += f" (those {some:,} of {one.shared:,} that moved most)" if some < one.shared else ""
+    points = [(row.label, row.first or 0.0, row.second or 0.0, row.what) for row in one.drawn]
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     text = f"{said}{moved_in_words(one)}"
@@ -145,13 +163,12 @@ def _predictions(one: Moved, folded: bool = False) -> Section:
     heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)
-    how = (
-        "Moved: by more than 0.1, or across 0.5."
-        if any("moved" in what for what in one.places)
-        else ""
-    )
-    chart = plots.scatter(points, x, y, title)
-    return Section(heading, text, [chart], grids, folded=title, how=how)
+    how = "Moved: by more than 0.1, or across 0.5."
+    if one.truth == "label":
+        how += " A label that a fit has read draws the row's probability: nearer is not better."
+    kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
+    chart = plots.scatter(points, x, y, title, kinds)
+    return Section(heading, text, [chart], grids, folded=title if folded else "", how=how)
 
 
 _NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
@@ -166,10 +183,7 @@ def _runs(found: Comparison, url: str) -> Section:
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
     grids = [Grid(("run (UTC)", "what it found", "report"), rows)]
-    if more := [(row.name, f"{row.first} → {row.second}") for row in others(found)]:
-        caption = f"Other numbers that differ ({len(more)})"
-        grids.append(Grid(("number", "first → second"), more, caption, folded=True))
-    text = same_in_words(found)
-    if not found.predictions:
-        text += f"\n{why_not_compared(*found.runs)}"
+    alike = same(found)
+    grids.append(Grid(("what", "in both runs"), alike, f"The same ({len(alike)})", folded=True))
+    text = "" if found.predictions else why_not_compared(*found.runs)
     return Section("Both runs", text, grids=grids)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from flows.data import storage
 from flows.data.runs import RUN, PublishError, RunPaths, is_latest, read_record
 from flows.data.storage import StorageError
-from flows.faults import InputError, did_you_mean
+from flows.faults import InputError, did_you_mean, unclosed
 from flows.runs.incremental import runs_needed_by
 from flows.runs.resume import names_of_runs, read_request
 
@@ -294,8 +294,9 @@ def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
         if len(others) == 1:
             where = "every row" if len(found) < _LOOKED else f"the first {_LOOKED:,} rows"
             return f"no rows: {column} is {others[0] or 'empty'} in {where}"
-        what = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
-        more = ", ..." if not what.startswith("did you") and len(others) > 3 else ""
+        near = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
+        what = unclosed(value) or near
+        more = ", ..." if what.startswith("there are") and len(others) > 3 else ""
         return f"no rows: no {column} is {value}; {what}{more}"
     return f"no rows{' with ' if where else ''}{' and '.join(where)}"
 

@@ -15,7 +15,7 @@ from flows.data.runs import RunPaths
 from flows.runs.listing import cell, columns_of, parts_of, probability_in, selection_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
-MOST_DRAWN = 2_000
+MOST_DRAWN = 2_000  # of all rows; of each kind a quarter where there is a selection
 _MOVED = 0.1  # a change of a probability that counts
 _PLACE = "pos"  # the one number that names a row
 TRUTHS = {"label": "label as given", "observed": "known keyphrase"}
@@ -44,7 +44,7 @@ class Change:
 
     A probability is None where a run has not the row. ``truth``: its label as the input has it,
     None where the table does not say it. ``what``: what happened to it, such as `LOST`. ``why``:
-    what keeps it out of the selection of the run that does not select it; empty where not known.
+    which run does not select it, and why; empty where not known.
     """
 
     row: Mapping[str, str]
@@ -89,8 +89,9 @@ LOST, GAINED = "no longer selected", "newly selected"
 CROSSED, MOVED = "crossed 0.5", "moved by more than 0.1"
 STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
 NEITHER = "moved, not selected"
-BELOW, BEYOND = "too low a probability", "beyond the most of a document"
-ALIKE, ABOVE = "part or near copy of another", "not among a document's best"
+BELOW, BEYOND = "below the limit of {:.3g}", "beyond the {} best of its document"
+ALIKE, ABOVE = "part or near copy of another", "not among its document's best"
+BOTH, OUT, ABSENT = "selected by both runs", "selected by neither", "no such row"
 
 
 @dataclass(frozen=True)
@@ -105,26 +106,34 @@ class Names:
     limits: tuple[Limits, Limits] = (Limits(), Limits())
 
     def reasons(self, places: np.ndarray, what: str) -> list[str]:
-        """Say for each place what keeps it out of the selection of one run; "" if not known."""
-        if what not in (LOST, GAINED):
+        """Say for each place what keeps it out of the selection of one run; "" if not known.
+
+        Of rows that neither run selects it is what keeps them out of the second run's.
+        """
+        limits, mark = (self.limits[0], "") if what == GAINED else (self.limits[1], " 2")
+        if limits.least is None or what not in (LOST, GAINED, NEITHER, STAYED):
             return [""] * len(places)
-        limits, mark = (self.limits[1], " 2") if what == LOST else (self.limits[0], "")
-        p = (self.second if what == LOST else self.first)[places]
-        if limits.least is None:
-            return [""] * len(places)
-        found = np.where(p < limits.least, BELOW, ABOVE)
+        if what == STAYED:
+            return [BOTH] * len(places)
+        p, below = (
+            (self.first if what == GAINED else self.second)[places],
+            BELOW.format(limits.least),
+        )
+        found = np.where(p < limits.least, below, ABOVE)
         if limits.most is not None and f"{_RANK}{mark}" in self.every.schema.names:
             rank = pc.fill_null(self.every[f"{_RANK}{mark}"], 0).to_numpy()[places]
-            above = np.where(rank > limits.most, BEYOND, ALIKE)
-            found = np.where(p < limits.least, BELOW, above)
-        return [str(one) for one in np.where(np.isfinite(p), found, "")]
+            above = np.where(rank > limits.most, BEYOND.format(limits.most), ALIKE)
+            found = np.where(p < limits.least, below, above)
+        return [str(one) for one in np.where(np.isfinite(p), found, ABSENT)]
 
     def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
         """Return the rows in some places, as changes of a kind."""
         named = [*self.keys, *([self.truth, f"{self.truth} 2"] if self.truth else [])]
         rows = self.every.select(named).take(pa.array(places, pa.int64())).to_pylist()
         found = []
-        for row, place, why in zip(rows, places, self.reasons(places, what), strict=True):
+        which = {GAINED: "first run: ", STAYED: ""}.get(what, "second run: ")
+        for row, place, reason in zip(rows, places, self.reasons(places, what), strict=True):
+            why = reason and f"{which}{reason}"
             truth = row[f"{self.truth} 2"] if self.truth else None
             truth = row[self.truth] if self.truth and truth is None else truth
             p, q = (
@@ -166,11 +175,12 @@ class Moved:
     places
         Where these rows are in ``every``, by what happened to them, and those of `STAYED` and
         `NEITHER`; without a selection those that crossed 0.5, and the others that moved by more
-        than 0.1. Those that moved most are first.
+        than 0.1. The most probable of `GAINED` and `LOST` are first, of others those that moved
+        most.
     every
         All rows.
     drawn
-        Rows for a picture.
+        Rows for a picture: of each kind those that moved most.
     cut
         Whether a table has more rows than the `MOST_ROWS` that are read.
     """
@@ -212,13 +222,16 @@ class Moved:
         return self.every.reasons(self.places.get(what, np.empty(0, np.int64)), what)
 
     def changed(self, most: int | None = None) -> list[Change]:
-        """Return the rows that changed, at most so many, those that moved most first."""
+        """Return the rows that changed, at most so many: of a selection those that are new first.
+
+        In a table without a selection those that moved most are first.
+        """
         found = [
             one
             for what, places in self.places.items()
             for one in self.every.changes(places[:most], what)
         ]
-        return sorted(found, key=lambda one: -one.size)[:most]
+        return (sorted(found, key=lambda one: -one.size) if self.lost is None else found)[:most]
 
     def as_json(self, rows: bool) -> dict[str, Any]:
         """Return the numbers, with the rows that changed on request."""
@@ -271,13 +284,14 @@ def _compare(
         if cut:  # a row that one run seems to lack may be among those that were not read
             lost, gained = lost & there, gained & here
         away = crossed | moved
-        kinds = {LOST: lost, GAINED: gained, STAYED: was & now & away, NEITHER: ~was & ~now & away}
+        kinds = {GAINED: gained, LOST: lost, STAYED: was & now & away, NEITHER: ~was & ~now & away}
+        shapes = {GAINED: gained, LOST: lost, BOTH: was & now, OUT: ~was & ~now}
     else:
-        kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
+        kinds, shapes = {CROSSED: crossed, MOVED: moved & ~crossed}, {"": known}
     rows = Names(every, keys, truth, p, q, limits)
-    some = np.unique(np.linspace(0, len(shared) - 1, min(len(shared), MOST_DRAWN)).astype(int))
     spread = min(p[shared].std(), q[shared].std()) > 0.0
-    size = np.abs(change)
+    size, most = np.abs(change), MOST_DRAWN // len(shapes)
+    sure = {GAINED: np.nan_to_num(q), LOST: np.nan_to_num(p)}  # the most probable first
     return Moved(
         table=name,
         column=column,
@@ -301,9 +315,15 @@ def _compare(
         gained_right=float(np.nansum(q[gained])),
         lost_right=float(np.nansum(p[lost])),
         selected=(int(np.sum(was & ~given)), int(np.sum(now & ~given))),
-        places={what: _by_size(held, size) for what, held in kinds.items() if held.any()},
+        places={
+            what: _by_size(held, sure.get(what, size)) for what, held in kinds.items() if held.any()
+        },
         every=rows,
-        drawn=rows.changes(shared[some]),
+        drawn=[
+            one
+            for what, held in shapes.items()
+            for one in rows.changes(_by_size(held & known, size)[:most], what)
+        ],
         cut=cut,
     )
 

@@ -72,7 +72,7 @@ Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 FIRST = "first"
 GROUPS = {
-    FIRST: "Settings that matter first",
+    FIRST: "Settings to look at first",
     "model": "Settings of the model",
     "data": "Settings of the data",
     "output": "Settings of the output",

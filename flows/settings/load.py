@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -9,9 +10,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from flows.faults import Fault, InputError, did_you_mean, refuse_missing, shown
+from flows.faults import Fault, InputError, did_you_mean, refuse_missing, shown, unclosed
 from flows.settings.base import ComputeSettings, RunSettings, in_order
 
+log = logging.getLogger("vbflows.pipeline")
 M = TypeVar("M", bound=BaseModel)
 _TEXT_EXPECTED = ("string_type", "literal_error", "tuple_type")
 
@@ -56,6 +58,8 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         values.update(_read_config(config))
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
+        if key.strip() in texts:
+            log.warning("--set %s is given more than once: the last counts", key.strip())
         if not equals:
             raise InputError.of(
                 "--set",
@@ -133,6 +137,8 @@ def _value(assignment: str, text: str, as_text: bool) -> Any:
         if as_text and not text.strip().startswith(("[", "{", "'", '"', "&", "*", "!")):
             return text.strip()
         remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
+        if quote := unclosed(text):
+            raise InputError.of("--set", "", quote, remedy="close it or take it away") from error
         expected = f"a value as YAML in {shown(assignment)}"
         raise InputError.of("--set", expected, str(error), remedy=remedy) from error
 

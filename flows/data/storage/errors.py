@@ -134,7 +134,10 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
         )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
-        return MissingError(f"{message}: there is no such file or folder", url)
+        why = "there is no such file or folder"
+        if url.startswith(("http://", "https://")):
+            why = "the server does not give it; download the file and name it here, or use s3://"
+        return MissingError(f"{message}: {why}", url)
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""
         return StorageError(

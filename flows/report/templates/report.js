@@ -147,7 +147,12 @@ for (const place of document.querySelectorAll(".scroll")) {
   swipe.hidden = true;
   if (caption) caption.append(swipe);
   else place.before(swipe);
-  new ResizeObserver(() => (swipe.hidden = place.scrollWidth <= place.clientWidth + 1)).observe(place);
+  const isCut = () => place.scrollWidth > place.clientWidth + 1;
+  new ResizeObserver(() => { // on a wide screen cells that are a bit too long have two lines
+    place.classList.remove("tight");
+    place.classList.toggle("tight", isCut());
+    swipe.hidden = !isCut();
+  }).observe(place);
 }
 
 // Light or dark: as the system has it until the reader switches. Where a page may not store

@@ -41,7 +41,7 @@ PICTURES = {
         ],
     ),
     "scatter": (
-        lambda: plots.scatter([("a", 0.25, 0.5)], "run a", "run b", "S"),
+        lambda: plots.scatter([("a", 0.25, 0.5, "new")], "run a", "run b", "S", ("new", "old")),
         ["a: 0.25 → 0.5"],
     ),
     "paired_intervals": (

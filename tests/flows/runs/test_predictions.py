@@ -17,7 +17,6 @@ from flows.runs.compare import (
     estimates_in_words,
     headline,
     moved_in_words,
-    others,
     reasons_in_words,
     rows_in_words,
 )
@@ -37,12 +36,15 @@ from flows.runs.predictions import (
     compare_predictions,
     why_not_compared,
 )
+from flows.runs.predictions import (
+    BOTH as BOTH_SELECT,
+)
 from tests.flows.commands import answer, run, succeed
 from tests.flows.experts.runs import written
 from tests.flows.runs.test_publish import record
 
 BOTH = "first", "second"
-CAPTION = "Rows that changed, by their probability in both runs, the largest change first: "
+CAPTION = ": probability in both runs, the "
 
 
 def run_with(target, name, **columns):
@@ -70,7 +72,7 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     assert (found.lost, found.gained) == (None, None)
     assert (found.moved, found.crossed) == (1, 1)
     assert found.changed() == [Change({"id": "a", "of": ""}, 0.4, 0.7, what=CROSSED)]
-    assert [one.label for one in found.drawn] == ["a", "a, x", "b"]
+    assert [one.label for one in found.drawn] == ["a", "b", "a, x"]  # the most moved first
     assert found.largest == pytest.approx(0.3)
     expected = np.corrcoef([0.1, 0.4, 0.9], [0.1, 0.7, 0.85])[0, 1]
     assert found.correlation == pytest.approx(expected)
@@ -107,7 +109,7 @@ def test_a_run_without_spread_has_no_correlation(tmp_path):
     runs = [run_with(tmp_path, n, id=["a", "b"], probability=[0.5, 0.5]) for n in "ab"]
     (found,) = compare_predictions(*runs)
     assert found.correlation is None
-    alike = _predictions(found)
+    alike = _predictions(found, "")
     assert alike.text == "2 rows are in both runs, and no probability differs."
     assert (alike.plots, alike.grids) == ((), ())
     assert found.as_json(rows=False)["mean_change"] == 0.0
@@ -146,7 +148,8 @@ def test_where_intervals_overlap_there_is_no_clear_difference_and_no_cause(tmp_p
     )  # fmt: skip
     assert headline(found) == (
         "With n_experts=1 instead of the default: no clear difference in AUROC, 0.998 (0.992 to "
-        "1.000) instead of 0.996 (0.985 to 1.000); none of 2 probabilities crossed 0.5."
+        "1.000) instead of 0.996 (0.985 to 1.000); none of 2 probabilities crossed 0.5. Neither "
+        "run is shown to be better."
     )
     assert found.as_json()["answer"]["AUROC"]["clear"] is False
     (tile,) = list(_tiles(found))[:1]
@@ -165,14 +168,14 @@ def test_where_intervals_are_apart_the_difference_is_clear(tmp_path):
         "With n_experts=1 instead of the default: AUROC 0.5 (0.4 to 0.6) instead of 0.996 (0.985 "
         "to 1.000); none"
     )
+    assert headline(found).endswith(" Prefer the first run: clearly better by AUROC.")
     assert effects(found)[0].note.endswith("a clear difference (the intervals do not overlap)")
 
 
-def test_time_and_memory_are_shown_where_one_is_twice_the_other(tmp_path):
-    found = two_runs(tmp_path / "a", seconds=1.9)
+def test_time_and_memory_are_no_difference(tmp_path):
+    found = two_runs(tmp_path, seconds=9.0)
     assert effects(found) == []
-    found = two_runs(tmp_path / "b", seconds=2.0)
-    assert [(row.name, row.first, row.second) for row in effects(found)] == [("time, s", "1", "2")]
+    assert found.parts["fit"]["seconds"]["second"] == 9.0
 
 
 def test_bounds_are_compared_only_with_the_same_settings_of_the_model(tmp_path):
@@ -208,16 +211,16 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert (found.free, found.lost, found.gained) == (3, 1, 1)
     assert found.mean_change == pytest.approx((-0.05 - 0.1 + 0.4) / 3)
     assert headline(compared).endswith(
-        "; 1 added, with a probability of 0.50 by the second run; "
-        "1 dropped, with a probability of 0.30 by the first run."
+        ": 1 row added, probability 0.50; 1 row dropped, probability 0.30 by the first run; the "
+        "other 1 stays."
     )
     assert (found.gained_right, found.lost_right, found.selected) == (0.5, 0.3, (2, 2))
     assert [(one.label, one.what) for one in found.changed()] == [("b, y", GAINED), ("a, y", LOST)]
-    (grid,) = _predictions(found).grids
-    counts = "1 no longer selected; 1 newly selected"
-    assert grid.caption == f"{CAPTION}{counts}"
-    assert grid.rows == [("b", "y", "0.10", "0.50", GAINED), ("a", "y", "0.30", "0.25", LOST)]
-    assert grid.columns == ("document", "phrase", *BOTH, "what")
+    new, gone = _predictions(found, "").grids
+    assert new.caption == f"1 newly selected{CAPTION}most probable first"
+    assert gone.caption == f"1 no longer selected{CAPTION}most probable first"
+    assert (new.rows, gone.rows) == ([("y", "0.10", "0.50", "b")], [("y", "0.30", "0.25", "a")])
+    assert new.columns == gone.columns == ("phrase", *BOTH, "document")
     step, every = _page(compared, f"{tmp_path}/c.html").next_steps
     assert step.command.endswith("runs/b rows --new --selected")
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
@@ -245,41 +248,45 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     found = compare(*runs)
     (moved,) = found.predictions
+    below, beyond = [BELOW.format(least) for least in (0.3, 0.2)], BEYOND.format(3)
     assert [(one.row["term"], one.what, one.why) for one in moved.changed()] == [
-        ("y", LOST, BELOW), ("z", GAINED, BELOW), ("w", LOST, ALIKE), ("v", STAYED, ""),
-        ("x", LOST, BEYOND),
+        ("z", GAINED, f"first run: {below[0]}"), ("w", LOST, f"second run: {ALIKE}"),
+        ("x", LOST, f"second run: {beyond}"), ("y", LOST, f"second run: {below[1]}"),
+        ("v", STAYED, BOTH_SELECT),
     ]  # fmt: skip
     assert reasons_in_words(moved) == (
-        "Why the second run left out the 3: too low a probability 1 (limit 0.2; first run 0.3); "
-        "beyond the most of a document 1 (limit 3; first run 4); part or near copy of another 1. "
-        "Why the first run left out the 1: too low a probability 1 (limit 0.3; second run 0.2)."
+        "Why the second run does not select them: part or near copy of another (1), beyond the 3 "
+        "best of its document (1), below the limit of 0.2 (1). Why the first run does not select "
+        "them: below the limit of 0.3 (1)."
     )
-    (grid,) = _predictions(moved).grids
-    assert [row[4:] for row in grid.rows] == [
-        (LOST, BELOW), (GAINED, BELOW), (LOST, ALIKE), (STAYED, ""), (LOST, BEYOND),
-    ]  # fmt: skip
+    new, gone, stayed = _predictions(moved, "").grids
+    assert [row[-1] for row in new.rows] == [f"first run: {below[0]}"]
+    assert [row[-1] for row in gone.rows] == [
+        f"second run: {why}" for why in (ALIKE, beyond, below[1])
+    ]
+    assert stayed.columns == ("phrase", *BOTH, "document")
     assert estimates_in_words(found) == (
-        "Expected to be right: each run's own estimate, which does not say which run is right. To "
+        "How many are right is each run's own estimate, which does not say which run is better. To "
         "decide, draw about 10 documents at random, read both lists, and set keyphrases to the "
         "mean number that they should have."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
-    assert (code, BEYOND in out, "near copy" in out) == (0, True, True)
+    assert (code, "beyond the" in out, "near copy" in out) == (0, True, True)
     monkeypatch.setenv("COLUMNS", "64")
     console.cache_clear()  # it keeps the width of an environment that has one
-    _, out, _ = run(capsys, "compare", *runs)
+    _, out, _ = run(capsys, "compare", *runs, "--rows")
     console.cache_clear()
     assert "not shown: why (--json and --report have them)" in " ".join(out.split())
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
-    assert [row.get("why") for row in table["rows"]] == [BELOW, BELOW, ALIKE, None, BEYOND]
+    assert [row["why"] for row in table["rows"]] == [one.why for one in moved.changed()]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ([0.4, 0.5], [0.1, 0.3], "All 2 fell, by 0.25 on average, 0.30 at most."),
-        ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose, and the others stayed, by 0.10 on average"),
+        ([0.4, 0.5], [0.1, 0.3], "Of the 2, 0 rose and 2 fell, by 0.25 on average, 0.30 at most."),
+        ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose and 0 fell, by 0.10 on average"),
         ([0.4, 0.5], [0.1, 0.7], "Of the 2, 1 rose and 1 fell, by 0.25 on average, 0.30 at most."),
     ],
 )
@@ -298,14 +305,13 @@ def test_a_row_of_one_run_alone_enters_and_leaves_the_selection(tmp_path):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
     assert [one.as_row() for one in found.changed()] == [
-        {"id": "y", "first": 0.8, "second": None, "what": LOST},
         {"id": "z", "first": None, "second": 0.8, "what": GAINED},
+        {"id": "y", "first": 0.8, "second": None, "what": LOST},
     ]
     assert (found.shared, found.only_first, found.only_second) == (1, 1, 1)
     assert rows_in_words(found) == (
-        "1 added (1 of these only the second run has), with a probability of 0.80 by the second "
-        "run; 1 dropped (1 of these only the first run has), with a probability of 0.80 by the "
-        "first run"
+        "1 row added (1 of these only the second run has), probability 0.80; 1 row dropped (1 of "
+        "these only the first run has), probability 0.80 by the first run; the other 1 stays"
     )
 
 
@@ -318,13 +324,13 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     code, out, _ = run(capsys, "compare", *runs)
-    assert (code, "8 of 120 rows; all: vbflows compare" in out) == (0, True)
+    assert (code, "5 of 120 rows" in out, "add --rows: all rows" in out) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
-    assert (code, out.count(LOST), out.count("120 dropped")) == (0, 120, 1)
+    assert (code, out.count(LOST), out.count("120 rows dropped")) == (0, 120, 1)
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
     assert [row["id"] for row in table["rows"]] == sorted(names[30:150])
     assert "rows" not in answer(capsys, "compare", *runs)["predictions"][0]
-    (grid,) = _predictions(compare(*runs).predictions[0]).grids
+    (grid,) = _predictions(compare(*runs).predictions[0], "").grids
     assert len(grid.rows) == 120
     assert grid.most > 1000
 
@@ -350,8 +356,7 @@ def test_a_page_has_shared_baselines_alone_and_every_number_once_by_its_label(tm
         complete(RunPaths(str(tmp_path), name), record(run_id=name, results=results, **more))
     found = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
     assert list(found.parts["answer"]) == ["AUROC"]
-    (row,) = others(found)
-    assert (row.name, row.first, row.second) == ("experts kept in the final fit", "3", "2")
+    assert found.as_json()["results"]["n_experts"]["change"] == -1
     steps = " ".join(step.command for step in _page(found, f"{tmp_path}/c.html").next_steps)
     assert f"vbflows show {tmp_path}/runs/b rows" in steps
 
@@ -366,14 +371,14 @@ def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
         for name, first in (("a", 0.1), ("b", 0.9))
     ]
     (found,) = compare_predictions(*runs)
-    (grid,) = _predictions(found).grids
-    assert grid.columns == ("bag", *BOTH, "what", "label as given")
-    rows = [("a", "0.10", "0.90", CROSSED, "1"), ("c", "0.10", "0.90", CROSSED, "")]
+    (grid,) = _predictions(found, "").grids
+    assert grid.columns == ("bag", *BOTH, "label as given")
+    rows = [("a", "0.10", "0.90", "1"), ("c", "0.10", "0.90", "")]
     assert grid.rows == rows
     for paths in runs:
         complete(paths, record(run_id=paths.run_id))
     code, out, _ = run(capsys, "compare", *(paths.root for paths in runs))
-    assert (code, grid.caption) == (0, f"{CAPTION}2 crossed 0.5")
+    assert (code, grid.caption) == (0, f"2 crossed 0.5{CAPTION}largest change first")
     assert "given" in out
 
 
@@ -387,14 +392,14 @@ def test_rows_that_moved_most_are_first(tmp_path):
 
 
 def test_every_row_that_moved_is_listed_and_counted(tmp_path):
-    """One that neither run selects too: the largest change is the first row."""
+    """One that neither run selects too, after those that are selected, with its own size."""
     for name, p in (("a", [0.9, 0.1, 0.3]), ("b", [0.7, 0.4, 0.3])):
         columns = {"id": list("xyz"), "probability": p, "selected": [True, False, False]}
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     (found,) = compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b").predictions
-    assert [(one.label, one.what) for one in found.changed()] == [("y", NEITHER), ("x", STAYED)]
+    assert [(one.label, one.what) for one in found.changed()] == [("x", STAYED), ("y", NEITHER)]
     assert (found.count, found.moved) == (2, 2)
-    assert found.changed(1)[0].size == pytest.approx(found.largest)
+    assert found.changed()[1].size == pytest.approx(found.largest)
 
 
 def test_columns_that_were_named_are_compared_by_name(tmp_path):
