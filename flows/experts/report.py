@@ -163,7 +163,7 @@ def report(
             warnings += (f"{said}Prefer the {simpler}: {{again n_experts=1}}",)
     return Findings(
         headline, sections, results, warnings, top,
-        [*tiles_of(results, applied), *counts],
+        [*tiles_of(results, applied), *counts["auroc" in results :]],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
         notes=notes, predicted=counted,
         limits=IN_RANGE * applied,
@@ -202,7 +202,11 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
         said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
     on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
     of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
-    return headline_of(label, said, f"{on} ({of})", results, "log_loss")
+    text = headline_of(label, said, f"{on} ({of})", results, "log_loss")
+    if summaries[0].applied and "thresholds" in results:
+        missed, vain = at_half(results["thresholds"])
+        text += f" A threshold of 0.5 misses {missed:,} and calls {vain:,} in vain."
+    return text
 
 
 def baseline_sections(
@@ -370,7 +374,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return effect_sections(effects, pairs, f"{LOG_ODDS} of {label}", "added log odds", text, label)
+    return effect_sections(effects, pairs, label, f"added {LOG_ODDS}", text)
 
 
 def _pairs(

@@ -39,7 +39,7 @@ from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.report.labels import LEVEL, MISSED, UNKNOWN, label
+from flows.report.labels import LEVEL, UNKNOWN, label
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
@@ -106,9 +106,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
             words += ["--set", f"{name}={text}"]
         return without_secrets(shlex.join(words))
 
-    def whole(text: str) -> str:
-        return _AGAIN.sub(command, text)
-
+    whole = partial(_AGAIN.sub, command)
     return replace(
         findings,
         warnings=tuple(map(whole, findings.warnings)), notes=tuple(map(whole, findings.notes)),
@@ -172,7 +170,7 @@ _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
 _MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
-_FIGURES = _MEASURES | {label("log_loss"), label("rmse"), MISSED}
+_FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
 """Tiles that say how good predictions are; a score quotes the first of the former."""
 
 
