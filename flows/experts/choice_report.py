@@ -105,7 +105,7 @@ _TAKEN = (
     "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
-_ALIKE = ", though one expert leads in nearly all rows (see the note or warning)"
+_ALIKE = ", as one more regression: one expert leads in nearly all rows (see the note)"
 
 
 def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
@@ -115,8 +115,7 @@ def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
         f"Mixtures of up to {most} experts were tried: the log loss of the best is "
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
         f"Without one means the {form} above, fitted again on fewer rows, so with another log "
-        "loss. A mixture is taken if its log loss is smaller by more than one standard error (by "
-        "two to three, if one expert leads in nearly all rows and n_experts was not set): "
+        "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
         + (_TAKEN.format(_ALIKE * useless) if taken else "none is.")
     )
 

@@ -146,21 +146,19 @@ def report(
     warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
     notes = () if applied else _notes(chosen, settings)
     if useless:
-        said = (
-            "The mixture is hardly used: one expert has the largest share in "
-            f"{int(responsible.max()):,} of {rows:,} rows{difference}. "
-        )
-        simpler = f"simpler model{', logistic regression' * (additive is None)}"
-        if chosen is not None and settings.n_experts is None:
+        leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
+        if chosen is not None and "is worse" not in str(difference):
+            again = " Without it: {again n_experts=1}" * (settings.n_experts is not None)
             notes += (
-                f"{said}It was chosen because it made the log loss of fitted rows, left out of a "
-                f"fit in turn, {chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard "
-                "error).",
+                f"The mixture of experts serves as one more regression: {leads}. It is kept, as it "
+                "made the log loss of fitted rows, left out of a fit in turn, "
+                f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)"
+                f"{difference}.{again}",
             )
-        elif difference and "is worse" not in difference:
-            notes += (f"{said}A {simpler} that does as well: {{again n_experts=1}}",)
         else:
-            warnings += (f"{said}Prefer the {simpler}: {{again n_experts=1}}",)
+            simpler = f"simpler model{', logistic regression' * (additive is None)}"
+            said = f"The mixture is hardly used: {leads}{difference}. Prefer the {simpler}: "
+            warnings += (f"{said}{{again n_experts=1}}",)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
