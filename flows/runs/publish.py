@@ -116,6 +116,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
 
 
 _AGAIN, _FILES = re.compile(r"\{again (\w+)=(\S+)\}"), 4
+_REFIT = re.compile(r" [^.:]*: (vbflows|--).*$")  # what to fit next: no matter of a score
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
@@ -251,7 +252,8 @@ _OF_FIT = "The fit that was applied"
 def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
     fit = read_record(fitted)
-    text = [fit.headline, *(f"The fit's own warning: {one}" for one in fit.warnings)]
+    warnings = (_REFIT.sub("", one) for one in fit.warnings)
+    text = [fit.headline, *(f"The fit's own warning: {one}" for one in warnings)]
     link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     return report.Section(
