@@ -44,23 +44,20 @@ def choice_sections(
     useless: bool,
 ) -> list[Section]:  # fmt: skip
     """Say what predicts and why; ``useless``: a mixture is used that held-out rows do not need."""
-    lines, why = [], []
-    if additive is not None:
-        results["additive"] = {
-            "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
-            "intercept_log_loss": -additive.intercept,
-        }  # fmt: skip
-        lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
-        why.append(("curves", _curves(additive)))
-    if chosen is not None and additive is not None:
+    if additive is None:
+        return []
+    results["additive"] = {
+        "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
+        "intercept_log_loss": -additive.intercept,
+    }  # fmt: skip
+    why = [("curves", _curves(additive))]
+    if chosen is not None:
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
         form = additive.form.replace("intercept", "base rate")
         why.append(("experts", _mixtures(chosen, form, useless)))
-    if additive is not None and additive.process:
+    if additive.process:
         why.append(("Gaussian process", _process(additive, results)))
-    if not lines:
-        return []
     how = (
         "Parts were chosen on the fitted rows alone, by the log loss of rows that were left out of "
         "a fit in turn. These are other rows than the held-out ones, so the same model has "
@@ -68,9 +65,8 @@ def choice_sections(
     )
     title = "What was tried, what it gained and what was taken"
     grid = Grid(("part", "log loss of rows left out in turn"), why, title, folded=True)
-    return [
-        Section("How the model was chosen", "\n".join(lines), (), [grid], how=how, needs_fit=True)
-    ]
+    text = f"Predictions are made of {members_in_words(posterior, additive)}."
+    return [Section("How the model was chosen", text, (), [grid], how=how, needs_fit=True)]
 
 
 def left_out_log_loss(additive: Additive, chosen: Choice | None) -> float:
@@ -109,7 +105,7 @@ _TAKEN = (
     "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
-_ALIKE = ", though one expert leads in nearly all rows (see the note or warning)"
+_ALIKE = ", as one more regression: one expert leads in nearly all rows (see the note)"
 
 
 def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
@@ -119,8 +115,7 @@ def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
         f"Mixtures of up to {most} experts were tried: the log loss of the best is "
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
         f"Without one means the {form} above, fitted again on fewer rows, so with another log "
-        "loss. A mixture is taken if its log loss is smaller by more than one standard error (by "
-        "two to three, if one expert leads in nearly all rows and n_experts was not set): "
+        "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
         + (_TAKEN.format(_ALIKE * useless) if taken else "none is.")
     )
 

@@ -50,16 +50,23 @@ def _uncertain(names: Sequence[str], named: int) -> str:
     return f"; the direction of {' and '.join(names)} is uncertain"
 
 
-def strength_charts(effects: Sequence[Effect], of: str, label: str) -> list[plots.Spec]:
-    """Return the chart of the columns that move predictions ``of`` most; none where nothing does.
+def _named(one: Effect) -> str:
+    """Name what a bar is of, and say so where a curve adds more on the way than at its ends."""
+    if one.level:
+        return f"{one.column} = {one.level}"
+    return f"{one.column} (rises and falls)" if abs(one.change) < one.spread else one.column
 
-    ``label``: whose log odds they are, or the number.
+
+def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[plots.Spec]:
+    """Return the chart of the columns that move predictions most, or none where nothing does.
+
+    ``unit`` is what they add up to, ``label`` whose log odds that is, or the number.
     """
     found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
     if not found:
         return []
-    names = [f"{one.column} = {one.level}" if one.level else one.column for one in found]
-    odds = of.startswith(LOG_ODDS)
+    names = [_named(one) for one in found]
+    odds = LOG_ODDS in unit
     title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
     how = f"Bars to the right speak for {label}, to the left against it."
     how = how if odds else f"Bars to the right make {label} larger, to the left smaller."
@@ -70,23 +77,22 @@ def strength_charts(effects: Sequence[Effect], of: str, label: str) -> list[plot
     how += " Adding 0.7 doubles the odds." * odds
     sizes = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
     spec = plots.level_bars(
-        names, sizes[0].tolist(), sizes[1].tolist(), (), f"added {of}", title, _domain([sizes]), how
+        names, sizes[0].tolist(), sizes[1].tolist(), (), unit, title, _domain([sizes]), how
     )
     return [spec]
 
 
 def effect_sections(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], moved: str, unit: str, text: str,
-    label: str,
-) -> list[Section]:  # fmt: skip
-    """Return what columns add to what is ``moved``: the strongest, then, folded, weaker ones."""
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], label: str, unit: str, text: str
+) -> list[Section]:
+    """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
     if not (named := moved_by(effects, pairs)):
         return []
     charts = effect_charts(effects[:MOST_EFFECTS], unit)
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
-    shown = [*strength_charts(effects, moved, label), *charts[:open_]]
+    shown = [*strength_charts(effects, unit, label), *charts[:open_]]
     sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
     if weaker := charts[open_:]:
         title = f"{len(weaker)} charts, on the same scale"

@@ -218,8 +218,7 @@ def _effects(
     unit = f"added to log {label}" if target.count else f"added to {label}"
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
-    moved = f"log {label}" if target.count else label
-    sections = effect_sections(first.effects, first.pairs, moved, unit, text, label)
+    sections = effect_sections(first.effects, first.pairs, label, unit, text)
     pairs = first.pairs[:MOST_PAIRS]
     if pairs:
         more = (

@@ -146,24 +146,22 @@ def report(
     warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
     notes = () if applied else _notes(chosen, settings)
     if useless:
-        said = (
-            "The mixture is hardly used: one expert has the largest share in "
-            f"{int(responsible.max()):,} of {rows:,} rows{difference}. "
-        )
-        simpler = f"simpler model{', logistic regression' * (additive is None)}"
-        if chosen is not None and settings.n_experts is None:
+        leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
+        if chosen is not None and "is worse" not in str(difference):
+            again = " Without it: {again n_experts=1}" * (settings.n_experts is not None)
             notes += (
-                f"{said}It was chosen because it made the log loss of fitted rows, left out of a "
-                f"fit in turn, {chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard "
-                "error).",
+                f"The mixture of experts serves as one more regression: {leads}. It is kept, as it "
+                "made the log loss of fitted rows, left out of a fit in turn, "
+                f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)"
+                f"{difference}.{again}",
             )
-        elif difference and "is worse" not in difference:
-            notes += (f"{said}A {simpler} that does as well: {{again n_experts=1}}",)
         else:
-            warnings += (f"{said}Prefer the {simpler}: {{again n_experts=1}}",)
+            simpler = f"simpler model{', logistic regression' * (additive is None)}"
+            said = f"The mixture is hardly used: {leads}{difference}. Prefer the {simpler}: "
+            warnings += (f"{said}{{again n_experts=1}}",)
     return Findings(
         headline, sections, results, warnings, top,
-        [*tiles_of(results, applied), *counts],
+        [*tiles_of(results, applied), *counts["auroc" in results :]],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
         notes=notes, predicted=counted,
         limits=IN_RANGE * applied,
@@ -202,7 +200,11 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
         said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
     on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
     of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
-    return headline_of(label, said, f"{on} ({of})", results, "log_loss")
+    text = headline_of(label, said, f"{on} ({of})", results, "log_loss")
+    if summaries[0].applied and "thresholds" in results:
+        missed, vain = at_half(results["thresholds"])
+        text += f" A threshold of 0.5 misses {missed:,} and calls {vain:,} in vain."
+    return text
 
 
 def baseline_sections(
@@ -370,7 +372,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return effect_sections(effects, pairs, f"{LOG_ODDS} of {label}", "added log odds", text, label)
+    return effect_sections(effects, pairs, label, f"added {LOG_ODDS}", text)
 
 
 def _pairs(

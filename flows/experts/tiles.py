@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from flows.experts.thresholds import at_half
 from flows.report.baselines import baseline_tile
-from flows.report.labels import MISSED, UNKNOWN, label
+from flows.report.labels import UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
 OTHER_MODELS = (
@@ -49,10 +48,6 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     if "left_out_log_loss" in results and not applied:
         note += f"; {results['left_out_log_loss']:.3f} over the fitted rows, left out in turn"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
-    if applied and "thresholds" in results:
-        missed, vain = at_half(results["thresholds"])
-        said = f"of {results['test_positives']:,}; {vain:,} of the others called in vain"
-        tiles.append(Tile(MISSED, f"{missed:,}", said))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
     return [*tiles, *baseline_tile({"baselines": compared})]

@@ -6,7 +6,6 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 LEVEL, UNKNOWN = "right level", "not known"  # a tile's label; the value of one without a number
-MISSED = "missed at 0.5"
 AGAINST = "against "
 """How the label of a comparison with a baseline begins."""
 

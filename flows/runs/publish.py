@@ -39,7 +39,7 @@ from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.report.labels import LEVEL, MISSED, UNKNOWN, label
+from flows.report.labels import LEVEL, UNKNOWN, label
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
@@ -106,9 +106,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
             words += ["--set", f"{name}={text}"]
         return without_secrets(shlex.join(words))
 
-    def whole(text: str) -> str:
-        return _AGAIN.sub(command, text)
-
+    whole = partial(_AGAIN.sub, command)
     return replace(
         findings,
         warnings=tuple(map(whole, findings.warnings)), notes=tuple(map(whole, findings.notes)),
@@ -118,6 +116,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
 
 
 _AGAIN, _FILES = re.compile(r"\{again(?: (\w+)=(\S+))?\}"), 4
+_REFIT = re.compile(r" [^.:]*: (vbflows|--).*$")  # what to fit next: no matter of a score
 
 
 def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
@@ -175,7 +174,7 @@ _MEASURE = report.NextStep(
     "When the labels are known, add them and score again: the report then measures the predictions."
 )
 _MEASURES = {label("auroc"), label("accuracy"), label("r2"), label("deviance_explained"), LEVEL}
-_FIGURES = _MEASURES | {label("log_loss"), label("rmse"), MISSED}
+_FIGURES = _MEASURES | {label("log_loss"), label("rmse")}
 """Tiles that say how good predictions are; a score quotes the first of the former."""
 
 
@@ -256,7 +255,8 @@ _OF_FIT = "The fit that was applied"
 def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
     fit = read_record(fitted)
-    text = [fit.headline, *(f"The fit's own warning: {one}" for one in fit.warnings)]
+    warnings = (_REFIT.sub("", one) for one in fit.warnings)
+    text = [fit.headline, *(f"The fit's own warning: {one}" for one in warnings)]
     link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     return report.Section(

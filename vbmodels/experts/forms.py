@@ -85,11 +85,7 @@ def make(options: ExpertTuning) -> AnyExperts:
             options.omega,
         )
     return AdditiveExperts(
-        most,
-        tau=options.tau,
-        n_restarts=options.restarts,
-        tolerance=options.tol,
-        spare=options.n_experts is None,
+        most, tau=options.tau, n_restarts=options.restarts, tolerance=options.tol
     )
 
 

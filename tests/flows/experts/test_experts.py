@@ -53,7 +53,11 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     source, target = written(tmp_path, plain()), tmp_path / "out"
     args = setting_args("n_experts=2", "inference=cavi", "tau=100")
     said = "The mixture is hardly used: one expert has the largest share in"
-    assert said in printed(capsys, "experts", source, target, *args)
+    printed_fit = printed(capsys, "experts", source, target, *args)
+    assert said in printed_fit
+    simpler = f"Prefer the simpler model, logistic regression: vbflows experts {source} {target} "
+    simpler += "--set n_experts=1 --set inference=cavi --set tau=100"
+    assert simpler in " ".join(printed_fit.split())
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
@@ -62,6 +66,9 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     assert "How good it is" not in page  # the fit has read these rows
     assert "60 with a label" in page
+    assert said in page  # the fit's own warning, without what to fit next
+    assert "Prefer the simpler" not in page
+    assert "all predictions" in page
     assert "held out" not in page
 
 

@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 
 from vbmodels.experts import likelihood
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
-from vbmodels.experts.additive.prior_choice import Choice, choose
+from vbmodels.experts.additive.prior_choice import choose
 from vbmodels.experts.bmem.normals import angles, omega
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.rows import Rows
@@ -164,24 +164,6 @@ def test_choice_counts_held_out_rows_once():
     assert_allclose(found.held_out, rows.mean(1))
     assert_allclose(found.gain, np.mean(rows[1] - rows[0]))
     assert_allclose(found.error, np.std(rows[1] - rows[0]) / np.sqrt(300))
-
-
-def test_leading_rows_are_those_of_the_largest_gate():
-    batch = small(rows=300, features=4)
-    point = Point.random(Candidate(3, 1.0), 5, np.random.default_rng(2))
-    (leading,) = Sums.at((point,), batch, 5, 4).leading
-    assert_allclose(leading, np.bincount((point.mean[0] @ batch.dense.T).argmax(0), minlength=3))
-    assert Sums.at((point,), batch, 5, 4, held=False).leading == ()
-
-
-def test_a_mixture_is_clear_beyond_two_errors_that_count_the_overlap_of_folds():
-    held_out = np.array([-0.5, -0.3, -0.4])
-    found = Choice((Candidate(1, 1.0), Candidate(2, 1.0), Candidate(1, 3.0)), held_out, 1, (1,),
-                   0.1, 0.04)  # fmt: skip
-    assert found.is_clear(1)  # 2 * sqrt(4 / 3) * 0.04 = 0.092
-    assert not found.is_clear(4)  # 2 * sqrt(7 / 3) * 0.04 = 0.122
-    assert found.without_mixture().best == 2
-    assert found.without_mixture().kept == (2,)
 
 
 def test_shares_are_numbers_where_every_expert_is_sure_of_the_other_label():

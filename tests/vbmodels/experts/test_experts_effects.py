@@ -45,6 +45,13 @@ def test_an_effect_is_the_change_of_the_log_odds():
         assert max(one.sd) > 0.05
     (own,) = cut_coded(x, t)
     assert abs(np.interp(x[:, 0], curve.at, curve.mean).mean()) < 0.05
+    low, high = np.interp(np.quantile(x[:, 0], [0.1, 0.9]), curve.at, curve.mean)
+    assert_allclose(curve.change, high - low, atol=0.3)
+    assert curve.level == ""
+    assert_allclose(bars.change, bars.mean[1] - bars.mean[0])
+    assert bars.level == "1"
+    assert bars.sure == (abs(bars.change) > 1.96 * bars.change_sd > 0.0)
+    assert_allclose(curve.times(2.0).change_sd, 2.0 * curve.change_sd)
     assert_allclose(bars.mean @ [0.6, 0.4], 0.0, atol=0.02 * np.ptp(bars.mean))
     assert own.size == 500
 
@@ -66,6 +73,9 @@ def test_a_category_has_a_bar_for_every_level_with_its_rows():
     (new,) = cut_coded(x, t, new=np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]))
     odds = posterior.log_odds(new)
     assert_allclose(bars.mean, odds - bars.data @ odds / 600.0, atol=1e-9)
+    most = int(np.argmax(bars.data * bars.mean**2))
+    assert (bars.level, bars.change) == (bars.levels[most], pytest.approx(bars.mean[most]))
+    assert bars.change_sd == pytest.approx(bars.sd[most])
 
 
 def test_a_pair_is_the_mean_of_what_it_adds():

@@ -184,9 +184,6 @@ class Sums(Stats, kind="experts.Sums"):
         Sums of products of two of these over rows that both hold out; [C, C].
     held_rows
         Weight of the rows held out; [C].
-    leading
-        Weight of the rows of which each expert's gate is the largest, for each point; [K]. Held
-        out rows are counted too. With what is said of held-out rows alone.
     """
 
     value: FloatArray
@@ -194,7 +191,6 @@ class Sums(Stats, kind="experts.Sums"):
     held: FloatArray
     held_products: FloatArray
     held_rows: FloatArray
-    leading: tuple[FloatArray, ...] = ()
 
     @classmethod
     def at(
@@ -239,12 +235,6 @@ class Sums(Stats, kind="experts.Sums"):
             np.einsum("rn,rn->r", products, root),
             products @ products.T,
             weight.sum(1),
-            tuple(
-                np.asarray(
-                    np.bincount(batch.project(p.mean[0]).argmax(0), batch.used, len(p.mean[0]))
-                )
-                for p in points
-            ),
         )
 
     @classmethod

@@ -14,8 +14,7 @@ additive part is among the mixtures. A partition has no state; what it returns a
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
    with f0 without a part for a few evaluations; those that predict it best, their starts
    averaged, go on (successive halving; Jamieson and Talwalkar 2016). A mixture must beat f0 by
-   one standard error of the paired difference, by more if it is hardly used (`prior_choice`).
-   Those as good as the best share its starts.
+   one standard error of the paired difference. Those as good as the best share its starts.
 4. Mode: from several starts, on all rows, for a bounded number of evaluations; predictions average
    over them.
 5. Gaussian: the widths of the best start, for the report.
@@ -55,7 +54,7 @@ from vbmodels.experts.additive.newton import (
 )
 from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
-from vbmodels.experts.additive.prior_choice import NEARLY_ALL, Choice, choose
+from vbmodels.experts.additive.prior_choice import Choice, choose
 from vbmodels.experts.additive.screen import Residuals, Screen
 from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
@@ -112,8 +111,6 @@ class AdditiveExperts:
         Most evaluations of the best start's widths.
     always
         Whether the mixture is used whatever held-out rows say, with the first of ``taus``.
-    spare
-        Whether a mixture in which one expert leads in nearly all rows must be better by more.
     """
 
     n_experts: int = 10
@@ -124,7 +121,6 @@ class AdditiveExperts:
     tolerance: float = 3e-6
     width_evaluations: int = 10
     always: bool = False
-    spare: bool = True
 
     def observe(self, batch: CodedRows) -> DesignSummary:
         """Count the rows and sum up their columns."""
@@ -242,13 +238,6 @@ class AdditiveExperts:
         starts = self._starts(q, choice, found)
         q, sums = yield Phase(self._climb(q, starts, self.evaluations))
         first = int(np.argmax(objectives(q.points, sums)))
-        if self.spare and not (self.always or choice.is_clear(len(held_parts(q.observed)))):
-            sums = yield Evaluate(Mixtures.of(q, q.points, held=True))
-            if sums.leading[first].max() >= NEARLY_ALL * sums.leading[first].sum():
-                q = replace(q, points=(), chosen=choice.without_mixture())
-                if q.processes or q.paired:
-                    q = yield Phase(self._weigh_members(q, ()), doing)
-                return (yield Phase(self._evaluate_part(q)))
         wide = q.points[first].widened(of_mixture(q.observed))
         rest = (p for i, p in enumerate(q.points) if i != first)
         most = self.width_evaluations

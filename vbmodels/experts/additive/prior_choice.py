@@ -1,25 +1,18 @@
 """Which prior is chosen: the held-out log-likelihood of the candidates, compared row by row.
 
 The additive part alone (K = 1) is among them, and a mixture must beat it by one standard error of
-the paired difference. Mixtures within two standard errors of the best share its starts. One that
-is hardly used, as a single expert leads in nearly all rows, is no mixture: it must beat K = 1 by
-two standard errors that count how much the rows of the fits overlap (Nadeau and Bengio 2003).
+the paired difference. Mixtures within two standard errors of the best share its starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 
 import numpy as np
 
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
-from vbmodels.experts.rows import FOLDS
-
-NEARLY_ALL = 0.99
-"""Share of the rows from which on an expert that leads in them leaves a mixture hardly used."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +40,6 @@ class Choice(State, kind="experts/additive.Choice"):
     kept: tuple[int, ...]
     gain: float
     error: float
-
-    def is_clear(self, folds: int) -> bool:
-        """Return whether the best mixture is better beyond doubt, by so many parts held out."""
-        return self.gain > 2.0 * sqrt(1.0 + folds / (FOLDS - 1.0)) * self.error
-
-    def without_mixture(self) -> Choice:
-        """Return the choice of the additive part alone."""
-        single = np.array([c.n_experts == 1 for c in self.candidates])
-        best = int(np.argmax(np.where(single, self.held_out, -np.inf)))
-        return replace(self, best=best, kept=(best,))
 
 
 def choose(points: Sequence[Point], stats: Sums) -> Choice:
