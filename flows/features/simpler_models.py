@@ -28,6 +28,7 @@ MOST_CELLS = 2_000_000
 LOOSE = 15.0
 """Nats a feature by which the bound may be below the log probability."""
 _STREAM = 11
+_CLASSES = ("no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes")
 
 
 @dataclass(frozen=True)
@@ -106,32 +107,28 @@ def model_section(found: SimplerModels, features: int) -> Section:
     """Compare the features with latent classes of each number, and those with one another."""
     gains = np.array(found.each) - found.shares
     chance = softmax(gains)
-    names = {1: "no feature (1 class)", 2: "1 feature (2 classes)"}
     rows = [
-        (names.get(k, f"{k} classes"), times_in_words(gain), _chance(p).removeprefix("of "))
-        for k, (gain, p) in enumerate(zip(gains.tolist(), chance.tolist(), strict=True), 1)
+        (name, times_in_words(gain), _chance(p).removeprefix("of "))
+        for name, gain, p in zip(_CLASSES, gains.tolist(), chance.tolist(), strict=False)
     ]
     text = _verdict(found, features)
     if features < 2:  # of more it is about classes alone
-        text += f" How sure the number is: of 1 to {len(rows)} classes, {int(chance.argmax()) + 1} "
-        text += f"has a probability {_chance(float(chance.max()))}, by the BIC, if each number is "
-        text += "equally probable beforehand."
+        text += f" How sure the number is: {_CLASSES[int(chance.argmax())]}, with a probability "
+        text += f"{_chance(chance.max())} by the BIC, if all are equally probable beforehand."
     note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability of the number")
-    values = [(name, gain) for (name, *_), gain in zip(rows, gains.tolist(), strict=True)]
+    values = list(zip(_CLASSES, gains.tolist(), strict=False))
     if found.features is not None and features:
-        gain = found.features - found.shares
-        values.append((f"features ({features}), by the bound", gain))
-        rows += [(f"{features} features", times_in_words(gain), "")] if features > 1 else []
+        values.append((f"features ({features}), by the bound", found.features - found.shares))
+        rows += [(f"{features} features", times_in_words(values[-1][1]), "")] * (features > 1)
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
     exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
     return Section("Against simpler models", text.strip(), (), (Grid(heads, rows, note), exact))
 
 
 def _chance(p: float) -> str:
-    if 0.005 <= p < 0.995:
-        return f"of {percent(p)}"
-    return f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
+    end = f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
+    return f"of {percent(p)}" if 0.005 <= p < 0.995 else end
 
 
 def times_in_words(nats: float) -> str:

@@ -81,8 +81,7 @@ def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[Nex
     label = NextStep(
         "Measure how many are right: list all that 10 to 20 documents, drawn at random, have in a "
         "column gold, which the fit does not read. To learn from them, list them as known ones, "
-        "with yes in a column complete. Then run again:",
-        "{again}", True,
+        "with yes in a column complete. Then run again:", "{again}", True,
     )  # fmt: skip
     return [
         *([probable] if likely and not scores else []),

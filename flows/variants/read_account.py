@@ -357,8 +357,7 @@ def _range(values: Sequence[int]) -> str:
 def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
     """Say which files are taken as replicates of one sample, and what to do if they are not."""
     files: dict[str, list[str]] = {}
-    pairs = zip(reads.columns, reads.files, strict=True) if reads and reads.files else ()
-    for (sample, _), file in pairs:
+    for (sample, _), file in zip(reads.columns, reads.files, strict=False) if reads else ():
         files.setdefault(sample, []).append(storage.shown(file).rpartition("/")[2])
     several = [(sample, own) for sample, own in files.items() if len(own) > 1]
     if not several:

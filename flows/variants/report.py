@@ -469,9 +469,9 @@ def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
         at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
         compared = {"strand_bias": at, **compared}
     columns = ("filter", "with the allele", "with the reference", "compared")
-    caption = f"Reads of {settings.case} that the filters compare"
     of_filters = [(name, *pair, COMPARED[name]) for name, pair in compared.items()]
-    grids += [Grid(columns, of_filters, caption)] if of_filters else []
+    if of_filters:
+        grids.append(Grid(columns, of_filters, f"Reads of {settings.case} that filters compare"))
     return Section(name_of(call), "", (), grids)
 
 
