@@ -152,7 +152,11 @@ for (const place of document.querySelectorAll(".scroll")) {
     place.classList.remove("tight");
     place.classList.toggle("tight", isCut());
     swipe.hidden = !isCut();
+    isLong();
   }).observe(place);
+  const isLong = () =>
+    place.classList.toggle("more", place.scrollHeight - place.scrollTop > place.clientHeight + 2);
+  place.addEventListener("scroll", isLong);
 }
 
 // Light or dark: as the system has it until the reader switches. Where a page may not store
