@@ -75,7 +75,7 @@ def test_help_of_a_pipeline_teaches_it(name, option, capsys, monkeypatch):
         assert f"all {len(every)} settings: vbflows {name} --help-all" in out
     for rare in ("--workers", "--resume", "--encoding", "--json", "--strict"):
         assert (f"\n  {rare} " in out) == (option == "--help-all")
-    places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
+    places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings to")]
     assert places == sorted(places)
     assert f"documentation, in the sources: {settings.page}" in out
     assert (ROOT / settings.page).exists()

@@ -216,3 +216,13 @@ def test_an_empty_setting_says_what_it_means_and_one_that_was_given_nothing():
     assert BagSettings().defaults()["threshold"] == "none (default)"
     assert "threshold" not in BagSettings(threshold=2.0).defaults()
     assert VariantSettings().defaults()["bed"] == "none"
+
+
+def test_a_quote_that_is_open_is_named():
+    (fault,) = faults_of(None, ["language='x"])
+    assert "the quote ' before x is not closed" in fault
+
+
+def test_a_setting_that_is_given_twice_is_said_to_be(caplog):
+    assert load(KeywordSettings, None, ["ask=4", "ask=5"]).ask == 5
+    assert caplog.messages == ["--set ask is given more than once: the last counts"]

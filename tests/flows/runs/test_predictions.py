@@ -221,7 +221,7 @@ def test_a_selection_is_compared_where_there_is_one(tmp_path):
     assert gone.caption == f"1 no longer selected{CAPTION}most probable first"
     assert (new.rows, gone.rows) == ([("y", "0.10", "0.50", "b")], [("y", "0.30", "0.25", "a")])
     assert new.columns == gone.columns == ("phrase", *BOTH, "document")
-    step, every = _page(compared, f"{tmp_path}/c.html").next_steps
+    step, _, every = _page(compared, f"{tmp_path}/c.html").next_steps
     assert step.command.endswith("runs/b rows --new --selected")
     assert every.command == f"vbflows compare {tmp_path}/runs/a {tmp_path}/runs/b --rows"
 
