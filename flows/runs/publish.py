@@ -85,10 +85,12 @@ def publish(run: Run) -> dict[str, Any]:
     run.verify()
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
-    mark_latest(run.paths, record)
+    # What is printed is read before: once it is published, a run cannot fail.
     top = findings.top if run.fitted is None else _predictions(run) or findings.top
+    found = outcome(run.paths, record, findings.headline, top)
+    mark_latest(run.paths, record)
     run.events.emit(Published(record, findings.headline, url, top))
-    return outcome(run.paths, record, findings.headline, top)
+    return found
 
 
 def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
@@ -330,9 +332,11 @@ def outcome(
 
 def outcome_of_complete(run: Run) -> dict[str, Any]:
     """Publish a run that was complete when it was stopped, unless nothing is new since."""
-    if run.begun or run.is_resume:
-        return outcome(run.paths, read_record(run.paths), publish_complete(run))
     record = read_record(run.paths)
+    if run.begun or run.is_resume:
+        found = outcome(run.paths, record, "")
+        found["lines"][0] = publish_complete(run)
+        return found
     found = outcome(run.paths, record, f"No new files since run {record.run_id}; nothing to do.")
     found["lines"] = [one for one in found["lines"] if not one.startswith(f"run {record.run_id}")]
     return found
