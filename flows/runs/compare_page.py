@@ -166,7 +166,8 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
         return Section(heading, text)
     how = "Moved: by more than 0.1, or across 0.5."
     if one.truth == "label":
-        how += " A label that a fit has read draws the row's probability: nearer is not better."
+        how += " Where a run has without_it, a row's probability without its own label, that is "
+        how += "compared; a probability that knows the label is near it, and not better for that."
     kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
     chart = plots.scatter(points, x, y, title, kinds)
     return Section(heading, text, [chart], grids, folded=title if folded else "", how=how)

@@ -21,6 +21,7 @@ _PLACE = "pos"  # the one number that names a row
 TRUTHS = {"label": "label as given", "observed": "known keyphrase"}
 """Columns of what the input says of a row, and what people call them."""
 _KNOWN = "observed"  # of rows whose probability the input fixes
+_WITHOUT = "without_it"  # the probability of a row that was fitted, without its own label
 _PLACE_IN_DOCUMENT = "rank"  # of a row by its probability
 _SELECTED, _HERE, _RANK = " selected", " here", " rank"  # whether a row is selected, and there
 
@@ -373,7 +374,10 @@ def _naming(tables: Sequence[pa.Table]) -> list[str]:
 
 
 def _read(paths: RunPaths, name: str) -> pa.Table | None:
-    """Read the columns that name a row, whether it is selected, and its probability, if any."""
+    """Read the columns that name a row, whether it is selected, and its probability, if any.
+
+    Of a fitted row the probability is the one without its own label, where the run has that.
+    """
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
     column = probability_in(schema.names)
@@ -392,9 +396,15 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
     chosen = selection_in(schema.names)
     used = [condition.partition("=")[0] for condition in chosen]
     ranks = [_PLACE_IN_DOCUMENT] if chosen and _PLACE_IN_DOCUMENT in schema.names else []
+    without = [_WITHOUT] if _WITHOUT in schema.names else []
     tables: list[pa.Table] = []
     for url in urls:
-        part = storage.read_table(url, list(dict.fromkeys([*keys, *ranks, *used, column])))
+        part = storage.read_table(
+            url, list(dict.fromkeys([*keys, *ranks, *used, *without, column]))
+        )
+        if without:
+            place = part.schema.get_field_index(column)
+            part = part.set_column(place, column, pc.coalesce(part[_WITHOUT], part[column]))
         if chosen:
             place = part.schema.get_field_index(column)
             part = part.add_column(place, _SELECTED, _selected(part, chosen))

@@ -382,6 +382,18 @@ def test_rows_that_moved_have_their_labels(tmp_path, capsys, label):
     assert "given" in out
 
 
+def test_a_fitted_row_is_compared_without_its_own_label(tmp_path):
+    runs = [
+        run_with(tmp_path, name, bag_id=["x", "y"], label=pa.array([1, None], pa.int8()),
+                 probability=[0.9, 0.8], without_it=[without, None])
+        for name, without in (("a", 0.2), ("b", 0.7))
+    ]  # fmt: skip
+    (found,) = compare_predictions(*runs)
+    (change,) = found.changed()
+    assert (change.label, change.first, change.second) == ("x", 0.2, 0.7)
+    assert "without its own label" in _predictions(found, "").how
+
+
 def test_rows_that_moved_most_are_first(tmp_path):
     for name, p in (("a", [0.1, 0.4, 0.7]), ("b", [0.45, 0.7, 0.95])):
         complete(run_with(tmp_path, name, id=["a", "b", "c"], probability=p), record(run_id=name))
