@@ -329,8 +329,8 @@ CASES = [
         DirectGP(OPTIONS, tolerance=1e-13, posterior_form="laplace"),
         OPTIONS,
         largest_gap=6.0,
-        # The mode of a skew posterior of 60 bags: its mean is off by up to .58 sd, its sd as little as
-        # .39 of the sampler's (with the kernel rbf, 27 November 2026).
+        # The mode of a skew posterior of 60 bags: its mean is off by up to .58 sd, its sd as little
+        # as .39 of the sampler's (with the kernel rbf, 27 November 2026).
         mean_tolerance=0.6,
         sd_ratio=(0.38, 1.4),
         rms=0.15,
