@@ -170,9 +170,8 @@ def report(
         k = strongest(described)
         words, explained = summary_of(described[k], columns)
         share = percent(described[k].prevalence)
-        headline = f"About {share} of the {rows:,} rows are a group with answers of its own: "
-        headline += words
-        explains = "This one hidden property explains"
+        headline = f"About {share} of the {rows:,} rows share a hidden property: {words}"
+        explains = "It explains"
         if n > 1:
             headline = f"{n} hidden yes-or-no properties of {rows:,} rows; the clearest, feature "
             headline += f"{k + 1}, is in {share} of the rows: {words}"

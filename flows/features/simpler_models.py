@@ -123,7 +123,9 @@ def model_section(found: SimplerModels, features: int) -> Section:
         rows += [(f"{features} features", times_in_words(values[-1][1]), "")] * (features > 1)
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
     exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
-    return Section("Against simpler models", text.strip(), (), (Grid(heads, rows, note), exact))
+    return Section(
+        "How many features, or classes", text.strip(), (), (Grid(heads, rows, note), exact)
+    )
 
 
 def _chance(p: float) -> str:
@@ -135,15 +137,16 @@ def times_in_words(nats: float) -> str:
     """Return a ratio of probabilities in words or as a power of ten.
 
     >>> times_in_words(19.0), times_in_words(200.0), times_in_words(3.0), times_in_words(-9.0)
-    ('100 million', '10^87', '20', '10^-4')
+    ('200 million', '10^87', '20', '10^-4')
     """
-    power = round(nats / np.log(10.0))
-    if power > 11 or power < 0:
-        return f"10^{power}"
-    if power < 3:
-        return f"{np.exp(nats):.2g}"
-    names = {0: " thousand", 1: " million", 2: " billion"}
-    return f"{10 ** (power % 3)}{names[power // 3 - 1]}"
+    power = nats / np.log(10.0)
+    if power >= 11.5 or power < 0.0:
+        return f"10^{round(power)}"
+    value = float(f"{np.exp(nats):.1g}")
+    for size, name in ((1e9, " billion"), (1e6, " million")):
+        if value >= size:
+            return f"{value / size:,.0f}{name}"
+    return f"{value:,.0f}" if value >= 10.0 else f"{np.exp(nats):.2g}"
 
 
 def _verdict(found: SimplerModels, features: int) -> str:

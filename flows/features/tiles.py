@@ -44,7 +44,10 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         note += f"probable; below about {times_in_words(slack)} times no difference is clear"
         if same_model(results["features"], models["number"]):
             value = f"{times_in_words(models['classes'] - models['shares'])} times"
-            rival, note = "no feature", "as probable are the answers as if columns were unrelated"
+            rival, note = (
+                "no feature",
+                "the probability of the answers with it, against unrelated columns",
+            )
         tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"

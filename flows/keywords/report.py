@@ -38,6 +38,7 @@ MOST_R_HAT = 1.05
 MOST_LABELLED = 10  # documents worth labelling that are shown
 MOST_FEATURES = 12  # whose effect is drawn
 MOST_FREQUENT = 15  # drawn
+_BY_KNOWN = "known_alone", "beside_known"
 SAME_NAME = 0.05  # share of the new ones that are their document's name, from which it is said
 
 
@@ -159,8 +160,10 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new, with_likely
         How many documents have a new keyword, and one with a probability above 0.5.
-    own_name
-        How many new ones are the name of their document.
+    own_name, beside_known
+        How many new ones are the name of their document, and in a document with known ones.
+    known_alone
+        How many documents have known ones and no new one.
     with_known, most_known
         How many have a known one; and the most that one of them has, with its name.
     beyond_limit, alike
@@ -194,6 +197,8 @@ class KeywordSummary:
     with_new: int = 0
     with_likely: int = 0
     own_name: int = 0
+    beside_known: int = 0
+    known_alone: int = 0
     with_known: int = 0
     most_known: tuple[int, str] = (0, "")
     beyond_limit: int = 0
@@ -249,6 +254,8 @@ def summarise(
         with_new=int(np.count_nonzero(new)),
         with_likely=int(np.count_nonzero(likely)),
         own_name=int(np.count_nonzero(own_name)),
+        beside_known=int(new[given > 0].sum()),
+        known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
         shown=shown,
@@ -511,8 +518,13 @@ def _which(
             text = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
             text += "the first command under What to do next writes them to a file.\n"
         without = sum(s.documents - s.with_new for s in summaries)
-        none = f" ({without:,} documents have no selected one)" * bool(without)
-        text += f"The rules of the selection{none}:"
+        alone, beside = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
+        if alone or beside:
+            text += f"{found - beside:,} of the {found:,} are in documents without known ones. "
+        if without:
+            text += f"{without:,} documents have no new one"
+            text += f"; {alone:,} of these have known ones" * bool(alone) + ".\n"
+        text += "The rules of the selection:"
         if cut is None:
             text += f"\n• Of each document {_level(settings)} (select={settings.select})."
         else:
@@ -523,19 +535,31 @@ def _which(
         if limit:
             text += f"\n• {limit}{f': {beyond:,} left out' * bool(beyond)}."
         if alike:
-            text += f"\n• No parts or near copies of others that say no more: {alike:,} left out."
+            text += (
+                f"\n• Parts or near copies of others: {alike:,} left out. Parts that are probable "
+            )
+            text += "by themselves are taken too."
         if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
             text += f"\n{same:,} of the {found:,} are the name of their document."
         if not measured:
             text += "\nHow many are right was not measured, and no other method was compared."
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
-        rows = [(all_of, found, _percent(right))]
+        whole = sum(s.expected - s.observed for s in summaries)
+        rows = [(all_of, found, _percent(right), _percent(right * found / whole))]
         rows += [
-            (f"{level}", int(count), f"{100.0 * sure / count:.0f} %")
+            (
+                f"{level}",
+                int(count),
+                f"{100.0 * sure / count:.0f} %",
+                f"{100.0 * sure / whole:.0f} %",
+            )
             for level, (count, sure) in zip(LEVELS, above, strict=True)
             if 0 < count < found
         ]
-        columns = ("probability above", f"new {names.keys}", "expected right")
+        columns = (
+            "probability above", f"new {names.keys}", "expected right",
+            f"of all {whole:,.0f} expected in the texts",
+        )  # fmt: skip
         grids.append(Grid(columns, rows))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
@@ -558,13 +582,13 @@ def _documents(
     examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
 ) -> Section:
     rows = [(e.doc_id, _listed(e.found, scores), ", ".join(e.known)) for e in examples]
-    text = f"Documents with most {'' if scores else 'likely '}new {names.keys} first."
+    text = f"Documents with the largest number of {'' if scores else 'likely '}new ones first."
     where = "the files keyphrases/*.jsonl of the run"
     new = f"new {names.keys}" + ("" if scores else " with their probability")
     columns = ("document", new, f"known {names.keys}")
     grid = Grid(columns, rows, text, total=documents, where=where)
     how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
-    how += "such as a plural, are one, written as most often."
+    how += "such as a plural, are one, as they are written first."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
@@ -665,8 +689,8 @@ def _frequent(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
     how = f"In how many documents each of the {len(most)} most frequent was found"
     how += " with a probability above 0.5" if likely is terms.likely else ""
     how += ". Forms of one stem are counted together, as they are written first."
-    if once := sum(n == 1 for n in likely.values()) * terms.whole:
-        how += f" {once:,} more are in one document each."
+    if fewer := (len(likely) - len(most)) * terms.whole:
+        how += f" {fewer:,} more are in fewer documents, or in as many."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 

@@ -79,9 +79,9 @@ def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[Nex
         f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
-        "Measure how many are right: list all that 10 to 20 documents, drawn at random, have in a "
-        "column gold, which the fit does not read. To learn from them, list them as known ones, "
-        "with yes in a column complete. Then run again:", "{again}", True,
+        "Measure how many are right: draw 10 to 20 documents at random, write all that they have "
+        "into a new column gold, and run again. The fit ignores that column and is compared with "
+        "it:", "{again}", True,
     )  # fmt: skip
     return [
         *([probable] if likely and not scores else []),

@@ -12,7 +12,7 @@ import numpy as np
 
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import names_of_contexts
@@ -86,6 +86,13 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     return warnings
 
 
+def _verdict(low: FloatArray, high: FloatArray) -> str:
+    out = int(np.sum((low > 1.0) | (high < 1.0)))
+    if not out:
+        return f"All {len(low)} intervals include 1: no difference is seen."
+    return f"{out} of {len(low)} intervals do not include 1."
+
+
 def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Section:
     """Return the difference by substitution of so many alleles, as a table and a picture."""
     names = names_of_types()
@@ -114,7 +121,7 @@ def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Sect
     text = (
         f"The factor is the error rate in {case} divided by that in {control}: near 1 the samples "
         "were made alike. A factor that all positions share comes from the library or the "
-        "sequencer, and only what exceeds it is called.\n"
+        f"sequencer, and only what exceeds it is called. {_verdict(low, high)}\n"
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
         f"Besides, the model expects about {number} of the {alleles:,} alleles "
         f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."

@@ -274,7 +274,8 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     """Name a call, with its share of the reads, the control's reads with it, and QUAL."""
     reads = reads_of(call, "control", "panel").replace("/", " of ")
     against = f"{reads} in {settings.compared_with}, " * bool(settings.controls)
-    return f"{name_of(call)} in {share_of(call)} of the reads, {against}QUAL {call['qual']:.1f}"
+    share = f"{share_of(call)} of the reads of {settings.case}"
+    return f"{name_of(call)} in {share}, {against}QUAL {call['qual']:.1f}"
 
 
 def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSettings) -> str:
@@ -360,9 +361,9 @@ def _question(settings: VariantSettings) -> str:
         )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
-        f"Somatic test: the allele's share of the reads in {settings.case} {side} that in "
-        f"{settings.compared_with}. Alleles that both carry alike, germline ones included, are "
-        "not called. "
+        f"Somatic test: an allele is called if its share of the reads in {settings.case} {side} "
+        f"that in {settings.compared_with}. Alleles that both carry alike, germline ones "
+        "included, are not called. "
     )
 
 
@@ -420,10 +421,12 @@ def _calls(
     if without:
         text += f" {without}"
     text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
-    text += passed_in_words(not_run, settings) if calls else ""
+    text += f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
     for reason in dict.fromkeys(not_run.values()):
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
+    if calls:
+        text += "\nNo other caller was run: confirm calls independently."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
     how = "Best first; a variant opens the reads of every replicate and what the filters compared. "
     how += (
@@ -455,6 +458,26 @@ def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> st
     return said * bool(names)
 
 
+def _compared(call: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return what each filter compared: of the reads with the allele, and with the reference."""
+    found = {} if is_mnv(call) else call.get("compared", {})
+    if found and (strands := call["samples"]["case"]["strands"]):
+        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
+        found = {"strand_bias": at, **found}
+    return found
+
+
+def _without_power(calls: Sequence[dict[str, Any]]) -> str:
+    """Name the filters that had nothing to compare: all reads of every call are alike to them."""
+    every = [one for one in map(_compared, calls) if one]
+    if not every:
+        return ""
+    alike = [name for name in every[0] if all(one[name][0] == one[name][1] for one in every)]
+    if not alike:
+        return ""
+    return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."
+
+
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
     """Return the reads of every replicate of a call."""
     names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
@@ -464,10 +487,7 @@ def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
         for number, (reads, depth) in enumerate(replicates, 1)
     ]
     grids = [Grid(("sample", "replicate", "reads with the allele", "all reads", "share"), rows)]
-    compared = {} if is_mnv(call) else call.get("compared", {})
-    if compared and (strands := call["samples"]["case"]["strands"]):
-        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
-        compared = {"strand_bias": at, **compared}
+    compared = _compared(call)
     columns = ("filter", "with the allele", "with the reference", "compared")
     of_filters = [(name, *pair, COMPARED[name]) for name, pair in compared.items()]
     if of_filters:
@@ -524,8 +544,6 @@ def _q_values(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
     for prob, q, name in sorted(filter(None, (p.next_best for p in parts)))[-1:]:
         text += f"Next best, not called: {name}, probability {prob:.2g}, q-value {q:.2g}"
         text += ": no near miss." if prob < 0.1 else "."
-        if settings.test == "two_groups" and any(p.calls for p in parts):
-            text += " Calls lower the q-values of what follows them: go by the probability."
     title = "The q-value of every position's best allele, and of every called allele"
     plot = plots.histogram(centres, "q-value", "alleles", title, counts=counts)
     label = "Chart of all q-values: calls at the left, positions without a variant at the right"

@@ -16,7 +16,8 @@ def tiles_of(results: Mapping[str, Any], level: str, mark: float, positions: int
     read too.
     """
     filtered = results["calls"] - results["passed"]
-    note = f"{level}; {filtered:,} more {'is' if filtered == 1 else 'are'} filtered"
+    others = f"{filtered:,} other{'s' * (filtered != 1)}" if filtered else "none"
+    note = f"{level}; {others} filtered out"
     tiles = [Tile(label("passed"), f"{results['passed']:,}", note)]
     if "callable_locations" in results:
         every = max(positions, results["locations"], 1)

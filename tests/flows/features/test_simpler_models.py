@@ -82,7 +82,7 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert model_section(found, 1).text.startswith(said)
     text = model_section(found, 2).text
     assert "No clear difference from 2 latent classes: with the features the answers are " in text
-    assert "1 thousand times less probable. Both are approximations: below about 10^13 " in text
+    assert "1,000 times less probable. Both are approximations: below about 10^13 " in text
     assert "nats" not in text
     most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0, (-554.0, -529.0))
     said = difference_in_words(most, 2)
@@ -98,10 +98,10 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert [row[0] for row in table.rows] == [
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
     ]  # fmt: skip
-    assert table.rows[1][1:] == ("100 billion", "73\u00a0%")
+    assert table.rows[1][1:] == ("70 billion", "73\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
     assert folded.folded
     assert folded.rows[-1] == ("features (1), by the bound", "+18")
     four = model_section(found, 4)
     assert "How sure" not in four.text
-    assert four.grids[0].rows[-1] == ("4 features", "100 million", "")
+    assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

@@ -146,8 +146,7 @@ def test_features():
         "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": (
             "no clear difference",
-            "answers 100 thousand times as probable; below about 10^13 times no difference is "
-            "clear",
+            "answers 30,000 times as probable; below about 10^13 times no difference is clear",
         ),
         "missing cells filled": (
             "12",
@@ -171,8 +170,8 @@ def test_features():
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
-        "100 million times",
-        "as probable are the answers as if columns were unrelated",
+        "200 million times",
+        "the probability of the answers with it, against unrelated columns",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
@@ -187,7 +186,7 @@ def test_variants():
                "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436,
                "indel_alleles": 0}  # fmt: skip
     found = shown(variants(results, "at an FDR of 0.05", 0.05, 300))
-    assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
+    assert found["variants"] == ("1", "at an FDR of 0.05; 2 others filtered out")
     assert found["callable"] == (
         "93.0 %",
         "279 of 300 positions, for an allele in 5 % of the reads",

@@ -75,7 +75,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
     callable_ += "279 of 300 positions."
-    call = "1:5 A>C in 10.0 % (5.0 to 20.0) of the reads, 0 of 40 in normal, QUAL 9.0."
+    call = "1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, 0 of 40 in normal, QUAL 9.0."
     filtered = CALL | {"filters": ["strand_bias"]}
     level = "at a false discovery rate of 0.05"
     for calls, said in (
@@ -87,7 +87,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
     ):
         assert headline_of([FOUND], calls, PAIRED) == said + callable_
     alone = headline_of([FOUND], [CALL], ALONE)
-    assert alone.startswith("1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads, QUAL 9.0.")
+    assert alone.startswith("1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, QUAL 9.0.")
     assert "; without a control errors" in alone
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
     said = f"1 variant by P(difference > 0.0005) > 0.95: {call} 300 positions were tested."
