@@ -122,7 +122,7 @@ def _languages(report: Report, settings: KeywordSettings) -> str | None:
     sentence = f"Languages: {', '.join(listed)}"
     if unclear:
         sentence += f"; {unclear:,} too short or not clear, read as English"
-    return f"{sentence}. If that is wrong, add --set language=NAME, such as {first}."
+    return f"{sentence}. If that is wrong, add --set language=NAME."
 
 
 def _why_absent(report: Report) -> str:

@@ -113,8 +113,7 @@ def test_the_language_of_every_document_is_detected_and_said():
     (notice, *_) = notes_of(prepared.report, KeywordSettings())
     assert notice.startswith("Languages: German 1 document, French 1, ")
     assert notice.endswith(
-        "; 1 too short or not clear, read as English. If that is wrong, add --set "
-        "language=german (or another)."
+        "; 1 too short or not clear, read as English. If that is wrong, add --set language=NAME."
     )
     prepared, _, _ = read("auto", ENGLISH, ENGLISH)
     assert notes_of(prepared.report, KeywordSettings()) == []

@@ -87,7 +87,9 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
     ):
         assert headline_of([FOUND], calls, PAIRED) == said + callable_
     alone = headline_of([FOUND], [CALL], ALONE)
-    assert alone.startswith("1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, QUAL 9.0.")
+    assert alone.startswith(
+        "1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, QUAL 9.0."
+    )
     assert "; without a control errors" in alone
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
     said = f"1 variant by P(difference > 0.0005) > 0.95: {call} 300 positions were tested."
