@@ -43,7 +43,7 @@ from flows.keywords.notices import (
     unused_terms,
 )
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
-from flows.keywords.report import Given, KeywordSummary, names_of, parameters_of, report
+from flows.keywords.report import parameters_of, report
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.shards import (
@@ -59,6 +59,7 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
+from flows.keywords.summary import Given, KeywordSummary, names_of
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow

@@ -16,9 +16,9 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.report import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.summary import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_wide
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes

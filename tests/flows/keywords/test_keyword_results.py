@@ -15,18 +15,17 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.keywords.report import (
+from flows.keywords.rate_report import long_list
+from flows.keywords.report import _to_label, report
+from flows.keywords.settings import KeywordSettings
+from flows.keywords.summary import (
     BINS,
     PHRASES,
     DocumentToLabel,
     KeywordSummary,
     TermCounts,
-    _from_one,
-    _to_label,
     _worth_showing,
-    report,
 )
-from flows.keywords.settings import KeywordSettings
 from flows.keywords.tiles import next_steps
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -102,10 +101,10 @@ def test_a_document_with_many_of_the_known_keyphrases_is_named():
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=None,
         above=np.zeros((2, 2)), with_known=11, most_known=(20, "long"),
     )  # fmt: skip
-    (said,) = _from_one([one], PHRASES)
+    (said,) = long_list([one], PHRASES)
     assert said.startswith("long alone has 20 of the 40 known keyphrases that are learned from (50")
     assert "the others have 2.0 each" in said
-    assert _from_one([replace(one, most_known=(6, "long"))], PHRASES) == ()
+    assert long_list([replace(one, most_known=(6, "long"))], PHRASES) == ()
 
 
 def test_true_keyphrases_are_a_next_step_until_they_are_given():
