@@ -53,7 +53,7 @@ def unclosed(text: str) -> str:
     """Say which quote at the beginning of a value has no partner; "" where none.
 
     >>> unclosed("'benign"), unclosed("'benign'")
-    ('the quote \' before benign is not closed', '')
+    ("the quote ' before benign is not closed", '')
     """
     value = text.strip()
     if value[:1] not in ("'", '"') or (len(value) > 1 and value[0] == value[-1]):
