@@ -174,7 +174,7 @@ def counted(probability: FloatArray) -> IntArray:
 WITHOUT = (
     f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}}; "
     "pooled features leave out {} alone, by an approximation. Two things have still seen it: the "
-    "weights of the models, and the variances of the prior."
+    "weights of the models, and the variances of the prior; so figures may be slightly too good."
 )
 
 

@@ -52,10 +52,7 @@ class Words:
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += "that is applied" if self.new else f"to {labels}"
         if self.unseen and not self.new:
-            text += (
-                f", P({self.positive}) from fits without this bag's, and from other models too: "
-            )
-            text += "so either can be the larger"
+            text += f", P({self.positive}) from fits without this bag's: the two need not agree"
         return f"{text}. It can be above 0 in a bag labelled {self.negative}."
 
     def label(self, example: Example) -> str:

@@ -165,8 +165,8 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
     ]  # fmt: skip
     text = (
         "Of the three strongest in: in how many instances with P(primary) above 0.5 the feature is "
-        "one of the three that add most to their score, up or down (at most eight instances of a "
-        "bag are looked at).\n"
+        "among the three that move their score most (at most eight instances of a bag are looked "
+        "at).\n"
         "Adds: the mean of what it adds there, on the probit scale, against the average instance. "
         "A feature may add by being low.\n"
         "Mean there, elsewhere: its mean over all instances with P(primary) above 0.5, and over "

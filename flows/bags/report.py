@@ -166,11 +166,15 @@ def _in_short(
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
     lines.append(f"{line}.")
     if "expected_primary" in results:
-        low, labelled = results["expected_primary_in_negative"], test.label.size
+        low = results["expected_primary_in_negative"]
+        doubtful = (
+            f", {low:,.0f} of it in bags labelled {words.negative}, where there should be none"
+        )
+        doubtful *= bool(test.label.size)
         lines.append(
             f"About {results['expected_primary']:,.0f} of {results['instances']:,} instances make "
             f"a bag {words.positive} (the sum of P(primary)"
-            f"{f', of which {low:,.0f} in bags labelled {words.negative}' * bool(labelled)}). "
+            f"{doubtful}). "
             f"Within a bag, look at the most probable first. {marks}".strip()
         )
     return "\n".join(lines)

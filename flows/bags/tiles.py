@@ -45,8 +45,10 @@ def count_other_side(
     line += f"{down:,} labelled {called[1]}"
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        line += f". {clear:,} of them clearly so (below {UNSURE[0]} or above {UNSURE[1]}): check "
-        line += f"the label{'s' * (clear > 1)} of {', '.join(names)}{more}"
+        line += (
+            f". {clear:,} of them clearly so (below {UNSURE[0]} or above {UNSURE[1]}): the label "
+        )
+        line += f"or the model is wrong; look first at {', '.join(names)}{more}"
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])

@@ -203,7 +203,8 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
     text = headline_of(label, said, f"{on} ({of})", results, "log_loss")
     if summaries[0].applied and "thresholds" in results:
         missed, vain = at_half(results["thresholds"])
-        text += f" A threshold of 0.5 misses {missed:,} and calls {vain:,} in vain."
+        alarms = f"{vain:,} false alarm{'s' * (vain != 1)}"
+        text += f" A threshold of 0.5 misses {missed:,} and gives {alarms}."
     return text
 
 
@@ -295,7 +296,9 @@ def _quality(
     if tables:
         missed, vain = at_half(results["thresholds"])
         text += f" A threshold of 0.5 misses {missed:,} of {int(scores[1].sum()):,} {label} and "
-        text += f"calls {vain:,} of {int(scores[0].sum()):,} others in vain."
+        text += (
+            f"gives {vain:,} false alarm{'s' * (vain != 1)} among {int(scores[0].sum()):,} others."
+        )
     text += few_rows(n)
     if "left_out_log_loss" in results and not summaries[0].applied:
         text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "

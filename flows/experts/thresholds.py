@@ -68,7 +68,7 @@ def threshold_tables(
         new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
         if new or threshold in ALWAYS:
             found.append(counts)
-    columns = "threshold", f"missed of {yes:,.0f} {label}", f"called in vain of {no:,.0f} others"
+    columns = "threshold", f"missed of {yes:,.0f} {label}", f"false alarms among {no:,.0f} others"
     caption = (
         f"What a threshold costs: {tested} are called {label} if their probability is at least it."
     )
@@ -79,13 +79,13 @@ def threshold_tables(
 
 
 def at_half(found: list[dict[str, float]]) -> tuple[int, int]:
-    """Return the rows that a threshold of .5 misses, and those that it calls in vain."""
+    """Return the rows that a threshold of .5 misses, and its false alarms."""
     half = next(one for one in found if one["threshold"] == 0.5)
     return int(half["false_negatives"]), int(half["false_positives"])
 
 
 def _that_matter(found: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return `ALWAYS`, the highest that misses none and the lowest that calls none in vain."""
+    """Return `ALWAYS`, the highest that misses none and the lowest without a false alarm."""
     kept = [one for one in found if one["threshold"] in ALWAYS]
     ends = [one for one in found if one["false_negatives"] == 0.0][-1:]
     ends += [one for one in found if one["false_positives"] == 0.0][:1]

@@ -208,8 +208,9 @@ def rival_in_words(found: Sequence[Any], what: str) -> str:
     own = "this model "  # less one of its parts: no rival
     best = min(found, key=lambda one: (one.name.startswith(own), one.more))
     clear = best.low > 0.0 or best.high < 0.0
+    which = "best" if len(found) > 1 else "one"
     return (
-        f"The best rival, {best.name}, is {abs(best.more):.3f} "
+        f"The {which} rival, {best.name}, is {abs(best.more):.3f} "
         f"{'worse' if best.more > 0.0 else 'better'} in {what} ({best.low:+.3f} to "
         f"{best.high:+.3f}; above 0 this model is better): {'' if clear else 'no '}more than "
         "chance explains."

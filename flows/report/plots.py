@@ -227,8 +227,8 @@ def calibration_verdict(
         p, share = np.asarray([predicted, observed], float)
         apart = [(share < p)[p < 0.5], (share > p)[p > 0.5]]
         if all(len(side) > 1 and side.mean() > 0.5 for side in apart):
-            text += ", but most points below 0.5 are under it and most above 0.5 over it: "
-            text += f"probabilities may be too near 0.5, and fewer {things} may really be uncertain"
+            text += f". If anything, probabilities are too near 0.5: fewer {things} may really be "
+            text += "uncertain"
         return f"{text}."
     return f"Calibration: {out} of {len(low)} intervals without the diagonal (by chance 1 in 20)."
 

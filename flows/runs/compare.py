@@ -363,6 +363,11 @@ def effects(found: Comparison) -> list[Row]:
         counts = [_right(record) for record in found.records]
         if name.startswith("expected ") and all(counts):
             note = f"{first} → {second}, each by its own run's estimate"
+            if one := next((p for p in found.predictions if p.gained and not p.lost), None):
+                note += (
+                    f"; of what is more {one.gained_right:,.0f} are new ones, the rest is of the "
+                )
+                note += "first run's, which the second rates higher"
             first, second = counts
         rows.append(Row(name, first, second, note))
     state = found.parts["fit"]["state"]
