@@ -140,8 +140,8 @@ def accuracy(
         how = "its group" if test.grouped else "its label"
         every = f"{test.label.size:,} {'labels' if several else 'labelled bags'}"
         lines.append(WITHOUT.format(every, together, how))
-    told_apart = by_label(test, label.size, words) if words.new else None
-    of_new = () if told_apart is None else (told_apart,)
+    set_apart = by_label(test, label.size, words) if words.new else None
+    of_new = () if set_apart is None else (set_apart,)
     return [
         Section(
             "How well the labels are predicted",

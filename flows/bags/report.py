@@ -193,7 +193,7 @@ def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]
 def _spread(
     test: TestedBags, label: IntArray, probability: FloatArray, text: str, words: Words
 ) -> Section:
-    """Show the bags by their probability, and whether those with either label are told apart."""
+    """Show the bags by their probability, and whether those with either label are set apart."""
     plot = by_label(test, label.size, words)
     if plot is None or words.new:
         title = f"Bags by P({words.positive})"

@@ -43,7 +43,7 @@ from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, doubts, f
 MOST_R_HAT = 1.05
 MOST_LABELLED = 10  # documents worth labelling that are shown
 MOST_FREQUENT = 15  # drawn
-_BY_KNOWN = "known_alone", "beside_known"
+_BY_KNOWN = "known_alone", "new_with_known"
 SAME_NAME = 0.05  # share of the new ones that are their document's name, from which it is said
 
 
@@ -217,9 +217,9 @@ def _which(
             text = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
             text += "the first command under What to do next writes them to a file.\n"
         without = sum(s.documents - s.with_new for s in summaries)
-        alone, beside = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
-        if alone or beside:
-            text += f"{found - beside:,} of the {found:,} are in documents without known ones. "
+        alone, rest = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
+        if alone or rest:
+            text += f"{found - rest:,} of the {found:,} are in documents without known ones. "
         if without:
             text += f"{without:,} documents have no new one"
             text += f"; {alone:,} of these have known ones" * bool(alone) + ".\n"

@@ -143,7 +143,7 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new, with_likely
         How many documents have a new keyword, and one with a probability above 0.5.
-    own_name, beside_known
+    own_name, new_with_known
         How many new ones are the name of their document, and in a document with known ones.
     known_alone
         How many documents have known ones and no new one.
@@ -180,7 +180,7 @@ class KeywordSummary:
     with_new: int = 0
     with_likely: int = 0
     own_name: int = 0
-    beside_known: int = 0
+    new_with_known: int = 0
     known_alone: int = 0
     with_known: int = 0
     most_known: tuple[int, str] = (0, "")
@@ -237,7 +237,7 @@ def summarise(
         with_new=int(np.count_nonzero(new)),
         with_likely=int(np.count_nonzero(likely)),
         own_name=int(np.count_nonzero(own_name)),
-        beside_known=int(new[given > 0].sum()),
+        new_with_known=int(new[given > 0].sum()),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
