@@ -158,7 +158,8 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
 def _sizes(index: int, paths: RunPaths) -> tuple[int, int]:
     """Count the numbers of a partition's instances, and of the pooled features of its bags."""
     data = _bags(index, paths)
-    return sum(m.features.size for m in data.modalities), _pooled(data).size
+    of_one = _pooled(data.take(np.arange(min(data.n_bags, 1)))).shape[1]
+    return sum(m.features.size for m in data.modalities), data.n_bags * of_one
 
 
 def _pooled(data: Bags) -> FloatArray:

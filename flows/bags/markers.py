@@ -103,20 +103,21 @@ def marker_table(
     return pa.concat_tables(tables)
 
 
-def feature_sums(instances: pa.Table, data: Bags, form: dict[str, Any]) -> FloatArray | None:
-    """Sum each feature over the probably primary instances and over the others, [2, D + 1].
+def feature_sums(
+    instances: pa.Table, data: Bags, form: dict[str, Any]
+) -> dict[str, FloatArray] | None:
+    """Sum each modality's features over its probably primary instances and the others, [2, D + 1].
 
     The last column has their numbers; None where instances have no probability.
     """
     if instances["probability"].null_count:
         return None
     kind, likely = _modality_of(instances, form), instances["probability"].to_numpy() > 0.5
-    out = np.zeros((2, max(one.n_features for one in data.modalities) + 1))
-    for k, one in enumerate(data.modalities):
-        for side, rows in enumerate((likely[kind == k], ~likely[kind == k])):
-            out[side, : one.n_features] += rows.astype(float) @ one.features
-            out[side, -1] += np.count_nonzero(rows)
-    return out
+    found = {}
+    for k, (name, one) in enumerate(zip(form["modalities"], data.modalities, strict=True)):
+        sides = np.stack([likely[kind == k], ~likely[kind == k]]).astype(float)
+        found[name] = np.column_stack([sides @ one.features, sides.sum(axis=1)])
+    return found
 
 
 def _modality_of(instances: pa.Table, form: dict[str, Any]) -> IntArray:

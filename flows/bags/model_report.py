@@ -150,17 +150,19 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
             total[name] = total.get(name, np.zeros(2)) + found
     marked = {name: found for name, found in total.items() if found[0] >= FEWEST_MARKED}
     of = sum(one.marked for one in summaries)
-    ordered = sorted(marked.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    ordered = sorted(marked.items(), key=lambda item: (*-item[1], item[0]))[:MOST_FEATURES]
     sums = [one.sums for one in summaries if one.sums is not None]
     if not ordered or not sums:
         return [], ""
-    number = np.sum(sums, axis=0)
-    means = number[:, :-1] / np.maximum(number[:, -1:], 1.0)
-    names = summaries[0].features
-    column = {name: d for d, name in enumerate(names or map(str, range(1, means.shape[1] + 1)))}
+    means: dict[str, FloatArray] = {}
+    for modality in sums[0]:
+        number = np.sum([one[modality] for one in sums], axis=0)
+        each = (number[:, :-1] / np.maximum(number[:, -1:], 1.0)).T
+        names = summaries[0].features or tuple(map(str, range(1, len(each) + 1)))
+        means |= {f"{modality} {n}".strip(): m for n, m in zip(names, each, strict=True)}
     rows = [
         (name, f"{count:,.0f} of {of:,}", f"{adds / count:+.2f}",
-         *(f"{mean:.3g}" for mean in means[:, column[name]]))
+         *(f"{mean:.3g}" for mean in means[name]))
         for name, (count, adds) in ordered
     ]  # fmt: skip
     text = (
@@ -182,11 +184,13 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         "In how many primary instances a feature is one of the three strongest",
         f"Of {of:,} instances with P(primary) above 0.5.",
     )
+    most = max(adds / count for _, (count, adds) in ordered)
+    named = [name for name, (count, adds) in ordered[:3] if adds / count > 0.1 * most]
     first = [
         f"{'low' if here < there else 'high'} {name} (mean {here:.3g}, elsewhere {there:.3g})"
-        for name, (here, there) in ((name, means[:, column[name]]) for name, _ in ordered[:3])
+        for name, (here, there) in ((name, means[name]) for name in named)
     ]
-    marks = f"What marks such an instance most often: {', '.join(first)}."
+    marks = f"What marks such an instance most often: {', '.join(first)}." if first else ""
     return [Section(title, text, (chart,), (Grid(columns, rows),), needs_fit=True)], marks
 
 

@@ -70,11 +70,11 @@ class BagSummary:
     exclusive
         Whether each bag has exactly one of these, so that their probabilities sum to one.
     marks
-        By feature, how many probably primary instances it is foremost in, and the sum of what it
-        adds there, [2]; of these instances ``marked`` says how many there are.
+        By modality and feature, how many probably primary instances it is foremost in, and the sum
+        of what it adds there, [2]; of these instances ``marked`` says how many there are.
     sums
-        Sums of each feature's values over the probably primary instances and over all others,
-        [2, D], with their numbers in a last column.
+        By modality, sums of each feature's values over its probably primary instances and over its
+        others, with their numbers in a last column, [2, D + 1].
     baselines
         What simple baselines get on the bags held out; kept in the first partition's summary.
     """
@@ -97,7 +97,7 @@ class BagSummary:
     baselines: tuple[Baseline, ...] = ()
     marks: dict[str, FloatArray] = field(default_factory=dict)
     marked: int = 0
-    sums: FloatArray | None = None
+    sums: dict[str, FloatArray] | None = None
 
     @property
     def unseen(self) -> bool:
@@ -120,7 +120,7 @@ def summarise(
     exclusive: bool = False,
     reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
-    sums: FloatArray | None = None,
+    sums: dict[str, FloatArray] | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -211,9 +211,11 @@ def _marks(instances: pa.Table, markers: pa.Table | None) -> tuple[dict[str, Flo
     tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
               for one in (markers, likely)]  # fmt: skip
     found = tables[0].join(tables[1], keys, join_type="left semi")
-    sums = found.group_by("feature").aggregate([("adds", "count"), ("adds", "sum")])
+    by = ["modality", "feature"]
+    sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")])
     rows = np.column_stack([sums[name].to_numpy() for name in ("adds_count", "adds_sum")])
-    marks = dict(zip(sums["feature"].to_pylist(), rows.astype(float), strict=True))
+    names = zip(*(sums[name].to_pylist() for name in by), strict=True)
+    marks = {f"{m} {f}".strip(): row for (m, f), row in zip(names, rows.astype(float), strict=True)}
     return marks, found.group_by(keys).aggregate([]).num_rows
 
 

@@ -104,7 +104,11 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
         for name, yours in (given.pop("columns", None) or {}).items():
             words += ["--column", f"{name}={yours}"]
         for name, value in given.items():
-            text = value if isinstance(value, str) else json.dumps(value).removesuffix(".0")
+            text = (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, default=str).removesuffix(".0")
+            )
             words += ["--set", f"{name}={text}"]
         return without_secrets(shlex.join(words))
 

@@ -472,7 +472,8 @@ def _without_power(calls: Sequence[dict[str, Any]]) -> str:
     every = [one for one in map(_compared, calls) if one]
     if not every:
         return ""
-    alike = [name for name in every[0] if all(one[name][0] == one[name][1] for one in every)]
+    pairs = {name: [one.get(name, (0.0, 1.0)) for one in every] for name in every[0]}
+    alike = [name for name, found in pairs.items() if all(one == other for one, other in found)]
     if not alike:
         return ""
     return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."

@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from flows.bags.example_report import figure_of
+from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import answer, run
+from vbmodels.bags.bags import Instances, bags
 
 
 def patients(seed=0, patients=40, slides=5):
@@ -208,3 +210,18 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")
     shown = answer(capsys, "show", tmp_path / "t", "bags", *where, "--rows", "60")
     assert len(shown["rows"]) == max(up, down)
+
+
+def test_features_are_summed_by_modality_over_primary_instances_and_the_others():
+    kinds = {"image": np.array([[1.0, 2.0], [3.0, 4.0]]), "text": np.array([[9.0], [5.0]])}
+    data = bags(
+        [Instances(rows, np.array([0, 1, 2]), np.empty(0, np.int8)) for rows in kinds.values()],
+        np.array([1, 0], np.int8),
+    )
+    table = pa.table({
+        "modality": ["image", "text", "image", "text"], "probability": [0.9, 0.1, 0.2, 0.7],
+    })  # fmt: skip
+    sums = feature_sums(table, data, {"modalities": ["image", "text"]})
+    assert sums is not None
+    assert sums["image"].tolist() == [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0]]
+    assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]

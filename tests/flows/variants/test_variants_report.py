@@ -14,6 +14,7 @@ from flows.variants.report import (
     _calls,
     _depth,
     _q_values,
+    _without_power,
     callable_in_words,
     headline_of,
 )
@@ -136,3 +137,11 @@ def test_indels_have_short_heads_and_no_control_no_column():
         ("error", "rate"), ("place", "alleles", "tumour", "p"),
     ]  # fmt: skip
     assert "reads of tumour." in alone.how
+
+
+def test_a_filter_that_a_call_has_not_is_not_said_to_compare_nothing():
+    alike = {"low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0]}
+    calls = [{"ref": "A", "alt": "C", "samples": {"case": {"strands": None}}, "compared": one}
+             for one in (alike, {"low_mapq": [60.0, 60.0]})]  # fmt: skip
+    assert _without_power(calls).endswith("PASS says nothing of low_mapq.")
+    assert _without_power([]) == ""
