@@ -74,10 +74,6 @@ def examples_of(
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
     requested = [e for name in show for e in examples if e.bag_id == name]
     lines = []
-    if words.new:
-        lines.append(
-            "All bags are in the table bags: vbflows show {run} bags; its files are in {run}/bags."
-        )
     if words.unseen and not words.new:
         lines.append(
             f"P({words.positive}) does not know a bag's own label: of fitted bags it is the column "
@@ -119,11 +115,10 @@ def examples_of(
         )
         for name, some in sorts
     ]
-    sections = [
-        Section("Most and least certain bags", "\n".join(lines), (), grids),
-        Section("Bags predicted otherwise than labelled", "", (), (apart,), measures=True),
-    ]
-    return [*sections[: 2 if wrong else 1], *detail] if ordered else detail
+    text, title = "\n".join(lines), "Bags predicted otherwise than labelled"
+    otherwise = [Section(title, "", (), (apart,), measures=True)] if wrong else []
+    certain = Section("Most and least certain bags", text, (), grids)
+    return [*detail, certain, *otherwise] if ordered else detail
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:

@@ -52,7 +52,7 @@ from flows.bags.report import report
 from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out
-from flows.bags.summary import BagSummary, summarise
+from flows.bags.summary import BagSummary, names_in, summarise
 from flows.bags.tables import Coefficients, named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part, chunks
@@ -69,6 +69,7 @@ from flows.family import (
     reading_of,
 )
 from flows.faults import Fault, InputError
+from flows.report.own_words import in_own_words
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberEmbedding, NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
@@ -391,7 +392,9 @@ class BagsFamily:
             flat, blocks, trusted, warnings, show, members, settings.positive_name,
             settings.positive_word, settings.columns.get("label", "label"),
         )  # fmt: skip
-        return with_predicted_classes(found, summaries)
+        found = with_predicted_classes(found, summaries)
+        columns = {word: settings.columns.get(f"{word}_id", "") for word in ("bag", "instance")}
+        return in_own_words(found, columns, names_in(flat))
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""

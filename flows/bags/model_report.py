@@ -177,13 +177,6 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
     )
     columns = ("feature", "of the three strongest in", "adds (probit)", "mean there", "elsewhere")
     title = "Features of primary instances"
-    chart = plots.bars(
-        [name for name, _ in ordered],
-        [count for _, (count, _) in ordered],
-        "instances",
-        "In how many primary instances a feature is one of the three strongest",
-        f"Of {of:,} instances with P(primary) above 0.5.",
-    )
     most = max(adds / count for _, (count, adds) in ordered)
     named = [name for name, (count, adds) in ordered[:3] if adds / count > 0.1 * most]
     first = [
@@ -191,7 +184,7 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         for name, (here, there) in ((name, means[name]) for name in named)
     ]
     marks = f"What marks such an instance most often: {', '.join(first)}." if first else ""
-    return [Section(title, text, (chart,), (Grid(columns, rows),), needs_fit=True)], marks
+    return [Section(title, text, (), (Grid(columns, rows),), needs_fit=True)], marks
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}

@@ -51,12 +51,12 @@ def report(
     new = summaries[0].new
     unseen = not new and all(s.unseen for s in summaries)
     words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
-    sections = [*members.features, *accuracy(test, results, meant, words, several)]
-    sections += members.baselines
+    measured = accuracy(test, results, meant, words, several)
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
-    sections += examples_of(examples, wrong, show, words, members)
+    sections = examples_of(examples, wrong, show, words, members)
     sections += most_informative([e for s in summaries for e in s.informative], words)
+    sections += [*members.features, *measured, *members.baselines]
     sections += instance_truth(summaries, results)
     sections += coefficients(blocks, summaries[0].modalities, summaries[0].features)
     sections += members.model

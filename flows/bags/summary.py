@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -286,3 +286,11 @@ def reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str
     order = np.argsort(-np.abs(adds), kind="stable")
     names = own["block"].to_pylist()
     return tuple((names[j], float(adds[j])) for j in order)
+
+
+def names_in(summaries: Iterable[BagSummary]) -> Iterator[str]:
+    """Yield what the data call the bags, instances and features that a report shows."""
+    for one in summaries:
+        yield from (*one.features, *one.modalities, one.of_class or "")
+        for example in (*one.examples, *one.informative):
+            yield from (example.bag_id, *(instance[0] for instance in example.instances))

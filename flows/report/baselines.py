@@ -187,7 +187,10 @@ def shown(
          f"{r.more:+.3f} ({r.low:+.3f} to {r.high:+.3f})")
         for r in sorted(baselines, key=lambda r: r.log_loss)
     ]  # fmt: skip
-    columns = ("baseline", "AUROC", "log loss", DIFFERENCE)
+    if "log_loss" in results:
+        own = [f"{results[name]:.3f}" for name in ("auroc", "log_loss")]
+        rows.insert(0, ("this model", own[0], own[1], ""))
+    columns = ("model", "AUROC", "log loss", DIFFERENCE)
     where = f"{units} held out of their fit"
     how = f"Fitted to the same {units} and compared on the same held-out {units}"
     if in_folds:

@@ -370,10 +370,10 @@ def _settings(
     count, of_fit = len(record.changed), ", those of the fit" if record.fitted else ""
     parts = f"{record.partitions:,} partition{'' if record.partitions == 1 else 's'}"
     memory = f"{record.peak_memory_bytes / 2**20:,.0f} MiB of memory at most"
-    text = f"{fit_in_words(record)}; {parts}; {_time(record, sweeping)}; {memory}."
+    text = f"{fit_in_words(record, brief=True)}; {parts}; {_time(record, sweeping)}; {memory}."
     return Section(
         "Settings and resources",
-        text[0].upper() + text[1:] + (f"\n{trace.text}" if trace else ""),
+        text[0].upper() + text[1:],
         trace.plots if trace else (),
         folded=trace.title if trace else "",
         grids=[

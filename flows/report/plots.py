@@ -38,7 +38,9 @@ _LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
-def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> Spec:
+def trace(
+    iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound", how: str = ""
+) -> Spec:
     """Plot the bound, or another objective, against the sweep; a steep start is cut off."""
     values = np.asarray(elbo, float)
     scale: Spec = {"zero": False}
@@ -52,7 +54,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
-        how="Within a stage of the fit it should rise, then be level.",
+        how=f"Within a stage of the fit it should rise, then be level. {how}".rstrip(),
     )
 
 
@@ -256,7 +258,7 @@ def scatter(
     marks = _layer(rows, "point", opacity={"value": 0.5})
     if seen := [kind for kind in kinds if any(kind == one[3] for one in points)]:
         marks["encoding"]["color"] = _series(kinds, field="series")
-        marks["encoding"]["color"]["legend"] |= {"values": seen}
+        marks["encoding"]["color"]["legend"] |= {"values": seen, "columns": 2}
         marks["encoding"]["color"]["scale"]["range"] = [_ABOVE, _BELOW, "#0b8f88", "#9a9a9a"]
     unit: Spec = {"domain": [0.0, 1.0]}
     return _chart(

@@ -166,7 +166,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     )
     score = f"vbflows score {fitted} NEW_INPUT scored/"
     return replace(
-        findings, headline=f"{headline}. Here {findings.predicted}.", tiles=tiles,
+        findings, headline=headline, tiles=[one for one in tiles if one.label != "uncertain"],
         sections=[fit_section, *(one for one in findings.sections if not one.measures)],
         warnings=(*findings.warnings, warning),
         next_steps=[
@@ -284,16 +284,18 @@ def _columns_section(run: Run) -> list[report.Section]:
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
-    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
+    last = f"It is {trace.elbo[-1]:,.4f} nats at the end"
     if objective in DRAWN:
-        text = f"The {objective} of the draws wanders once it has arrived."
-        return report.Section(plot["description"], text, [plot])
-    text = "The chart leaves out rejected steps"
+        text = f"{last}. The {objective} of the draws wanders once it has arrived."
+        plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, text)
+        return report.Section(plot["description"], "", [plot])
+    text = f"{last}. The chart leaves out rejected steps"
     if (first := int(trace.iteration[0])) > 0:
         text += f", and the sweeps before {first}, which prepare the fit"
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += ". Where the line falls, the next stage of the fit begins, with another objective"
-    return report.Section(plot["description"], f"{text}.", [plot])
+    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, f"{text}.")
+    return report.Section(plot["description"], "", [plot])
 
 
 def outcome(

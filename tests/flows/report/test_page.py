@@ -26,7 +26,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-TRACE = Section("The bound after each sweep", "It rose.", (plots.trace([1, 2], [-3.0, -1.0]),))
+TRACE = Section(
+    "The bound after each sweep", plots=(plots.trace([1, 2], [-3.0, -1.0], how="It rose."),)
+)
 
 
 def record():
@@ -72,8 +74,8 @@ def test_contents_name_every_part_and_costs_come_last():
         assert f'<a href="#part-{number}">{title}</a>' in html
         assert f'<section id="part-{number}">' in html
     assert html.index("10 of 12 rows used") < html.index("<h2>First part")
-    assert html.index("Bound 1.0000 after 3 sweeps") > html.index("Settings and resources</h2>")
-    assert "converged; 1 partition; 1.0 s in all; 0 MiB of memory at most." in html
+    assert html.index("Converged after 3 sweeps") > html.index("Settings and resources</h2>")
+    assert "after 3 sweeps; 1 partition; 1.0 s in all; 0 MiB of memory at most." in html
     said = "1.0 s in all, 0.8 s of them for the sweeps;"
     assert said in page(sweeping=0.8)
     assert "1.0 s in all since the run was resumed; 7.0 s for all sweeps;" in page(sweeping=7.0)
@@ -107,7 +109,7 @@ def test_the_trace_is_folded_below_the_settings_and_never_at_the_top():
     assert 'id="lead"' not in html
     end = html[html.index("<h2>Settings and resources") :]
     opened = end.index('<details class="fold"><summary>The bound after each sweep</summary>')
-    assert end.index("It rose.") < opened < end.index("<figure") < end.index("All settings")
+    assert opened < end.index("<figure") < end.index("It rose.") < end.index("All settings")
 
 
 def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
@@ -352,7 +354,7 @@ def test_the_first_use_of_a_term_in_a_part_has_its_meaning(browsed):
     found = evaluate(
         "return [...document.querySelectorAll('main abbr')].map((a) => a.textContent);"
     )
-    assert found == ["log loss", "base rate", "AUROC", "Bound", "sweeps", "partition"]
+    assert found == ["log loss", "base rate", "AUROC", "sweeps", "partition", "bound"]
     text = evaluate(
         "document.querySelector('section abbr').dispatchEvent(new PointerEvent('pointerenter'));"
         " const box = document.getElementById('meaning'); return box.hidden ? '' : box.textContent;"

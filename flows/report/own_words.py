@@ -1,0 +1,83 @@
+"""The words of the user's own columns on a page: sheets and images for bags and instances."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from flows.report.page import Findings
+
+_GENERIC = {"code", "file", "identifier", "index", "key", "label", "name", "number", "path", "text"}
+_KEPT = {"command", "results", "top", "used"}  # fields that are no prose
+
+
+def own_word(column: str) -> str:
+    """Return what people call the things that a column names; "" where its name does not say it.
+
+    >>> own_word("sheet"), own_word("Patient_ID"), own_word("tissue core"), own_word("x1")
+    ('sheet', 'patient', 'tissue core', '')
+    """
+    word = re.sub(r"[ _-]+(id|no|nr)$", "", column.strip().lower()).replace("_", " ")
+    singular = re.fullmatch("[a-z]{3,14}(?: [a-z]{3,14})?", word) and not re.search("[^s]s$", word)
+    return word if singular and word not in _GENERIC else ""
+
+
+def in_own_words(found: Findings, columns: Mapping[str, str], named: Iterable[str]) -> Findings:
+    """Return findings in the words of the user's ``columns``, by the words that they replace.
+
+    Nothing is replaced where a name in the data, of those ``named``, has one of the words itself.
+    """
+    words = {ours: own_word(column) for ours, column in columns.items()}
+    words = {ours: word for ours, word in words.items() if word not in ("", ours)}
+    if not words or len({*words.values()}) < len(words):
+        return found
+    ours = "|".join(words)
+    if any(re.search(rf"\b(?:{ours})s?\b", name, re.IGNORECASE) for name in named):
+        return found
+    pattern = re.compile(rf"(?<!table )(?<![/_=])\b(?:(an?) )?({ours})(s?)\b(?![_=])", re.I)
+
+    def put(match: re.Match[str]) -> str:
+        article, old, plural = match.groups()
+        new = words[old.lower()]
+        new = _plural(new) if plural else new
+        said = _one(new) if article else new
+        return f"{said[0].upper()}{said[1:]}" if match[0][0].isupper() else said
+
+    said = ", ".join(f"{_one(word)} is {_one(ours)}" for ours, word in words.items())
+    replaced: Findings = _each(found, lambda text: pattern.sub(put, text))
+    sections = list(replaced.sections)
+    place = next((i for i, one in enumerate(sections) if one.text and not one.measures), 0)
+    text = f"{sections[place].text}\nIn the words of the documentation {said}."
+    sections[place] = replace(sections[place], text=text)
+    return replace(replaced, sections=sections)
+
+
+def _one(word: str) -> str:
+    return f"a{'n' * (word[0] in 'aeio')} {word}"
+
+
+def _plural(word: str) -> str:
+    """Return the plural of an English word.
+
+    >>> [_plural(word) for word in ("sheet", "biopsy", "box", "day")]
+    ['sheets', 'biopsies', 'boxes', 'days']
+    """
+    if re.search("[^aeiou]y$", word):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if re.search("(s|x|ch|sh)$", word) else f"{word}s"
+
+
+def _each(value: Any, change: Any) -> Any:
+    """Return a copy of what a page shows with each of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _each(one, change) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_each(one, change) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        prose = [one.name for one in fields(value) if one.name not in _KEPT]
+        return replace(value, **{name: _each(getattr(value, name), change) for name in prose})
+    return value
