@@ -16,6 +16,7 @@ from rich.text import Text
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
+from flows.runs.changed_rows import NAMES, every_row_of, reasons_in_words, rows_in_words
 from flows.runs.compare import (
     Comparison,
     changes,
@@ -23,8 +24,6 @@ from flows.runs.compare import (
     estimates_in_words,
     headline,
     new_warnings,
-    reasons_in_words,
-    rows_in_words,
     same,
     unit,
 )
@@ -288,6 +287,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             row["first"], row["second"] = in_digits(row["first"], row["second"])
         if rows:
             named = len(one.every.keys)
+            rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if rows and len(rows) < one.count:
-            console.print(_text(f"{len(rows)} of {one.count:,} rows"))
+            console.print(_text(f"{len(rows)} of {one.count:,} {every_row_of(one)} that changed"))

@@ -258,7 +258,7 @@ def scatter(
     marks = _layer(rows, "point", opacity={"value": 0.5})
     if seen := [kind for kind in kinds if any(kind == one[3] for one in points)]:
         marks["encoding"]["color"] = _series(kinds, field="series")
-        marks["encoding"]["color"]["legend"] |= {"values": seen, "columns": 2}
+        marks["encoding"]["color"]["legend"] |= {"values": seen, "columns": 1}
         marks["encoding"]["color"]["scale"]["range"] = [_ABOVE, _BELOW, "#0b8f88", "#9a9a9a"]
     unit: Spec = {"domain": [0.0, 1.0]}
     return _chart(

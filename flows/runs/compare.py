@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
-from flows.report.labels import AGAINST
+from flows.report.labels import AGAINST, label
+from flows.runs.changed_rows import MOST_GROUPS, counted, rows_in_words
 from flows.runs.listing import plain
 from flows.runs.predictions import (
-    GAINED,
-    LOST,
-    MOST_ROWS,
     Limits,
     Moved,
     compare_predictions,
-    in_digits,
 )
 from flows.runs.resume import NON_SEMANTIC
 from flows.settings.load import describe
@@ -47,8 +43,11 @@ OTHER_ROWS = (
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
 _LOWER = ("log loss", "RMSE")  # what is better where it is lower
+_LIMITS = {
+    "least_probability": "What is less probable is not selected.",
+    "most_per_document": "No document has more of them selected.",
+}
 _ASSUMED = " assumed "  # in the label of a number that follows from a setting
-_ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def _effect(found: Comparison) -> str:
     if not differ:
         named = [] if any(one.lost is not None for one in found.predictions) else [*answer.items()]
         return "the same answer" + "".join(
-            f" ({_counted(shown(values['first']), name)})" for name, values in named[:1]
+            f" ({counted(shown(values['first']), name)})" for name, values in named[:1]
         )
     name, values = differ[0]
     first, second = _with_intervals(values)
@@ -220,15 +219,11 @@ def _effect(found: Comparison) -> str:
     if values["clear"] is False:
         return f"no clear difference in {name}, {second} instead of {first}"
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
-        return f"{_counted(second, name)} instead of {first}"
+        return f"{counted(second, name)} instead of {first}"
     return f"{name} {second} instead of {first}"
 
 
 _WHOLE = re.compile(r"[\d,]+")
-
-
-def _counted(number: str, name: str) -> str:
-    return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")  # 1 feature
 
 
 def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
@@ -238,45 +233,6 @@ def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
         return first, second
     one, two = values["intervals"]
     return f"{first} ({one})", f"{second} ({two})"
-
-
-def rows_in_words(one: Moved) -> str:
-    """Say how many rows of a table changed: their selection where it has one."""
-    if one.lost is None:
-        count = f"{one.crossed:,}" if one.crossed else "none"
-        return f"{count} of {one.shared:,} probabilities crossed 0.5"
-    rows = _ROWS.get(one.table, "rows")
-    if one.lost == one.gained == 0:
-        return f"both runs select the same {_counted(f'{one.selected[0]:,}', rows)}"
-    stay = one.selected[0] - one.lost
-    parts = [
-        f"{_counted(f'{count:,}', rows)} {what}"
-        + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        + f", {expected_in_words(count, right)}{by}"
-        for what, count, alone, right, which, by in (
-            ("added", one.gained or 0, one.gained_alone, one.gained_right, "second", ""),
-            ("dropped", one.lost, one.lost_alone, one.lost_right, "first", " by the first run"),
-        )
-        if count
-    ]
-    which = f"the other {stay:,}" if one.lost else f"all {stay:,} of the first run"
-    parts += [f"{which} {'stays' if stay == 1 else 'stay'}"] * (stay > 0)
-    return "; ".join(parts)
-
-
-def expected_in_words(count: int, right: float) -> str:
-    """Say how many rows are expected to be right, by the run that selects them.
-
-    >>> expected_in_words(222, 54.6), expected_in_words(40, 39.7), expected_in_words(1, 0.98)
-    ('about 1 in 4 of them right (55 expected)', 'nearly all right (40 expected)', \
-'probability 0.98')
-    """
-    if count == 1:
-        return f"probability {in_digits(right)[0]}"
-    share = Fraction(right / count).limit_denominator(5)
-    some = f"about {share.numerator} in {share.denominator} of them"
-    some = "hardly any" if share == 0 else "nearly all" if share == 1 else some
-    return f"{some} right ({right:,.0f} expected)"
 
 
 def changes(found: Comparison) -> list[Row]:
@@ -360,28 +316,36 @@ def effects(found: Comparison) -> list[Row]:
         note = " → ".join(values["intervals"])
         note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[values["clear"]]
         first, second = shown(values["first"]), shown(values["second"])
-        counts = [_right(record) for record in found.records]
+        counts = [_right_in_words(record) for record in found.records]
         if name.startswith("expected ") and all(counts):
             note = f"{first} → {second}, each by its own run's estimate"
-            if one := next((p for p in found.predictions if p.gained and not p.lost), None):
-                note += (
-                    f"; of what is more {one.gained_right:,.0f} are new ones, the rest is of the "
-                )
-                note += "first run's, which the second rates higher"
+            one = next((p for p in found.predictions if p.gained and not p.lost), None)
+            more = np.diff([_right(record) for record in found.records])[0]
+            if one and more > one.gained_right:
+                note += f". Of the {more:,.0f} more {one.gained_right:,.0f} are new ones; the other"
+                note += f" {more - one.gained_right:,.0f} are in both runs, rated higher now"
             first, second = counts
         rows.append(Row(name, first, second, note))
     state = found.parts["fit"]["state"]
     return rows + [Row("fit", state["first"], state["second"])] * differs(state)
 
 
-def _right(record: RunRecord) -> str:
-    """Return how many rows of all that were found are expected to be right; "" if not known."""
+def _right(record: RunRecord) -> float:
+    """Return how many rows of those found are expected to be right; NaN if not known."""
     every, wrong = (record.results.get(name) for name in ("found", "expected_false"))
-    return "" if every is None or wrong is None else f"{every - wrong:,.0f} of {every:,}"
+    return np.nan if every is None or wrong is None else float(every - wrong)
 
 
-def estimates_in_words(found: Comparison) -> str:
-    """Say that what each run expects of itself is no verdict; empty where that does not differ."""
+def _right_in_words(record: RunRecord) -> str:
+    right = _right(record)
+    return "" if np.isnan(right) else f"{right:,.0f} of {record.results['found']:,}"
+
+
+def estimates_in_words(found: Comparison, drawn: str = "--report draws") -> str:
+    """Say that what each run expects of itself is no verdict; empty where that does not differ.
+
+    ``drawn``: where the lists are that decide.
+    """
     answer = found.parts["answer"]
     names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
     if not names:
@@ -391,8 +355,9 @@ def estimates_in_words(found: Comparison) -> str:
     for name, unit in {} if kind is None else kind.units.items():
         if name in found.parts["settings"]:
             text += _explain_no_gain(found, name, answer[names[0]])
-            text += f" To decide, draw about 10 {unit.removeprefix('per ')}s at random, read both "
-            text += f"lists, and set {name} to the mean number that they should have."
+            groups = f"{MOST_GROUPS} {unit.removeprefix('per ')}s"
+            text += f" To decide, read both lists of the {groups} that {drawn}, and set {name} to "
+            text += "the mean number that they should have."
     return text
 
 
@@ -412,11 +377,17 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
 def implied(found: Comparison) -> list[Row]:
     """Return the numbers that follow from a setting and differ, with what they follow from."""
     notes = {tile["label"]: tile["note"] for tile in found.records[1].tiles}
-    return [
+    rows = [
         Row(name, shown(values["first"]), shown(values["second"]), notes.get(name, ""))
         for name, values in found.parts["answer"].items()
         if differs(values) and _ASSUMED in name
     ]
+    for name, meaning in _LIMITS.items():
+        values = found.parts["results"].get(name)
+        if values and None not in (values["first"], values["second"]) and differs(values):
+            first, second = (f"{values[which]:.3g}" for which in ("first", "second"))
+            rows.append(Row(label(name), first, second, meaning))
+    return rows
 
 
 def same(found: Comparison) -> list[tuple[str, str]]:
@@ -559,38 +530,3 @@ def shown(value: Any) -> str:
     else:
         text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
-
-
-def moved_in_words(one: Moved) -> str:
-    """Say in a line how the probabilities of a table moved."""
-    alone = ", ".join(
-        f"{count:,} only in the {which} run"
-        for count, which in ((one.only_first, "first"), (one.only_second, "second"))
-        if count
-    )
-    text = f"{one.shared:,} rows are in both runs{f' ({alone})' if alone else ''}"
-    if not one.largest:
-        text += ", and no probability differs."
-    else:
-        text += f"; {one.crossed:,} crossed 0.5, {one.moved:,} moved by more than 0.1. "
-        text += _direction(one)
-    return text + (f" Only the first {MOST_ROWS:,} rows of each run were read." if one.cut else "")
-
-
-def _direction(one: Moved) -> str:
-    """Say how many probabilities rose and fell, and by how much."""
-    of = "" if one.free == one.shared else " that are not known"
-    mean, most = (f"{v:.2f}" if v >= 0.005 else f"{v:.1g}" for v in (one.mean_size, one.largest))
-    text = f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell"
-    return f"{text}, by {mean} on average, {most} at most."
-
-
-def reasons_in_words(one: Moved) -> str:
-    """Say why rows left and entered the selection, where that is known; empty where not."""
-    lines = []
-    for what, here in ((LOST, "second"), (GAINED, "first")):
-        counts = Counter(why for why in one.reasons(what) if why)
-        if counts:
-            parts = [f"{why} ({count:,})" for why, count in counts.most_common()]
-            lines.append(f"Why the {here} run does not select them: {', '.join(parts)}.")
-    return " ".join(lines)

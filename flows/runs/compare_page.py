@@ -8,21 +8,27 @@ from typing import Any
 
 from flows.data import storage
 from flows.report import page, plots
-from flows.report.labels import LABELS
 from flows.report.page import Grid, Section, Tile, link_to_report
+from flows.runs.changed_rows import (
+    NAMES,
+    counted,
+    drawn_lists,
+    every_row_of,
+    expected_in_words,
+    groups_of,
+    moved_in_words,
+    reasons_in_words,
+    rows_in_words,
+)
 from flows.runs.compare import (
     Comparison,
     changes,
     command,
     effects,
     estimates_in_words,
-    expected_in_words,
     headline,
     implied,
-    moved_in_words,
     new_warnings,
-    reasons_in_words,
-    rows_in_words,
     same,
     unit,
 )
@@ -61,6 +67,7 @@ def _page(found: Comparison, url: str) -> page.Page:
         warnings=new_warnings(found),
         sections=[
             _changes(found),
+            *_drawn(found),
             *(
                 _predictions(one, command(found), place > 0)
                 for place, one in enumerate(found.predictions)
@@ -83,9 +90,29 @@ def _changes(found: Comparison) -> Section:
         for row in (*changes(found), *implied(found))
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
+    text = (
+        estimates_in_words(found, "are drawn below")
+        if rows
+        else "No setting, no input file, no version differs."
+    )
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
+
+
+def _drawn(found: Comparison) -> Iterator[Section]:
+    """Yield lists of both runs for some documents, where the runs select otherwise."""
+    for one in found.predictions[:1]:
+        if (one.gained or one.lost) and (groups := groups_of(one)):
+            rows = list(drawn_lists(one))
+            name = groups.removesuffix("s")
+            sides = [("in both", 1), ("only in the first", 2), ("only in the second", 3)]
+            sides = [(title, at) for title, at in sides if any(row[at] for row in rows)]
+            cells = [(row[0], *(row[at] for _, at in sides)) for row in rows]
+            some = counted(f"{len(rows)}", groups)
+            title = f"{some} drawn at random: what each run selects"
+            how = f"Drawn from all {groups} for which a run selects any; the most probable first."
+            grids = [Grid((name, *(title for title, _ in sides)), cells)]
+            yield Section(title, grids=grids, how=how)
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
@@ -106,7 +133,7 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         yield Tile(row.name, f"{row.first} → {row.second}", row.note)
     for one in found.predictions[:1]:
         if one.lost is None:
-            of = f"of {one.shared:,} rows in both runs"
+            of = f"of {one.shared:,} {every_row_of(one)} in both runs"
             yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", of)
             continue
         for what, count, right, which in (
@@ -126,19 +153,20 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
     for what in ways:
         rows = [row for row in changed if what in ("", row.what)]
         probabilities = [in_digits(row.first, row.second) for row in rows]
+        why = f"why not in the {'first' if what == GAINED else 'second'} run"
         columns: dict[str, list[Any]] = {
-            **{_NAMES.get(key, key): [row.row[key] for row in rows] for key in keys},
+            **{NAMES.get(key, key): [row.row[key] for row in rows] for key in keys},
             "first": [first for first, _ in probabilities],
             "second": [second for _, second in probabilities],
-            **{_NAMES.get(key, key): [row.row[key] for row in rows] for key in one.every.keys},
+            **{NAMES.get(key, key): [row.row[key] for row in rows] for key in one.every.keys},
             "what": [row.what for row in rows],
-            "why not selected": [row.why for row in rows],
+            why: [row.why.partition(": ")[2] for row in rows],
             TRUTHS.get(one.truth, ""): [row.truth for row in rows],
         }
         if what or len({row.what for row in rows}) == 1:
             del columns["what"]
-        if what == STAYED or not any(columns["why not selected"]):
-            del columns["why not selected"]
+        if what == STAYED or not any(columns[why]):
+            del columns[why]
         if not one.truth or (len(changed) > 1 and len({row.truth for row in changed}) == 1):
             del columns[TRUTHS.get(one.truth, "")]
         of = [what] if what else list(one.places)
@@ -153,7 +181,7 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
                               where=f"{compared} --rows", most=MOST_SHOWN))  # fmt: skip
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
-    title = f"Each row's {one.column} in both runs"
+    title = f"{one.column.capitalize()} of {every_row_of(one)} in both runs"
     most = "moved most of each kind" if one.lost is not None else "moved most"
     title += f" (the {some:,} of {one.shared:,} that {most})" if some < one.shared else ""
     points = [(row.label, row.first or 0.0, row.second or 0.0, row.what) for row in one.drawn]
@@ -171,9 +199,6 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
     kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
     chart = plots.scatter(points, x, y, title, kinds)
     return Section(heading, text, [chart], grids, folded=title if folded else "", how=how)
-
-
-_NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 
 
 def _runs(found: Comparison, url: str) -> Section:

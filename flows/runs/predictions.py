@@ -24,6 +24,7 @@ _KNOWN = "observed"  # of rows whose probability the input fixes
 _WITHOUT = "without_it"  # the probability of a row that was fitted, without its own label
 _PLACE_IN_DOCUMENT = "rank"  # of a row by its probability
 _SELECTED, _HERE, _RANK = " selected", " here", " rank"  # whether a row is selected, and there
+_SELECTED_2 = f"{_SELECTED} 2"
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ class Names:
     first: np.ndarray
     second: np.ndarray
     limits: tuple[Limits, Limits] = (Limits(), Limits())
+
+    @property
+    def selections(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each row is selected, by the first run and by the second."""
+        one, two = (pc.fill_null(self.every[c], False).to_numpy() for c in (_SELECTED, _SELECTED_2))
+        return one, two
 
     def reasons(self, places: np.ndarray, what: str) -> list[str]:
         """Say for each place what keeps it out of the selection of one run; "" if not known.
@@ -277,10 +284,11 @@ def _compare(
     free = known & ~given
     crossed = known & ((p > 0.5) != (q > 0.5))
     moved = np.abs(change) > _MOVED
+    rows = Names(every, keys, truth, p, q, limits)
     selects, cut = _SELECTED in one.schema.names, MOST_ROWS in (len(one), len(two))
     was = now = lost = gained = np.zeros(len(p), bool)
     if selects:
-        was, now = (pc.fill_null(every[c], False).to_numpy() for c in (_SELECTED, f"{_SELECTED} 2"))
+        was, now = rows.selections
         lost, gained = was & ~now, now & ~was
         if cut:  # a row that one run seems to lack may be among those that were not read
             lost, gained = lost & there, gained & here
@@ -289,7 +297,6 @@ def _compare(
         shapes = {GAINED: gained, LOST: lost, BOTH: was & now, OUT: ~was & ~now}
     else:
         kinds, shapes = {CROSSED: crossed, MOVED: moved & ~crossed}, {"": known}
-    rows = Names(every, keys, truth, p, q, limits)
     spread = min(p[shared].std(), q[shared].std()) > 0.0
     size, most = np.abs(change), MOST_DRAWN // len(shapes)
     sure = {GAINED: np.nan_to_num(q), LOST: np.nan_to_num(p)}  # the most probable first

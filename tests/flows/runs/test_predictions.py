@@ -10,15 +10,18 @@ from flows.cli.output import out as console
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
+from flows.runs.changed_rows import (
+    drawn_lists,
+    moved_in_words,
+    reasons_in_words,
+    rows_in_words,
+)
 from flows.runs.compare import (
     changes,
     compare,
     effects,
     estimates_in_words,
     headline,
-    moved_in_words,
-    reasons_in_words,
-    rows_in_words,
 )
 from flows.runs.compare_page import _page, _predictions, _tiles
 from flows.runs.listing import rows_of
@@ -260,15 +263,19 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         "them: below the limit of 0.3 (1)."
     )
     new, gone, stayed = _predictions(moved, "").grids
-    assert [row[-1] for row in new.rows] == [f"first run: {below[0]}"]
-    assert [row[-1] for row in gone.rows] == [
-        f"second run: {why}" for why in (ALIKE, beyond, below[1])
-    ]
+    assert (new.columns[-1], gone.columns[-1]) == tuple(f"why not in the {n} run" for n in BOTH)
+    assert [row[-1] for row in new.rows] == [below[0]]
+    assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
+    assert list(drawn_lists(moved)) == [("a", "v", "w, x, y", "z")]
+    (_, drawn, *_) = _page(found, f"{tmp_path}/c.html").sections
+    assert drawn.title == "1 document drawn at random: what each run selects"
+    (lists,) = drawn.grids
+    assert lists.columns == ("document", "in both", "only in the first", "only in the second")
     assert stayed.columns == ("phrase", *BOTH, "document")
     assert estimates_in_words(found) == (
         "How many are right is each run's own estimate, which does not say which run is better. To "
-        "decide, draw about 10 documents at random, read both lists, and set keyphrases to the "
-        "mean number that they should have."
+        "decide, read both lists of the 10 documents that --report draws, and set keyphrases to "
+        "the mean number that they should have."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
