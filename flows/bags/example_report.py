@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
-from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, Example
+from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, MOST_LISTED, Example
 from flows.report.page import Grid, Section
 from vbmodels.bags.stack.model import POOLED
 from vbmodels.core.levels import YES
@@ -65,9 +65,12 @@ class Words:
 
 def examples_of(
     examples: Sequence[Example], wrong: Sequence[Example], show: tuple[str, ...], words: Words,
-    members: AboutMembers,
+    members: AboutMembers, count: int,
 ) -> list[Section]:  # fmt: skip
-    """Show the surest and least sure bags over all partitions, and some instance by instance."""
+    """Show the surest and least sure bags over all partitions, and some instance by instance.
+
+    Of a score each of all ``count`` bags is shown if there are few.
+    """
     pooled_counts = members.pooled_counts
     explained = "its bag's score" if members.explained_by == POOLED else "the instance's score"
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
@@ -99,25 +102,29 @@ def examples_of(
     if requested:
         opened = [grid for e in requested for grid in _opened(e, words, pooled_counts).grids]
         detail.append(Section("Requested bags", "", (), opened))
-    sorts = (
+    sorts: tuple[tuple[str, Sequence[Example]], ...] = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         (f"Least sure ({len(unsure)} of those between 0.2 and 0.8)", unsure),
         ("The surest first", wrong),
     )
-    columns = ("bag", f"P({words.positive})", "instances", "label")
+    title = "Most and least certain bags"
+    if words.new and len(ordered) == count <= MOST_LISTED:
+        title, sorts = "All bags", (("The most probable first", ordered), sorts[-1])
+    columns: tuple[str, ...] = ("bag", f"P({words.positive})", "instances", "label")
+    columns = columns[: None if any(e.label is not None for e in ordered) else -1]
     *grids, apart = [
         Grid(
             columns,
-            [_row(e, words) for e in some],
+            [_row(e, words)[: len(columns)] for e in some],
             name,
             [_opened(e, words, pooled_counts) for e in some],
         )
         for name, some in sorts
     ]
-    text, title = "\n".join(lines), "Bags predicted otherwise than labelled"
-    otherwise = [Section(title, "", (), (apart,), measures=True)] if wrong else []
-    certain = Section("Most and least certain bags", text, (), grids)
+    heading = "Bags predicted otherwise than labelled"
+    otherwise = [Section(heading, "", (), (apart,), measures=True)] if wrong else []
+    certain = Section(title, "\n".join(lines), (), grids)
     return [*detail, certain, *otherwise] if ordered else detail
 
 

@@ -54,7 +54,7 @@ def report(
     measured = accuracy(test, results, meant, words, several)
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
-    sections = examples_of(examples, wrong, show, words, members)
+    sections = examples_of(examples, wrong, show, words, members, label.size)
     sections += most_informative([e for s in summaries for e in s.informative], words)
     sections += [*members.features, *measured, *members.baselines]
     sections += instance_truth(summaries, results)
@@ -77,11 +77,10 @@ def report(
     line, steps = count_other_side(label, probability, known, clear, sides, things)
     lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
     marks = "" if new else members.marks
+    lines += [meant.rstrip(".")] * (bool(meant) and "auroc" not in results)
     text = _in_short(test, results, probability, unsure, things, words, lines, marks)
     sections.insert(0, Section("In short", text, measures=True))
-    sections.insert(
-        1, _spread(test, label, probability, "" if "auroc" in results else meant, words)
-    )
+    sections.insert(1, _spread(test, label, probability, words))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
     )  # fmt: skip
@@ -190,12 +189,10 @@ def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]
     )
 
 
-def _spread(
-    test: TestedBags, label: IntArray, probability: FloatArray, text: str, words: Words
-) -> Section:
+def _spread(test: TestedBags, label: IntArray, probability: FloatArray, words: Words) -> Section:
     """Show the bags by their probability, and whether those with either label are set apart."""
     plot = by_label(test, label.size, words)
     if plot is None or words.new:
         title = f"Bags by P({words.positive})"
         plot = plots.split_histogram([("bags", counted(probability))], words.chance, "bags", title)
-    return Section("Probabilities of the bags", text, (plot,))
+    return Section("Probabilities of the bags", plots=(plot,))

@@ -18,6 +18,7 @@ Instance = tuple[str, str, float | None, float | None, float | None]
 Marker = tuple[str, float, float]
 """A feature, its value, and what it adds."""
 EXAMPLES = 5  # bags of each sort
+MOST_LISTED = 200  # bags of a score up to which each is shown
 MOST_WRONG = 20  # bags predicted otherwise than labelled
 MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
@@ -158,6 +159,8 @@ def summarise(
     away = np.where(label < 0, 0.0, np.abs(probability - label))
     wrong = map(int, np.argsort(-away, kind="stable")[:MOST_WRONG])
     chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested), *wrong})
+    if new and bags.num_rows <= MOST_LISTED:
+        chosen = [*range(bags.num_rows)]
     bag = rows_known["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
     ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)

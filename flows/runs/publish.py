@@ -155,7 +155,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
         tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
     fit_section = _fit_section(run.fitted, run.paths)
     if not measured:
-        steps, sections = [*findings.next_steps[:2], _MEASURE], [fit_section, *findings.sections]
+        steps, sections = [*findings.next_steps[:2], _MEASURE], [*findings.sections, fit_section]
         return replace(
             findings, headline=headline, tiles=tiles, next_steps=steps, sections=sections
         )
@@ -167,7 +167,7 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
     score = f"vbflows score {fitted} NEW_INPUT scored/"
     return replace(
         findings, headline=headline, tiles=[one for one in tiles if one.label != "uncertain"],
-        sections=[fit_section, *(one for one in findings.sections if not one.measures)],
+        sections=[*(one for one in findings.sections if not one.measures), fit_section],
         warnings=(*findings.warnings, warning),
         next_steps=[
             *findings.next_steps[:1],

@@ -192,6 +192,10 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "These figures hold if the fit has seen none of these bags." in new
     assert "The models and their weights" in page
     assert "The models and their weights" not in new
+    assert "<h2>All bags</h2>" in new
+    assert "<h2>Most and least certain bags</h2>" not in new
+    listed = re.findall(r"<td[^>]*>(n\d+)</td>", new)
+    assert {*listed} == {f"n{i}" for i in range(80)}
     new, of_fit = new.split("The fit that was applied</h2>")
     assert found["lines"][0] in of_fit
     assert "P(primary)</th>" in new
