@@ -24,6 +24,7 @@ from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.check import check_documents
+from flows.keywords.hidden_lists import hidden_lists
 from flows.keywords.label_files import (
     check_labels,
     has_label_name,
@@ -299,6 +300,10 @@ class Keywords:
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
         of_candidates, number = _of_candidates(model, q)[1], _number(model, q)
         published = publish(summaries, of_candidates, learned, number, settings, paths, each)
+        if fitted is None and of_candidates is not None:
+            indices = [one.index for one in summaries]
+            hidden = hidden_lists(model, q, indices, settings, paths, each)
+            published[0] = replace(published[0], hidden=hidden)
         return [replace(one, scored=fitted is not None) for one in published], q
 
     def keep(

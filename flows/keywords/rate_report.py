@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.summary import PHRASES, Given, KeywordSummary, Names, names_of
+from flows.keywords.summary import (
+    PHRASES,
+    Given,
+    HiddenLists,
+    KeywordSummary,
+    Names,
+    names_of,
+)
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table
+from vbmodels.keywords.hidden_lists import BEST
 from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_FEATURES = 12  # whose effect is drawn
@@ -113,6 +121,31 @@ def long_list(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, .
         f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
         f"({100.0 * most / known:.0f} %; the others have {(known - most) / max(where - 1, 1):.1f} "
         "each): if its list is unlike theirs, shorten it.",
+    )
+
+
+def compared_in_words(hidden: HiddenLists) -> tuple[str, tuple[str, ...]]:
+    """Say whether known ones rank better than by tf-idf, and warn where they do not."""
+    own, rival = (f"{100.0 * share:.0f} %" for share in (hidden.by_model, hidden.by_tf_idf))
+    _, low, high = hidden.apart
+    shares = f"({own} among the {BEST} best of their text, {rival})"
+    if low > 0.0:
+        return f"known ones rank better than by TF-IDF {shares}", ()
+    if high >= 0.0:
+        return f"known ones rank about as by TF-IDF {shares}", ()
+    text = f"TF-IDF ranks the known ones better {shares}: more known ones, or another kind of "
+    text += "list (lists), may help."
+    return f"known ones rank worse than by TF-IDF {shares}", (text,)
+
+
+def hidden_in_words(hidden: HiddenLists, names: Names) -> str:
+    """Say how the comparison with tf-idf was made, and what it found."""
+    apart, low, high = (f"{100.0 * share:+.0f}" for share in hidden.apart)
+    return (
+        f"Compared with TF-IDF: of {hidden.known:,} known {names.keys} of {hidden.documents:,} "
+        f"documents {100.0 * hidden.by_model:.0f} % are among the {BEST} best of their text by the "
+        f"model, {100.0 * hidden.by_tf_idf:.0f} % by TF-IDF ({apart} points, {low} to {high}). "
+        "Each document was ranked as if its list were not known."
     )
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.keywords.rate_report import (
     coefficient_section,
+    compared_in_words,
     effects,
+    hidden_in_words,
     learned_in_words,
     lists_in_words,
     long_list,
@@ -27,6 +29,7 @@ from flows.keywords.summary import (
     DocumentToLabel,
     Example,
     Given,
+    HiddenLists,
     KeywordSummary,
     Names,
     TermCounts,
@@ -123,9 +126,16 @@ def report(
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
+    hidden = next((s.hidden for s in summaries if s.hidden is not None), None)
+    if hidden is not None:
+        results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
+                       known_among_best_apart=list(hidden.apart))  # fmt: skip
+        line, against = compared_in_words(hidden)
+        headline += f"; {line}"
+        warnings += against
     sections = _frequent(terms, names, scores) if found else []
     if not scores:
-        sections.append(_which(summaries, results, settings, names, measured))
+        sections.append(_which(summaries, results, settings, names, measured, hidden))
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
     doubt = "" if scores or above >= 0.5 * found else _DOUBT
@@ -197,7 +207,7 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
 
 def _which(
     summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
-    names: Names, measured: bool,
+    names: Names, measured: bool, hidden: HiddenLists | None,
 ) -> Section:  # fmt: skip
     """Say which new ones are selected, and how many of those above each level are right."""
     cut, most = summaries[0].cut
@@ -212,36 +222,48 @@ def _which(
         elif settings.per_document is not None:
             limit = f"At most {settings.per_document} new ones in a document"
         right = np.array(results["expected_right"])
-        above, text = np.sum([s.above for s in summaries], axis=0), ""
+        above = np.sum([s.above for s in summaries], axis=0)
+        lines = []
         if above[0, 0] < found:
-            text = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
-            text += "the first command under What to do next writes them to a file.\n"
+            few = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
+            lines.append(f"{few}the first command under What to do next writes them to a file.")
+        if settings.keyphrases is not None:
+            given = f"All per cents follow from your keyphrases={settings.keyphrases:g}: with a "
+            given += "smaller number every probability is lower, with a larger one higher."
+            lines.append(f"{given} How many are right was not measured." if not measured else given)
+        elif not measured:
+            lines.append("How many are right was not measured.")
+        lines.append("No other method was compared." if hidden is None
+                     else hidden_in_words(hidden, names))  # fmt: skip
         without = sum(s.documents - s.with_new for s in summaries)
         alone, rest = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
+        where = []
         if alone or rest:
-            text += f"{found - rest:,} of the {found:,} are in documents without known ones. "
+            where.append(f"{found - rest:,} of the {found:,} are in documents without known ones.")
         if without:
-            text += f"{without:,} documents have no new one"
-            text += f"; {alone:,} of these have known ones" * bool(alone) + ".\n"
-        text += "The rules of the selection:"
+            have = f"; {alone:,} of these have known ones" * bool(alone)
+            where.append(f"{without:,} documents have no new one{have}.")
+        if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
+            where.append(f"{same:,} of the {found:,} are the name of their document.")
+        lines += [" ".join(where)] * bool(where)
+        lines.append("The rules of the selection:")
         if cut is None:
-            text += f"\n• Of each document {_level(settings)} (select={settings.select})."
+            lines.append(f"• Of each document {_level(settings)} (select={settings.select}).")
         else:
             results["least_probability"] = cut
-            text += f"\n• A probability of at least {cut:.3f}: {_level(settings)} "
-            text += f"(select={settings.select})."
+            lines.append(
+                f"• A probability of at least {cut:.3f}: {_level(settings)} "
+                f"(select={settings.select})."
+            )
         beyond, alike = (sum(getattr(s, n) for s in summaries) for n in ("beyond_limit", "alike"))
         if limit:
-            text += f"\n• {limit}{f': {beyond:,} left out' * bool(beyond)}."
+            lines.append(f"• {limit}{f': {beyond:,} left out' * bool(beyond)}.")
         if alike:
-            text += (
-                f"\n• Parts or near copies of others: {alike:,} left out. Parts that are probable "
+            lines.append(
+                f"• Parts, slices or near copies of others: {alike:,} left out. Parts that are "
+                "probable by themselves are taken too."
             )
-            text += "by themselves are taken too."
-        if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
-            text += f"\n{same:,} of the {found:,} are the name of their document."
-        if not measured:
-            text += "\nHow many are right was not measured, and no other method was compared."
+        text = "\n".join(lines)
         all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
         whole = sum(s.expected - s.observed for s in summaries)
         rows = [(all_of, found, _percent(right), _percent(right * found / whole))]

@@ -123,6 +123,21 @@ class Given:
 
 
 @dataclass(frozen=True)
+class HiddenLists:
+    """Shares of the known keyphrases that are among the best where their lists are hidden.
+
+    ``apart``: the model's share less that of tf-idf, with its 95 % interval by the bootstrap over
+    the documents.
+    """
+
+    documents: int
+    known: int
+    by_model: float
+    by_tf_idf: float
+    apart: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
 class KeywordSummary:
     """What one partition adds to the report.
 
@@ -160,6 +175,8 @@ class KeywordSummary:
         Documents worth labelling, of all partitions: the first one has them.
     shown
         Documents whose text the report shows.
+    hidden
+        How many known ones are found where their lists are hidden; the first partition has it.
     scored
         Whether they were scored by an earlier fit.
     """
@@ -189,6 +206,7 @@ class KeywordSummary:
     cut: tuple[float | None, int | None] = (None, None)
     to_label: tuple[DocumentToLabel, ...] = ()
     shown: tuple[ShownDocument, ...] = ()
+    hidden: HiddenLists | None = None
     scored: bool = False
 
 

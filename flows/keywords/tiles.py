@@ -7,6 +7,7 @@ from math import exp
 from typing import Any
 
 from flows.report.page import NextStep, Tile
+from vbmodels.keywords.hidden_lists import BEST
 from vbmodels.keywords.rate_prior import GIVEN, SOURCES
 
 
@@ -29,6 +30,12 @@ def tiles_of(
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
         tiles.append(Tile(f"F1 against true {keys}", f"{results['f']:.2f}", note))
+    if "known_among_best" in results:
+        apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
+        note = f"{100.0 * results['known_among_best_tf_idf']:.0f}\u00a0% by TF-IDF: {apart} points "
+        note += f"({low} to {high}); each ranked as if its document's list were not known"
+        share = f"{100.0 * results['known_among_best']:.0f} %"
+        tiles.append(Tile(f"known ones among the {BEST} best of a text", share, note))
     if results["observed"]:
         tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:

@@ -67,6 +67,34 @@ def test_parts_of_longer_selected_phrases_are_left_out():
     assert [t for t, k in zip(found, kept, strict=True) if k and t == "quality"] == ["quality"] * 2
 
 
+def test_slices_of_one_wording_are_one():
+    rows = pa.Table.from_pylist(
+        [{"doc_id": "a", "text": "Support vector machine kernels for support vector data.",
+          "keywords": None}]
+    )  # fmt: skip
+    prepared = prepare(rows, TextOptions(), True)
+    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, stems, True)
+    found = [
+        term.lower() for term in written(prepared.tokens, spans, stems, prepared.marks, forms).term
+    ]
+    r = {"support vector machine": 0.4, "vector machine kernels": 0.5, "machine kernels": 0.3,
+         "support vector": 0.2, "support vector data": 0.1}  # fmt: skip
+    chosen = np.array([term in r for term in found])
+    assert chosen.sum() == len(r)
+    sure = np.array([r.get(term, 0.0) for term in found])
+    kept = without_parts(chosen, np.zeros(len(found), bool), sure, spans)
+    # Two of the three words of the first are in the second; half of those of "support vector" are.
+    assert {t for t, k in zip(found, kept, strict=True) if k} == {
+        "vector machine kernels", "support vector", "support vector data",
+    }  # fmt: skip
+    known = np.array([term == "support vector machine" for term in found])
+    kept = without_parts(chosen, known, sure, spans)
+    left = {t for t, k in zip(found, kept, strict=True) if k}
+    assert "support vector machine" in left
+    assert "vector machine kernels" not in left
+
+
 def test_a_file_of_terms_is_read_once_and_must_stay_as_it_is(tmp_path):
     path = tmp_path / "terms.txt"
     path.write_text("\ufeffquality of life\n\n---\nIL-6; TNF-α\nIL-6\n", "utf-8")

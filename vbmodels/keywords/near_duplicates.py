@@ -69,22 +69,33 @@ def _set_of(text: str) -> int:
 def without_parts(
     chosen: BoolArray, observed: BoolArray, probability: FloatArray, spans: Spans
 ) -> BoolArray:
-    """Return a selection [M] without parts of others of it.
+    """Return a selection [M] without parts and slices of others of it.
 
     A part is a candidate that its document has only inside longer ones which are known or at
-    least as probable: "life" where it is only in "quality of life". Known candidates stay.
+    least as probable: "life" where it is only in "quality of life". A slice shares more than half
+    of its words wherever it is with one that is more probable: "or conditions of" in "conditions
+    of any kind". Known candidates stay.
     """
+    r = np.where(observed, np.inf, probability)
     rows = np.flatnonzero((chosen | observed)[spans.phrase])
+    rows = rows[np.argsort(spans.start[rows], kind="stable")]
     phrase, start = spans.phrase[rows], spans.start[rows]
-    end, r = start + spans.size[phrase], np.where(observed, np.inf, probability)[phrase]
-    alone = observed.copy()
-    longer: list[tuple[int, float]] = []
-    for i in np.lexsort((-end, start)).tolist():
-        longer = [one for one in longer if one[0] > start[i]]
-        if not any(last >= end[i] and sure >= r[i] for last, sure in longer):
-            alone[phrase[i]] = True
-        longer.append((int(end[i]), float(r[i])))
-    return chosen & alone
+    end, kept = start + spans.size[phrase], observed.copy()
+    first = np.searchsorted(start, start - (end - start).max(initial=0), side="right")
+    after = np.searchsorted(start, end)
+    by_phrase = np.argsort(phrase, kind="stable")
+    ends = np.searchsorted(phrase[by_phrase], [np.arange(len(r)), np.arange(1, len(r) + 1)])
+    candidates = np.flatnonzero(chosen & ~observed)
+    for row in candidates[np.lexsort((-spans.size[candidates], -r[candidates]))].tolist():
+        for i in by_phrase[ends[0, row] : ends[1, row]].tolist():
+            others = np.arange(first[i], after[i])
+            others = others[kept[phrase[others]]]
+            shared = np.minimum(end[others], end[i]) - np.maximum(start[others], start[i])
+            sticks_out = shared < end[others] - start[others]
+            if not (sticks_out & (2 * shared > spans.size[row])).any():
+                kept[row] = True
+                break
+    return chosen & kept
 
 
 def _alike(one: str, other: str) -> bool:
