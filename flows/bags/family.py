@@ -369,7 +369,7 @@ class BagsFamily:
         if isinstance(q, NumberEmbedding):
             name = settings.columns.get("label", "label")
             flat = [one for part in summaries for one in part]
-            return number_report(flat, q, (), name, settings)
+            return _in_own_words(number_report(flat, q, (), name, settings), flat, settings)
         trusted, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:
@@ -392,9 +392,7 @@ class BagsFamily:
             flat, blocks, trusted, warnings, show, members, settings.positive_name,
             settings.positive_word, settings.columns.get("label", "label"),
         )  # fmt: skip
-        found = with_predicted_classes(found, summaries)
-        columns = {word: settings.columns.get(f"{word}_id", "") for word in ("bag", "instance")}
-        return in_own_words(found, columns, names_in(flat))
+        return _in_own_words(with_predicted_classes(found, summaries), flat, settings)
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""
@@ -405,6 +403,12 @@ class BagsFamily:
         from flows.bags.simulate import write_bags
 
         return write_bags(target, rows, seed)
+
+
+def _in_own_words(found: Findings, flat: Sequence[Any], settings: BagSettings) -> Findings:
+    """Return findings that call bags and instances as the columns of their names do."""
+    columns = {word: settings.columns.get(f"{word}_id", "") for word in ("bag", "instance")}
+    return in_own_words(found, columns, names_in(flat))
 
 
 def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:

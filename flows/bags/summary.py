@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -291,9 +292,9 @@ def reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str
     return tuple((names[j], float(adds[j])) for j in order)
 
 
-def names_in(summaries: Iterable[BagSummary]) -> Iterator[str]:
-    """Yield what the data call the bags, instances and features that a report shows."""
+def names_in(summaries: Iterable[Any]) -> Iterator[str]:
+    """Yield what the data call bags, instances, features and classes, from all summaries."""
     for one in summaries:
-        yield from (*one.features, *one.modalities, one.of_class or "")
-        for example in (*one.examples, *one.informative):
+        yield from (*one.features, *one.modalities, getattr(one, "of_class", None) or "")
+        for example in (*one.examples, *getattr(one, "informative", ())):
             yield from (example.bag_id, *(instance[0] for instance in example.instances))

@@ -69,8 +69,8 @@ Columns = Annotated[
         "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
     ),
 ]
-Exclude = Annotated[str | None, _setting(TableSettings, "exclude", "NAMES")]
-Include = Annotated[str | None, _setting(TableSettings, "include", "NAMES")]
+Exclude = Annotated[list[str] | None, _setting(TableSettings, "exclude", "NAMES")]
+Include = Annotated[list[str] | None, _setting(TableSettings, "include", "NAMES")]
 Encoding = Annotated[str | None, _setting(RunSettings, "encoding", "NAME")]
 Strict = Annotated[bool, _setting(RunSettings, "strict", None)]
 Workers = Annotated[str | None, _setting(ComputeSettings, "workers", "N")]
@@ -113,8 +113,8 @@ S3 = Annotated[
 def _reading(
     pipeline: str,
     column: list[str] | None,
-    exclude: str | None,
-    include: str | None,
+    exclude: list[str] | None,
+    include: list[str] | None,
     encoding: str | None,
     strict: bool,
 ) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def _reading(
         err().print("--exclude leaves columns out of those that --include names")
     return {
         "columns": settings_of.columns(column),
-        "exclude": exclude,
-        "include": include,
+        "exclude": ",".join(exclude) if exclude else None,
+        "include": ",".join(include) if include else None,
         "encoding": encoding,
         "strict": strict or None,
     }
@@ -294,8 +294,8 @@ def check(
         return
     for text in in_lines(found, out().width if out().is_terminal else 0):
         line(text, wraps=True)
-    options = {"--config": [config], "--set": assign, "--column": column, "--exclude": [exclude]}
-    options |= {"--include": [include], "--encoding": [encoding]}
+    options = {"--config": [config], "--set": assign, "--column": column, "--exclude": exclude}
+    options |= {"--include": include, "--encoding": [encoding]}
     given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
     files = source if len(source) < 4 else ["SOURCE..."]
     words = ["vbflows", pipeline, *files, "TARGET", *given_options, *["--strict"] * strict]

@@ -194,7 +194,8 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
             meant = _of_another(name) or meant
-            remedy = f"{f'{meant} ' if meant else ''}vbflows PIPELINE --help-all lists its settings"
+            own = _pipeline_of(settings)
+            remedy = f"{f'{meant} ' if meant else ''}vbflows {own} --help-all lists its settings"
         return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
@@ -207,11 +208,16 @@ def _of_another(name: str) -> str:
     kinds, found = [*RunSettings.__subclasses__()], set[str]()
     for kind in kinds:  # which grow
         kinds += kind.__subclasses__()
-        family = vars(kind).get("family", "").split(".")
-        if name in kind.model_fields and len(family) > 1:
-            found.add(family[-2])
+        if name in kind.model_fields and (pipeline := _pipeline_of(kind)) != "PIPELINE":
+            found.add(pipeline)
     names = sorted(found)
     return f"it is a setting of {' and '.join(names)};" if names else ""
+
+
+def _pipeline_of(settings: type[BaseModel]) -> str:
+    """Return the pipeline whose settings these are."""
+    family = vars(settings).get("family", "").split(".")
+    return family[-2] if len(family) > 1 else "PIPELINE"
 
 
 def expected_in_words(problem: Any) -> str:

@@ -196,7 +196,7 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
     for words, meant in [
         (("keywords", "a", "b", "--set", "keyword_rat=.3"), "did you mean keyword_rate?"),
         (("keywords", "a", "b", "--set", "model=corpsu"), "did you mean corpus?"),
-        (("keywords", "a", "b", "--set", "starts=3"), "--help-all lists its settings"),
+        (("keywords", "a", "b", "--set", "starts=3"), "vbflows keywords --help-all lists its"),
         (("keywords", "a", "b", "--set", "n_experts=3"), "it is a setting of experts;"),
         (
             ("experts", "a", "b", "--column", "label=y", "--exclude", "y"),
@@ -209,6 +209,17 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
         code, _, err = run(capsys, *words)
         assert code == 2
         assert meant in err
+
+
+def test_columns_may_be_left_out_one_by_one(capsys, tmp_path):
+    lines = ["id,a,b,c,d", *(f"r{i},{i % 2},{i % 3},{i % 4},{i % 5}" for i in range(30))]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    code, out, _ = run(
+        capsys, "check", "features", tmp_path / "in.csv", "--exclude", "a", "--exclude", "b,c",
+    )  # fmt: skip
+    assert code == 0
+    assert "TARGET --exclude a --exclude b,c" in out
+    assert not [line for line in out.splitlines() if line[:2] in ("a ", "b ", "c ")]
 
 
 def test_a_score_with_its_input_first_gets_the_right_order(capsys, tmp_path):
