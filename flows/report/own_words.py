@@ -16,10 +16,11 @@ _KEPT = {"command", "results", "top", "used"}  # fields that are no prose
 def own_word(column: str) -> str:
     """Return what people call the things that a column names; "" where its name does not say it.
 
-    >>> own_word("sheet"), own_word("Patient_ID"), own_word("tissue core"), own_word("x1")
-    ('sheet', 'patient', 'tissue core', '')
+    >>> [own_word(name) for name in ("sheet", "Patient_ID", "patientId", "TissueCore", "x1")]
+    ['sheet', 'patient', 'patient', 'tissue core', '']
     """
-    word = re.sub(r"[ _-]+(id|no|nr)$", "", column.strip().lower()).replace("_", " ")
+    parts = re.sub("(?<=[a-z])(?=[A-Z])", " ", column.strip()).lower()
+    word = re.sub("[ _-]+(id|no|nr)$", "", parts).replace("_", " ")
     singular = re.fullmatch("[a-z]{3,14}(?: [a-z]{3,14})?", word) and not re.search("[^s]s$", word)
     return word if singular and word not in _GENERIC else ""
 
@@ -36,7 +37,7 @@ def in_own_words(found: Findings, columns: Mapping[str, str], named: Iterable[st
     ours = "|".join(words)
     if any(re.search(rf"\b(?:{ours})s?\b", name, re.IGNORECASE) for name in named):
         return found
-    pattern = re.compile(rf"(?<!table )(?<![/_=])\b(?:(an?) )?({ours})(s?)\b(?![_=])", re.I)
+    pattern = re.compile(rf"(?<!table )(?<![/_=])\b(?:(an?) )?({ours})(s?)\b(?![_=/])", re.I)
 
     def put(match: re.Match[str]) -> str:
         article, old, plural = match.groups()
