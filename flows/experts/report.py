@@ -29,6 +29,12 @@ from flows.experts.effect_report import (
     strongest,
 )
 from flows.experts.encoding import Encoding
+from flows.experts.mixture_report import (
+    MOST_EXPERTS,
+    chain_sections,
+    expert_section,
+    largest_weights,
+)
 from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
@@ -51,24 +57,16 @@ from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
-from vbmodels.experts.bmem.metropolis import QUANTITIES
-from vbmodels.experts.bmem.normals import angles
 from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
-from vbmodels.experts.posterior import Component
 
 WITHOUT_EXPERTS = "this model without experts"
 WITHOUT_PROCESS = "this model without the Gaussian process"
 """Baselines that are the model less one of its parts."""
-UNSURE = 0.1
-"""Standard deviation of an expert's mean share from which on shares are hardly determined."""
 MAIN = 0.01
-"""Share of the rows from which on an expert is counted in the headline."""
+"""Share of the rows from which on an expert is counted."""
 MOST_R_HAT = 1.05
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
-MOST_WEIGHTS = 12  # of an expert, shown
-MOST_EXPERTS = 10
-TOP = 10  # weights whose overlap between experts is counted; of few columns, half
 
 
 def report(
@@ -109,20 +107,10 @@ def report(
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
     sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
     if not alone and (main > 1 or additive is None):
-        share = sum((s.share for s in summaries), np.zeros(k))
-        drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
-        grids = [_who(responsible, share, rows), *_angles(one, shown, results)]
-        unsure = bool(drawn.std(0).max() >= UNSURE * rows)
-        several = len(posterior.components) > 1
-        drawn_from = chains is not None
-        sections.append(
-            _experts(
-                _weights(one, columns, shown), grids,
-                _how_to_read(drawn_from, additive is not None, several, unsure),
-            )
-        )  # fmt: skip
-    sections += _chains(chains, results)
+        adds, drawn = additive is not None, chains is not None
+        sections.append(expert_section(posterior, summaries, shown, adds, drawn, results))
+    sections += chain_sections(chains, results)
     curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
@@ -133,7 +121,7 @@ def report(
             "expert": int(e) + 1,
             "rows": int(responsible[e]),
             "largest_weights": ", ".join(
-                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
+                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in largest_weights(one, int(e))[:5]
             ),
         }
         for e in order
@@ -396,99 +384,6 @@ def _pairs(
     )
     charts = tuple(pair_charts(pairs))
     return [Section("What pairs of columns add", text, charts, needs_fit=True)]
-
-
-def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Grid:
-    order = np.argsort(-responsible)
-    table = [(k + 1, int(responsible[k]), f"{100.0 * share[k] / rows:.1f} %") for k in order]
-    caption = "Who is responsible: rows of which an expert has the largest share; mean share"
-    return Grid(("expert", "rows", "mean share"), table, caption)
-
-
-def _largest(one: Component, expert: int) -> list[int]:
-    return [int(d) for d in np.argsort(-np.abs(one.mean[1, expert, :-1]))[:MOST_WEIGHTS]]
-
-
-def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
-    if chains is None:
-        return []
-    names = QUANTITIES if len(chains.mean) == len(QUANTITIES) else (QUANTITIES[0], QUANTITIES[2])
-    results.update(
-        largest_r_hat=chains.largest_r_hat,
-        smallest_effective_draws=float(chains.ess_bulk.min()),
-    )
-    rows = [
-        (name, float(chains.mean[i]), float(chains.sd[i]), f"{chains.r_hat[i]:.3f}",
-         f"{chains.ess_bulk[i]:,.0f}", f"{chains.ess_tail[i]:,.0f}")
-        for i, name in enumerate(names)
-    ]  # fmt: skip
-    return [
-        Section(
-            "How far the chains can be trusted",
-            "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
-            "chains agree; effective draws count what is independent, for means and for tails.",
-            (),
-            (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
-            needs_fit=True,
-        )
-    ]
-
-
-def _experts(charts: list[plots.Spec], grids: list[Grid], text: str) -> Section:
-    return Section("The experts", text, tuple(charts), tuple(grids), needs_fit=True)
-
-
-def _how_to_read(drawn: bool, adds: bool, several: bool, unsure: bool) -> str:
-    """Say what experts are, and how far they can be trusted."""
-    said = "Each expert is a regression; its share of a row is the probability that it predicts it."
-    said += " Its weights add to the curves above." if adds else ""
-    said += " Several fits are averaged; these are the experts of the best one." if several else ""
-    if not drawn:
-        said += " Intervals of weights are somewhat too short."
-    if unsure:
-        said += " The shares are hardly determined: do not interpret single experts."
-    return said
-
-
-def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) -> list[plots.Spec]:
-    """Return a chart of the largest weights of each expert of enough rows."""
-    pictures = []
-    used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
-    for k in used[:MOST_EXPERTS]:
-        chosen = _largest(one, int(k))
-        pictures.append(
-            plots.intervals(
-                [columns[d] for d in chosen],
-                [float(one.mean[1, k, d]) for d in chosen],
-                [float(one.sd[1, k, d]) for d in chosen],
-                "weight (log odds per standard deviation of the column)",
-                f"Expert {k + 1}: its largest weights ({responsible[k]:,.0f} rows)",
-            )
-        )
-    return pictures
-
-
-def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Grid]:
-    used = np.flatnonzero(responsible > 0)
-    if len(used) < 2:
-        return []
-    vectors = one.mean[1][used][:, :-1]
-    found = np.degrees(angles(vectors))
-    most = min(TOP, max(1, vectors.shape[1] // 2))
-    tops = [set(np.argsort(-np.abs(v))[:most].tolist()) for v in vectors]
-    i, j = np.triu_indices(len(used), 1)
-    overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
-    results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
-    rows = [
-        (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
-        for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
-    ]
-    caption = (
-        f"How different the experts are: the angle between their weights (90 degrees: unrelated), "
-        f"and the share of their {most} largest weights that are the same columns"
-    )
-    names = ("experts", "angle (degrees)", "same columns (share)")
-    return [Grid(names, rows[:45], caption, folded=True)]
 
 
 MOST_COLUMNS = 200  # of the input, shown
