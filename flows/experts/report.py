@@ -35,9 +35,16 @@ from flows.experts.mixture_report import (
     expert_section,
     largest_weights,
 )
-from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
+from flows.experts.predictions import (
+    IN_RANGE,
+    REASONS,
+    count_predictions,
+    predictions_section,
+    with_content,
+)
+from flows.experts.reasons import HOW
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.summary import BINS, WORST, ExpertSummary
 from flows.experts.thresholds import area, at_half, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
@@ -53,6 +60,7 @@ from flows.report.auroc import auroc_interval
 from flows.report.baselines import DIFFERENCE, share_interval, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
+from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
@@ -99,10 +107,12 @@ def report(
     if additive is not None:
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     quality = _quality(held_out, summaries, results, label, compared)
-    sections = predictions_section(summaries, (f"P({predicted})",), settings)
+    plain = label.isalpha() and label.lower() not in (*YES, *NO)
+    named = f"P({label if plain else predicted})"
+    sections = predictions_section(summaries, (named, "prediction"), settings, label)
     sections += _effects(additive, summaries, results, predicted, not alone)
     sections += _pairs(additive, summaries, results, label)
-    sections += quality
+    sections += [*quality, *_worst(summaries, results, named, label, settings)]
     difference = _difference_of_mixture(results)
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
     sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
@@ -126,7 +136,7 @@ def report(
         }
         for e in order
     ]
-    counted, counts = count_predictions(summaries, predicted)
+    counted, counts = count_predictions(summaries, predicted, named)
     headline = _headline(results, predicted, summaries)
     if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
         headline += " No column predicts it: every row gets the share of the label."
@@ -138,15 +148,15 @@ def report(
         if chosen is not None and "is worse" not in str(difference):
             again = " Without it: {again n_experts=1}" * (settings.n_experts is not None)
             notes += (
-                f"The mixture of experts serves as one more regression: {leads}. It is kept, as it "
-                "made the log loss of fitted rows, left out of a fit in turn, "
-                f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)"
-                f"{difference}.{again}",
+                f"{difference or 'The mixture of experts is hardly used'}. "
+                f"{leads.capitalize()}: it serves as one more regression. It is kept, as it made "
+                f"the log loss of fitted rows, left out of a fit in turn, {chosen.gain:.4f} "
+                f"smaller (± {chosen.error:.4f}, one standard error).{again}",
             )
         else:
             simpler = f"simpler model{', logistic regression' * (additive is None)}"
-            said = f"The mixture is hardly used: {leads}{difference}. Prefer the {simpler}: "
-            warnings += (f"{said}{{again n_experts=1}}",)
+            said = ". ".join(filter(None, (f"The mixture is hardly used: {leads}", difference)))
+            warnings += (f"{said}. Prefer the {simpler}: {{again n_experts=1}}",)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
@@ -167,8 +177,8 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
         return None
     found = "is worse" if high < 0.0 else "makes no clear difference"
     return (
-        f", and on held-out rows it {found} (log loss {results['log_loss']:.3f}; "
-        f"{without['log_loss']:.3f} without it)"
+        f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
+        f"with it, {without['log_loss']:.3f} without"
     )
 
 
@@ -281,12 +291,6 @@ def _quality(
             f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the fitted "
         )
         text += f"rows {100.0 * positives / fitted:.0f} %."
-    if tables:
-        missed, vain = at_half(results["thresholds"])
-        text += f" A threshold of 0.5 misses {missed:,} of {int(scores[1].sum()):,} {label} and "
-        text += (
-            f"gives {vain:,} false alarm{'s' * (vain != 1)} among {int(scores[0].sum()):,} others."
-        )
     text += few_rows(n)
     if "left_out_log_loss" in results and not summaries[0].applied:
         text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "
@@ -296,6 +300,26 @@ def _quality(
     calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
     charts, grids = (*calibration, *curve), (*models, *tables)
     return [Section("How good it is", text, charts, grids, measures=True)]
+
+
+def _worst(
+    summaries: Sequence[ExpertSummary], results: dict[str, Any], named: str, label: str,
+    settings: ExpertSettings,
+) -> list[Section]:  # fmt: skip
+    """List the tested rows whose label had the smallest probability."""
+    rows = sorted((one for s in summaries for one in s.worst), key=lambda one: one[0])[:WORST]
+    if not rows:
+        return []
+    name, own = (settings.columns.get(one, one) for one in ("id", "label"))
+    grid = with_content((name, named, own, REASONS), [row for _, row in rows])
+    of = tested_rows(summaries[0].applied)
+    how = HOW.format(label=label) if REASONS in grid.columns else ""
+    n = results["test_rows"]
+    text = f"{n - round(n * results['accuracy']):,} of {n:,} {of} are on the wrong side of 0.5. "
+    text += f"These are the {len(rows)} whose own label had the smallest probability, the worst "
+    text += "first."
+    return [Section(f"{of[0].upper()}{of[1:]} predicted worst", text, (), (grid,), how=how,
+                    measures=True)]  # fmt: skip
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:

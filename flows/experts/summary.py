@@ -12,13 +12,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, working_encoding
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import OfScore
+from flows.experts.predictions import OfScore, Picked, chance, label_text
+from flows.experts.reasons import Reasons
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each
@@ -30,6 +32,8 @@ from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 
 BINS = 10
+WORST = 10
+"""Rows predicted worst that are listed."""
 DRAWS = 20
 """Draws of the posterior under which shares are summed up."""
 _LEAST = 1e-12
@@ -69,6 +73,8 @@ class ExpertSummary(OfScore):
         Rows that were fitted, and those of them with the label 1; [2].
     held_out_key
         A number of which rows were kept from the fit, to add up.
+    worst
+        Of these rows those of the largest log loss; see `worst_rows`.
     """
 
     rows: int
@@ -82,6 +88,7 @@ class ExpertSummary(OfScore):
     fitted: FloatArray
     has_baseline: bool
     held_out_key: int = 0
+    worst: Picked = ()
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
     effects: tuple[Effect, ...] = ()
@@ -116,6 +123,22 @@ def summarise(
         has_baseline=baseline is not None,
         held_out_key=sum(batch.key[kept].tolist()),
     )
+
+
+def worst_rows(batch: Rows, probability: FloatArray, names: pa.Table, reasons: Reasons) -> Picked:
+    """Return the rows kept from the fit that are predicted worst, the least probable label first.
+
+    With each: name, probability, label, and why (`Reasons.why`).
+    """
+    kept = np.flatnonzero((batch.t != 0.0) & (batch.weight == 0.0))
+    given = np.where(batch.t > 0, probability, 1.0 - probability)[kept]
+    first = np.argsort(given, kind="stable")[:WORST]
+    picked = kept[first]
+    some = names.take(picked)
+    ids, labels = some["id"].to_pylist(), map(label_text, some["label"].to_pylist())
+    text = map(chance, probability[picked].tolist())
+    rows = zip(ids, text, labels, reasons.why(picked), strict=True)
+    return tuple(zip(given[first].tolist(), rows, strict=True))
 
 
 def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:

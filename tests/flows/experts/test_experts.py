@@ -68,7 +68,7 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     assert "60 with a label" in page
     assert said in page  # the fit's own warning, without what to fit next
     assert "Prefer the simpler" not in page
-    assert "all predictions" in page
+    assert "The table rows has all 60 rows" in page
     assert "held out" not in page
 
 
@@ -96,7 +96,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     cells[name] = [99.0, *cells[name][1:]]
     new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
-    rows = r"\d rows have .* extrapolated \(r0, .*\), in \d of \d columns of numbers"
+    rows = rf"\d rows have .* extrapolated \(r0: {name} 99; .*\), in \d of \d columns of numbers"
     beyond = re.search(rf"{rows}: .*{name} \(.* to 99; fit ", said)
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])

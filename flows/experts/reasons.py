@@ -1,0 +1,87 @@
+"""Why a row has its probability: the columns that move it most, each put back to a usual cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import logit
+
+from flows.data.mixed import CATEGORY, FLAG
+from flows.data.mixed_rows import cells_of
+from flows.experts.design import Design, rows_from
+from flows.experts.encoding import Encoding, beyond_in_words
+from flows.experts.ingest import raw_of
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.columns import Encoded, level_key
+
+NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
+"""Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
+HOW = (
+    "Reasons: the columns that move a row's log odds most, at most three, with the row's value and "
+    "what that adds to the log odds of {label} (by the whole model, compared with the column's "
+    "mean or most frequent level, other columns equal)."
+)
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What explains rows of one partition.
+
+    ``table`` has them as they are kept; ``predict`` gives the probabilities of a batch.
+    """
+
+    table: pa.Table
+    predict: Callable[[Any], FloatArray]
+    encoding: Encoding
+    design: Design
+    basis: Basis | None
+
+    def beyond(self, picked: IntArray) -> list[str]:
+        """Name the numbers of rows [n] outside the ranges of the fit; empty without one."""
+        raw, _ = raw_of(self.table.take(picked), self.encoding.kinds)
+        return beyond_in_words(raw, self.encoding)
+
+    def why(self, picked: IntArray) -> list[str]:
+        """Name the columns that move the log odds of rows [n] most; empty where nothing does."""
+        columns = self.encoding.columns
+        if not 0 < len(columns) <= len(self.design.columns) <= MOST_COLUMNS:
+            return [""] * len(picked)
+        rows = self.table.take(picked)
+        raw, _ = raw_of(rows, self.encoding.kinds)
+        usual, at = np.array([_usual(one) for one in columns]), np.arange(len(columns))
+        found = []
+        for i, own in enumerate(raw):
+            changed = np.tile(own, (len(columns) + 1, 1))
+            changed[at, at] = usual
+            batch = rows_from(changed, self.encoding, self.design, self.basis)
+            odds = logit(np.clip(self.predict(batch), 1e-15, 1.0 - 1e-15))
+            moved = np.round(odds[-1] - odds[:-1], 6)
+            most = [j for j in np.argsort(-abs(moved), kind="stable") if abs(moved[j]) >= LEAST]
+            said = [
+                f"{columns[j].name} {_cell(rows, columns[j], i)} ({moved[j]:+.1f})"
+                for j in most[:NAMED]
+            ]
+            found.append(", ".join(said))
+        return found
+
+
+def _usual(one: Encoded) -> float:
+    """Return a raw cell that says least: a column's mean, or its most frequent level."""
+    if one.kind != CATEGORY:
+        return round(one.fill) if one.kind == FLAG else one.fill
+    place = int(np.argmax(one.cells))
+    if place == len(one.cells) - 1:
+        return np.nan
+    return level_key(one.levels[place]) if place < len(one.levels) else -1.0  # the reference
+
+
+def _cell(rows: pa.Table, one: Encoded, row: int) -> str:
+    cell = cells_of(rows, one.name)[row].as_py()
+    if one.kind == FLAG and isinstance(cell, float):
+        return "yes" if cell else "no"
+    return "missing" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
