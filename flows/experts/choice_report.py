@@ -40,10 +40,9 @@ def members_in_words(posterior: AdditivePosterior, additive: Additive) -> str:
 
 
 def choice_sections(
-    posterior: Any, additive: Additive | None, chosen: Choice | None, results: dict[str, Any],
-    useless: bool,
-) -> list[Section]:  # fmt: skip
-    """Say what predicts and why; ``useless``: a mixture is used that held-out rows do not need."""
+    posterior: Any, additive: Additive | None, chosen: Choice | None, results: dict[str, Any]
+) -> list[Section]:
+    """Say what predicts and why."""
     if additive is None:
         return []
     results["additive"] = {
@@ -55,7 +54,7 @@ def choice_sections(
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
         form = additive.form.replace("intercept", "base rate")
-        why.append(("experts", _mixtures(chosen, form, useless)))
+        why.append(("experts", _mixtures(chosen, form)))
     if additive.process:
         why.append(("Gaussian process", _process(additive, results)))
     how = (
@@ -102,13 +101,12 @@ def _less(gain: float) -> str:
 
 
 _TAKEN = (
-    "it is{}. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
+    "it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
     "of the best one."
 )
-_ALIKE = ", as one more regression: one expert leads in nearly all rows (see the note)"
 
 
-def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
+def _mixtures(chosen: Choice, form: str) -> str:
     most = max(one.n_experts for one in chosen.candidates)
     taken = chosen.candidates[chosen.best].n_experts > 1
     return (
@@ -116,7 +114,7 @@ def _mixtures(chosen: Choice, form: str, useless: bool) -> str:
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
         f"Without one means the {form} above, fitted again on fewer rows, so with another log "
         "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
-        + (_TAKEN.format(_ALIKE * useless) if taken else "none is.")
+        + (_TAKEN if taken else "none is.")
     )
 
 

@@ -15,7 +15,7 @@ from flows.experts.report import (
     few_rows,
     log_loss_of,
     logistic_alone,
-    table_sections,
+    of_columns,
     with_model,
 )
 from flows.experts.settings import ExpertSettings
@@ -62,7 +62,8 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     forms = _forms(first, splits, results)
     columns = f"predicted {label}", f"P(predicted {label})"
     sections = [*predictions_section(summaries, columns, settings), *_curves(first, splits)]
-    sections += [*quality, forms, *table_sections([first.encoding], results)]
+    sections += [*quality, forms]
+    results.update(of_columns(first.encoding))
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "predicted_rows": int(n)}

@@ -10,16 +10,15 @@ from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.effects import Effect, PairEffect
+from vbmodels.experts.effects import MIDDLE, Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
 _SHARED = " Columns that measure the same thing share one effect"
 _TRADED = ": the model can trade one for another, and together they can predict well all the same"
 LOG_ODDS = "log odds"
-NAMED, WEAK, MIDDLE = 3, 0.1, 2.56
-"""Effects that are named, the share of the largest below which one is not, and the standard
-deviations from the 10 % to the 90 % quantile."""
+NAMED, WEAK = 3, 0.1
+"""Effects that are named, and the share of the largest below which one is not."""
 
 
 def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple[str, float]]:
@@ -29,14 +28,9 @@ def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple
     return sorted((one for one in found if one[1] > 0.0), key=lambda one: -one[1])
 
 
-def size(one: Effect) -> float:
-    """Return how long an effect's bar is, or would be if it did not rise and fall."""
-    return abs(one.change) if abs(one.change) >= one.spread else MIDDLE * one.spread
-
-
 def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     """Name what moves predictions most in a sentence; empty where nothing does."""
-    sizes = [(one.column, size(one)) for one in effects]
+    sizes = [(one.column, one.size) for one in effects]
     sizes += [(" and ".join(one.columns), MIDDLE * one.spread) for one in pairs]
     found = sorted((one for one in sizes if one[1] > 0.0), key=lambda one: -one[1])
     names = [name for name, own in found[:NAMED] if own > WEAK * found[0][1]]
@@ -73,7 +67,7 @@ def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[pl
     found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
     if not found:
         return []
-    found = sorted(found, key=lambda one: (not one.sure, -size(one)))
+    found = sorted(found, key=lambda one: (not one.sure, -one.size))
     sure = sum(one.sure for one in found)
     names = [_named(one) for one in found]
     odds = LOG_ODDS in unit
@@ -103,7 +97,7 @@ def effect_sections(
     """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
     if not (named := moved_by(effects, pairs)):
         return []
-    charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -size(one)), unit)
+    charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
@@ -171,18 +165,19 @@ def _domain(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, floa
     return float(f"{max(low, least - room):.3g}"), float(f"{min(high, most + room):.3g}")
 
 
-def pair_charts(pairs: Sequence[PairEffect]) -> list[plots.Spec]:
-    """Return a heat map for every pair, all with the same colours."""
-    top = max((float(abs(one.mean).max()) for one in pairs), default=1.0) or 1.0
-    return [
+def pair_sections(every: Sequence[PairEffect], of: str, more: str = "") -> list[Section]:
+    """Return what pairs add to ``of``, the strongest ones: heat maps with the same colours."""
+    if not every:
+        return []
+    pairs = every[:MOST_PAIRS]
+    top = max(float(abs(one.mean).max()) for one in pairs) or 1.0
+    charts = [
         plots.heat_map(
             one.rows, one.across, one.mean.tolist(), f"{one.columns[0]} and {one.columns[1]}",
             one.sd, top,
         )
         for one in pairs
     ]  # fmt: skip
-
-
-def strongest(pairs: Sequence[PairEffect]) -> float:
-    """Return the effect of the strongest colour of `pair_charts`."""
-    return max((float(abs(one.mean).max()) for one in pairs), default=0.0)
+    text = f"What two columns add together to {of}, beyond their own curves, for the strongest "
+    text += f"{len(pairs)} of {pairs_of(len(every))}. The strongest colour is {top:.2g}.{more}"
+    return [Section("What pairs of columns add", text, charts, needs_fit=True)]

@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import (
-    MOST_PAIRS,
-    effect_sections,
-    effects_text,
-    pair_charts,
-    pairs_of,
-    strongest,
-)
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
-from flows.experts.report import table_sections
+from flows.experts.report import of_columns
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
@@ -51,7 +44,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
     sections += [*_effects(first, label, encoding.target, results), *quality]
-    sections += table_sections([encoding], results)
+    results.update(of_columns(encoding))
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
         f"On the held-out rows {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
@@ -219,13 +212,4 @@ def _effects(
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     sections = effect_sections(first.effects, first.pairs, label, unit, text)
-    pairs = first.pairs[:MOST_PAIRS]
-    if pairs:
-        more = (
-            f"What two columns add together to {of}, beyond their own curves, for the strongest "
-            f"{len(pairs)} of {pairs_of(len(first.pairs))}. The strongest colour is "
-            f"{strongest(pairs):.3g}."
-        )
-        charts = tuple(pair_charts(pairs))
-        sections.append(Section("What pairs of columns add", more, charts, needs_fit=True))
-    return sections
+    return sections + pair_sections(first.pairs, of)

@@ -76,10 +76,7 @@ class OfScore:
 
 
 def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Predictions:
-    """Pick rows of a partition's table: names, labels, then what is predicted.
-
-    ``reasons`` explain rows of two labels.
-    """
+    """Pick rows of a partition's table; ``reasons`` explain those of two labels."""
     columns = {name: rows[name].to_numpy() for name in rows.column_names[2:]}
     if "sd" in columns:
         return _of_numbers(rows, columns["predicted"], columns["sd"])
@@ -118,10 +115,7 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
 def count_predictions(
     summaries: Sequence[Any], predicted: str = "", named: str = ""
 ) -> tuple[str, list[Tile]]:
-    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones.
-
-    ``named`` is what its probability is called.
-    """
+    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones."""
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
         return "", []
@@ -165,7 +159,7 @@ def predictions_section(
     heads = (name, *columns, label, "outside the fit's range", REASONS)
     grids, counts = [], np.sum([part.counts for part in parts], axis=0)
     if row_count <= FEW:
-        lists = {first: lists[first]}
+        lists = {"All rows": merged[last if counts.any() else first]}
     elif row_count <= ALL and counts.any():
         lists = {"All rows": merged[first], last: lists[last]}
     # Of probabilities those to look at first are first.
@@ -218,9 +212,7 @@ def _lists(
 
 def label_text(label: Any) -> str:
     """Write a label, or nothing where there is none."""
-    if isinstance(label, float):
-        return f"{label:.4g}"
-    return "" if label is None else str(label)
+    return "" if label is None else f"{label:.4g}" if isinstance(label, float) else str(label)
 
 
 def _counts(probability: FloatArray) -> IntArray:

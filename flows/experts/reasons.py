@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import logit
 
-from flows.data.mixed import CATEGORY, FLAG
+from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Design, rows_from
 from flows.experts.encoding import Encoding, beyond_in_words
 from flows.experts.ingest import raw_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
-from vbmodels.experts.columns import Encoded, level_key
+from vbmodels.experts.columns import Encoded
 
 NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
@@ -53,7 +53,7 @@ class Reasons:
             return [""] * len(picked)
         rows = self.table.take(picked)
         raw, _ = raw_of(rows, self.encoding.kinds)
-        usual, at = np.array([_usual(one) for one in columns]), np.arange(len(columns))
+        usual, at = np.array([one.usual for one in columns]), np.arange(len(columns))
         found = []
         for i, own in enumerate(raw):
             changed = np.tile(own, (len(columns) + 1, 1))
@@ -68,16 +68,6 @@ class Reasons:
             ]
             found.append(", ".join(said))
         return found
-
-
-def _usual(one: Encoded) -> float:
-    """Return a raw cell that says least: a column's mean, or its most frequent level."""
-    if one.kind != CATEGORY:
-        return round(one.fill) if one.kind == FLAG else one.fill
-    place = int(np.argmax(one.cells))
-    if place == len(one.cells) - 1:
-        return np.nan
-    return level_key(one.levels[place]) if place < len(one.levels) else -1.0  # the reference
 
 
 def _cell(rows: pa.Table, one: Encoded, row: int) -> str:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from flows.data.mixed import CATEGORY
-from flows.data.names import listed
 from flows.experts.choice_report import (
     NOTHING,
     choice_sections,
@@ -20,13 +18,10 @@ from flows.experts.choice_report import (
 )
 from flows.experts.effect_report import (
     LOG_ODDS,
-    MOST_PAIRS,
     effect_sections,
     effects_text,
-    pair_charts,
-    pairs_of,
+    pair_sections,
     ranked,
-    strongest,
 )
 from flows.experts.encoding import Encoding
 from flows.experts.mixture_report import (
@@ -57,7 +52,7 @@ from flows.experts.tiles import (
 )
 from flows.report import plots
 from flows.report.auroc import auroc_interval
-from flows.report.baselines import DIFFERENCE, share_interval, shown
+from flows.report.baselines import share_interval, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.levels import NO, YES
@@ -65,7 +60,6 @@ from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
-from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
 
 WITHOUT_EXPERTS = "this model without experts"
@@ -74,6 +68,14 @@ WITHOUT_PROCESS = "this model without the Gaussian process"
 MAIN = 0.01
 """Share of the rows from which on an expert is counted."""
 MOST_R_HAT = 1.05
+DISAGREE = (
+    "The chains do not agree (largest R-hat {:.2f}, expected at most 1.05): raise warmup and "
+    "draws, or take fewer columns."
+)
+NO_MIXTURE = (
+    "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
+    "without one, so none is used."
+)
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
 
 
@@ -94,7 +96,7 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    held_out = sum((s.held_out for s in summaries), np.zeros(8))
+    held_out = sum((s.held_out for s in summaries), np.zeros(5))
     main = int(np.sum(responsible >= MAIN * rows))
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
@@ -115,7 +117,7 @@ def report(
     sections += [*quality, *_worst(summaries, results, named, label, settings)]
     difference = _difference_of_mixture(results)
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
-    sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
+    sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
         adds, drawn = additive is not None, chains is not None
@@ -138,11 +140,19 @@ def report(
     ]
     counted, counts = count_predictions(summaries, predicted, named)
     headline = _headline(results, predicted, summaries)
-    if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
+    other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
+    if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
-    sections += table_sections([s.encoding for s in summaries], results)
-    warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
-    notes = () if applied else _notes(chosen, settings)
+    if (encoding := encoding_of(summaries)) is not None:
+        results.update(of_columns(encoding))
+    warnings, notes = better, tuple[str, ...]()
+    if not applied:
+        warnings += (*_too_good(results, top),)
+        most = settings.n_experts or 1  # nobody wants a mixture who has not set it
+        if chosen is not None and chosen.candidates[chosen.best].n_experts == 1 and most > 1:
+            notes = (NO_MIXTURE,)
+        if chains is not None and chains.largest_r_hat > MOST_R_HAT:
+            warnings += (DISAGREE.format(chains.largest_r_hat),)
     if useless:
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
         if chosen is not None and "is worse" not in str(difference):
@@ -180,11 +190,6 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
         f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
         f"with it, {without['log_loss']:.3f} without"
     )
-
-
-def _others(posterior: AnyPosterior) -> bool:
-    """Return whether an additive posterior has more than its first member."""
-    return isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
 
 
 def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSummary]) -> str:
@@ -231,25 +236,6 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
     ]
 
 
-def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:
-    if chains is None or chains.largest_r_hat <= MOST_R_HAT:
-        return ()
-    return (
-        f"The chains do not agree (largest R-hat {chains.largest_r_hat:.2f}, expected at most "
-        f"{MOST_R_HAT}): raise warmup and draws, or take fewer columns.",
-    )
-
-
-def _notes(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
-    most = settings.n_experts or 1  # nobody wants a mixture who has not set it
-    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or most == 1:
-        return ()
-    return (
-        "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
-        "without one, so none is used.",
-    )
-
-
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
     compared: list[Grid],
@@ -259,15 +245,13 @@ def _quality(
         return []
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
-        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 7]]),
+        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 3]]),
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
     results["test_key"] = f"{sum(s.held_out_key for s in summaries) % 2**64:016x}"
-    if any(s.has_baseline for s in summaries):
-        gap = held_out[5] / n
-        error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
-        results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
+    if np.isfinite(held_out[4]):
+        results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
     tables: list[Grid] = []
@@ -316,10 +300,9 @@ def _worst(
     how = HOW.format(label=label) if REASONS in grid.columns else ""
     n = results["test_rows"]
     text = f"{n - round(n * results['accuracy']):,} of {n:,} {of} are on the wrong side of 0.5. "
-    text += f"These are the {len(rows)} whose own label had the smallest probability, the worst "
-    text += "first."
-    return [Section(f"{of[0].upper()}{of[1:]} predicted worst", text, (), (grid,), how=how,
-                    measures=True)]  # fmt: skip
+    text += f"The {len(rows)} whose own label had the smallest probability:"
+    title = f"{of[0].upper()}{of[1:]} predicted worst"
+    return [Section(title, text, (), (grid,), how=how, measures=True)]
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -337,14 +320,8 @@ def logistic_alone(
     """Compare with logistic regression where no other baseline was fitted."""
     if "logistic_log_loss" not in results:
         return ()
-    columns: tuple[str, ...] = ("model", "log loss")
-    line: tuple[str, ...] = (name, f"{results['logistic_log_loss']:.3f}")
-    if "gain" in results:
-        gain, half = results["gain"], 1.96 * results["gain_se"]
-        low, high = gain - half, gain + half
-        columns += (DIFFERENCE,)
-        line += (f"{gain:+.3f} ({low:+.3f} to {high:+.3f})",)
-    return (Grid(columns, [(own[0], *own[2 : len(columns) + 1]), line]),)
+    line = name, f"{results['logistic_log_loss']:.3f}"
+    return (Grid(("model", "log loss"), [(own[0], own[2]), line]),)
 
 
 def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
@@ -398,19 +375,13 @@ def _pairs(
         return []
     weight, gain = additive.pairs_weight, additive.pairs_gain
     results["pairs"] = {"weight": weight, "gain": gain}
-    every = [one for s in summaries for one in s.pairs]
-    pairs = every[:MOST_PAIRS]
     text = (
-        f"What two columns add together to the log odds of {label}, beyond their own curves, for "
-        f"the strongest {len(pairs)} of {pairs_of(len(every))}. The strongest colour is "
-        f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of {100.0 * weight:.0f} "
-        f"% in the predictions and make the log loss of rows left out {gain:.4f} smaller."
+        f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and make "
     )
-    charts = tuple(pair_charts(pairs))
-    return [Section("What pairs of columns add", text, charts, needs_fit=True)]
-
-
-MOST_COLUMNS = 200  # of the input, shown
+    text += f"the log loss of rows left out {gain:.4f} smaller."
+    return pair_sections(
+        [one for s in summaries for one in s.pairs], f"the log odds of {label}", text
+    )
 
 
 def encoding_of(summaries: Sequence[ExpertSummary]) -> Encoding | None:
@@ -424,31 +395,6 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
     return "1" if found is None else found.labels[-1]
 
 
-def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
-    """Describe how categories and missing cells were coded, where there are any."""
-    encoding = next((one for one in found if one is not None), None)
-    if encoding is None:
-        return []
-    results["labels"] = list(encoding.labels)
-    results["left_out"] = sorted(encoding.left_out)
-    coded = [one for one in encoding.columns if one.kind == CATEGORY or one.missing]
-    if not coded:
-        return []
-    rows = [_row(one) for one in coded[:MOST_COLUMNS]]
-    text = (
-        "A category has a column of 0 and 1 for each level listed; the levels of the reference, "
-        "and levels that the fit never saw, have 0 in all of them."
-    )
-    names = ("column", "levels (rows)", "reference", "missing cells")
-    where = "posterior/columns.json"
-    grid = Grid(names, rows, total=len(coded), where=where)
-    return [Section("How categories and gaps were coded", text, (), (grid,), needs_fit=True)]
-
-
-def _row(one: Encoded) -> tuple[Any, ...]:
-    missing = f"{one.cells[-1]:,}" if one.cells else ""
-    if one.missing:
-        missing += ", with a column of their own"
-    levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
-    levels_said = listed(levels) if one.kind == CATEGORY else ""
-    return one.name, levels_said, listed(one.reference), missing
+def of_columns(encoding: Encoding) -> dict[str, Any]:
+    """Return what became of the columns, as results."""
+    return {"labels": list(encoding.labels), "left_out": sorted(encoding.left_out)}

@@ -55,9 +55,8 @@ class ExpertSummary(OfScore):
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     held_out
-        Over the same rows: number, right ones, sum of log loss, then the last two for
-        logistic regression, sum and sum of squares of the difference in log loss, and sum of
-        squares of the log loss; [8].
+        Over the same rows: number, right ones, sums of log loss and of its squares, and of the log
+        loss of logistic regression (NaN without); [5].
     baselines
         What simple forms get on these rows; with the first partition.
     baseline_seconds
@@ -86,7 +85,6 @@ class ExpertSummary(OfScore):
     scores: FloatArray
     columns: tuple[str, ...]
     fitted: FloatArray
-    has_baseline: bool
     held_out_key: int = 0
     worst: Picked = ()
     baselines: tuple[Baseline, ...] = ()
@@ -120,7 +118,6 @@ def summarise(
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
-        has_baseline=baseline is not None,
         held_out_key=sum(batch.key[kept].tolist()),
     )
 
@@ -142,18 +139,12 @@ def worst_rows(batch: Rows, probability: FloatArray, names: pa.Table, reasons: R
 
 
 def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.held_out` of the rows kept from the fit; [8]."""
+    """Return `ExpertSummary.held_out` of the rows kept from the fit; [5]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
-    held_out = np.zeros(8)
-    held_out[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
-    held_out[7] = loss @ loss
-    if baseline is not None:
-        other = _loss(y, baseline[kept])
-        gap = loss - other
-        held_out[3:7] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
-    return held_out
+    other = np.nan if baseline is None else _loss(y, baseline[kept]).sum()
+    return np.array([len(p), np.sum((p > 0.5) == y), loss.sum(), loss @ loss, other])
 
 
 def _loss(y: Any, p: FloatArray) -> FloatArray:

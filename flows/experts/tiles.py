@@ -46,8 +46,6 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     if "share_log_loss" in results:
         share = percent(results["test_positives"] / results["test_rows"])
         note += f"; the best constant, {share}, has {results['share_log_loss']:.3f}"
-    if "left_out_log_loss" in results and not applied:
-        note += f"; {results['left_out_log_loss']:.3f} over the fitted rows, left out in turn"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
