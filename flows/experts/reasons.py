@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import logit
 
 from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
@@ -18,13 +17,14 @@ from flows.experts.ingest import raw_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.columns import Encoded
+from vbmodels.experts.moves import both_ways, moves, without_each
 
 NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
 HOW = (
-    "Reasons: the columns that move a row's log odds most, at most three, with the row's value and "
-    "what that adds to the log odds of {label} (by the whole model, compared with the column's "
-    "mean or most frequent level, other columns equal)."
+    "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
+    "value there and what it adds to the log odds of {label}, by the whole model, compared with the "
+    "column's mean or most frequent level, other columns equal."
 )
 
 
@@ -53,19 +53,13 @@ class Reasons:
             return [""] * len(picked)
         rows = self.table.take(picked)
         raw, _ = raw_of(rows, self.encoding.kinds)
-        usual, at = np.array([one.usual for one in columns]), np.arange(len(columns))
+        usual = np.array([one.usual for one in columns])
         found = []
         for i, own in enumerate(raw):
-            changed = np.tile(own, (len(columns) + 1, 1))
-            changed[at, at] = usual
-            batch = rows_from(changed, self.encoding, self.design, self.basis)
-            odds = logit(np.clip(self.predict(batch), 1e-15, 1.0 - 1e-15))
-            moved = np.round(odds[-1] - odds[:-1], 6)
-            most = [j for j in np.argsort(-abs(moved), kind="stable") if abs(moved[j]) >= LEAST]
-            said = [
-                f"{columns[j].name} {_cell(rows, columns[j], i)} ({moved[j]:+.1f})"
-                for j in most[:NAMED]
-            ]
+            batch = rows_from(without_each(own, usual), self.encoding, self.design, self.basis)
+            moved = moves(self.predict(batch))
+            words = ((j, columns[j]) for j in both_ways(moved, NAMED, LEAST))
+            said = (f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words)
             found.append(", ".join(said))
         return found
 

@@ -90,19 +90,16 @@ def called_by_thresholds(
 
     ``called`` are those at or above each of `SHOWN`.
     """
-    found = [dict(one) for one in fit]
     counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
+    found = _that_matter([dict(one) for one in fit])
     yes = found[0]["true_positives"] + found[0]["false_negatives"]
     no = found[0]["false_positives"] + found[0]["true_negatives"]
-    columns = ("threshold", f"called {label} here, of {rows:,}",
-               f"in the fit: missed of {yes:,.0f}", f"false alarms of {no:,.0f}")  # fmt: skip
-    matter = _that_matter(found)
-    table = [
-        (row[0], counts[one["threshold"]], *row[1:3])
-        for one, row in zip(matter, _rows(matter), strict=True)
-    ]
-    caption = f"Thresholds: rows are called {label} if their probability is at least the threshold."
-    caption += f" What that cost on the fit's {yes + no:,.0f} held-out rows: the last two columns."
+    here, there = f"called here, of {rows:,}", f"false alarms in the fit, of {no:,.0f}"
+    columns = "threshold", here, f"missed in the fit, of {yes:,.0f}", there
+    pairs = zip(found, _rows(found), strict=True)
+    table = [(row[0], counts[one["threshold"]], *row[1:3]) for one, row in pairs]
+    caption = f"Rows are called {label} if their probability is at least the threshold; what that "
+    caption += f"cost is of the fit's {yes + no:,.0f} held-out rows."
     return Grid(columns, table, caption)
 
 

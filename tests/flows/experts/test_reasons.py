@@ -62,6 +62,6 @@ def test_the_thresholds_of_a_fit_call_new_rows():
     tables, found = threshold_tables(count_scores(y, p), "ill")
     new = np.array([0.3, 0.5, 0.97])
     grid = called_by_thresholds(found, (new[:, None] >= SHOWN).sum(0), 3, "ill")
-    assert grid.columns[1] == "called ill here, of 3"
+    assert grid.columns[1] == "called here, of 3"
     assert [row[1] for row in grid.rows] == [int((new >= float(row[0])).sum()) for row in grid.rows]
     assert [(row[0], *row[2:]) for row in grid.rows] == tables[0].rows
