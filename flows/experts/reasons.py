@@ -23,8 +23,8 @@ NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
 HOW = (
     "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
-    "value there and what it adds to the log odds of {label}, by the whole model, compared with the "
-    "column's mean or most frequent level, other columns equal."
+    "value there and what it adds to the log odds of {label}, by the whole model, compared with "
+    "the column's mean or most frequent level, other columns equal."
 )
 
 
