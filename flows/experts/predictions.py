@@ -203,7 +203,8 @@ def _lists(
         beyond = why = [""] * len(picked)
         if reasons is not None:
             beyond = reasons.beyond(picked)
-            some = picked[: MOST if caption == NEAREST else 0]
+            near = max(int(np.sum(by < UNSURE[1] - 0.5)), FEW) if caption == NEAREST else 0
+            some = picked[: min(near, reasons.most)]
             why = [*reasons.why(some), *why[len(some) :]]
         more = zip(picked.tolist(), beyond, why, strict=True)
         found[caption] = tuple((float(by[i]), (*every[i], *own)) for i, *own in more)

@@ -32,7 +32,8 @@ HOW = (
 class Reasons:
     """What explains rows of one partition.
 
-    ``table`` has them as they are kept; ``predict`` gives the probabilities of a batch.
+    ``table`` has them as they are kept; ``predict`` gives the probabilities of a batch; ``most`` is
+    how many are worth their time.
     """
 
     table: pa.Table
@@ -40,6 +41,7 @@ class Reasons:
     encoding: Encoding
     design: Design
     basis: Basis | None
+    most: int = 50
 
     def beyond(self, picked: IntArray) -> list[str]:
         """Name the numbers of rows [n] outside the ranges of the fit; empty without one."""
