@@ -178,7 +178,7 @@ class Experts:
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
         schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
-        kept = storage.read_table(paths.part("rows", index))
+        kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),
@@ -189,8 +189,9 @@ class Experts:
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
         most = 50 if index < 4 else 10  # those nearest to 0.5 are hardly all in one partition
         reasons = Reasons(
-            kept, lambda one: posterior.predict(one).probability, encoding, design, basis, most
-        )
+            paths.part("rows", index), lambda one: posterior.predict(one).probability, encoding,
+            design, basis, most,
+        )  # fmt: skip
         more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
         if fitted is not None:
             fit = () if index else read_record(fitted).results.get("thresholds", ())

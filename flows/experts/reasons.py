@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from flows.data import storage
 from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Design, rows_from
@@ -32,16 +34,21 @@ HOW = (
 class Reasons:
     """What explains rows of one partition.
 
-    ``table`` has them as they are kept; ``predict`` gives the probabilities of a batch; ``most`` is
-    how many are worth their time.
+    They are kept at ``url``; ``predict`` gives the probabilities of a batch, ``most`` is how many
+    are explained.
     """
 
-    table: pa.Table
+    url: str
     predict: Callable[[Any], FloatArray]
     encoding: Encoding
     design: Design
     basis: Basis | None
     most: int = 50
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows, read once they are needed."""
+        return storage.read_table(self.url)
 
     def beyond(self, picked: IntArray) -> list[str]:
         """Name the numbers of rows [n] outside the ranges of the fit; empty without one."""
