@@ -98,8 +98,10 @@ def called_by_thresholds(
     columns = "threshold", here, f"missed in the fit, of {yes:,.0f}", there
     pairs = zip(found, _rows(found), strict=True)
     table = [(row[0], counts[one["threshold"]], *row[1:3]) for one, row in pairs]
-    caption = f"Rows are called {label} if their probability is at least the threshold; what that "
-    caption += f"cost is of the fit's {yes + no:,.0f} held-out rows."
+    caption = (
+        f"The rows that each threshold calls {label} (probability at least as large), and what "
+    )
+    caption += f"that cost on the fit's {yes + no:,.0f} held-out rows."
     return Grid(columns, table, caption)
 
 

@@ -32,9 +32,9 @@ def reasons(columns=COLUMNS, weights=(2.0, 1.0, -2.9, 0.01, 0.5)):
     table = pa.table({
         "c.age": [65.0, None, 90.0], "c.site": ["c", "a", "b"], "c.smokes": [1.0, 0.0, 1.0],
     })  # fmt: skip
-    return Reasons(
-        table, lambda rows: expit(rows.dense @ np.array(weights)), encoding, design, None
-    )
+    found = Reasons("", lambda rows: expit(rows.dense @ np.array(weights)), encoding, design, None)
+    vars(found)["table"] = table
+    return found
 
 
 def test_reasons_are_what_columns_add_beyond_a_usual_cell():
