@@ -31,9 +31,8 @@ from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
 from flows.experts.numbers import NumberModel, NumberSummary
-from flows.experts.predictions import predictions_of
+from flows.experts.predictions import Reasons, predictions_of
 from flows.experts.prepare import prepared
-from flows.experts.reasons import Reasons
 from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings

@@ -13,7 +13,6 @@ from flows.experts.effect_report import effect_sections, effects_text, pair_sect
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
-from flows.experts.report import of_columns
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
@@ -44,11 +43,12 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
     sections += [*_effects(first, label, encoding.target, results), *quality]
-    results.update(of_columns(encoding))
+    results.update(labels=[], left_out=sorted(encoding.left_out))
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
-        f"On the held-out rows {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
-        f"RMSE {one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
+        f"On the held-out rows {one.name} predict{'s' * (not one.name.endswith('trees'))} better: "
+        f"{_named(results)} {one.r2:.3f}, RMSE {one.rmse * encoding.target.sd:.4g}. For "
+        "predictions alone use that one."
         for one in better[:1]
     )
     top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
@@ -85,10 +85,6 @@ def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
 
 def _named(results: dict[str, Any]) -> str:
     return label("deviance_explained" if "deviance_explained" in results else "r2")
-
-
-def _verb(one: NumberBaseline) -> str:
-    return "predict" if one.name.endswith("trees") else "predicts"
 
 
 def _tiles(

@@ -11,33 +11,25 @@ from typing import Any
 import numpy as np
 
 from flows.experts.choice_report import (
+    MOST_EXPERTS,
     NOTHING,
+    chain_sections,
     choice_sections,
+    expert_section,
+    largest_weights,
     left_out_log_loss,
     tau_in_words,
 )
-from flows.experts.effect_report import (
-    LOG_ODDS,
-    effect_sections,
-    effects_text,
-    pair_sections,
-    ranked,
-)
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
 from flows.experts.encoding import Encoding
-from flows.experts.mixture_report import (
-    MOST_EXPERTS,
-    chain_sections,
-    expert_section,
-    largest_weights,
-)
 from flows.experts.predictions import (
+    HOW,
     IN_RANGE,
     REASONS,
     count_predictions,
     predictions_section,
     with_content,
 )
-from flows.experts.reasons import HOW
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
 from flows.experts.thresholds import area, at_half, roc, threshold_tables
@@ -113,7 +105,6 @@ def report(
     named = f"P({label if plain else predicted})"
     sections = predictions_section(summaries, (named, "prediction"), settings, label)
     sections += _effects(additive, summaries, results, predicted, not alone)
-    sections += _pairs(additive, summaries, results, label)
     sections += [*quality, *_worst(summaries, results, named, label, settings)]
     difference = _difference_of_mixture(results)
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
@@ -125,26 +116,23 @@ def report(
     sections += chain_sections(chains, results)
     curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
-    order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
+    order = [int(e) for e in np.argsort(-responsible)[: min(main, MOST_EXPERTS)]]
     top: list[dict[str, Any]] = [
         {"column": name, "effect_sd": spread} for name, spread in ranked(curves, pairs)[:10]
     ] or [
-        {
-            "expert": int(e) + 1,
-            "rows": int(responsible[e]),
-            "largest_weights": ", ".join(
-                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in largest_weights(one, int(e))[:5]
-            ),
-        }
+        {"expert": e + 1, "rows": int(responsible[e]),
+         "largest_weights": ", ".join(
+             f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in largest_weights(one, e)[:5]
+         )}
         for e in order
-    ]
+    ]  # fmt: skip
     counted, counts = count_predictions(summaries, predicted, named)
     headline = _headline(results, predicted, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
     if (encoding := encoding_of(summaries)) is not None:
-        results.update(of_columns(encoding))
+        results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
     warnings, notes = better, tuple[str, ...]()
     if not applied:
         warnings += (*_too_good(results, top),)
@@ -281,8 +269,8 @@ def _quality(
         text += f"model was chosen, the log loss was {results['left_out_log_loss']:.3f}: of more "
         text += "rows, but a little too small, as the model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
-    calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
-    charts, grids = (*calibration, *curve), (*models, *tables)
+    picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
+    charts, grids = (*picture, *curve), (*models, *tables)
     return [Section("How good it is", text, charts, grids, measures=True)]
 
 
@@ -339,18 +327,15 @@ def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
 
 def few_rows(n: float) -> str:
     """Say so where rows are too few to see calibration."""
-    if n >= FEW:
-        return ""
     if n < TOO_FEW:
         return f" {n:,.0f} {'row is' if n == 1 else 'rows are'} too few to see calibration."
-    return " On so few, calibration is rough: a bin has a handful of rows."
+    return " On so few, calibration is rough: a bin has a handful of rows." if n < FEW else ""
 
 
-def _calibration(
-    counts: FloatArray, predicted: FloatArray, found: FloatArray, title: str
-) -> plots.Spec:
+def calibration(counts: FloatArray, p: FloatArray, found: FloatArray, title: str) -> plots.Spec:
+    """Plot shares that were found against probabilities, from sums of both by bin [K]."""
     some = counts > 0
-    at, share = predicted[some] / counts[some], found[some] / counts[some]
+    at, share = p[some] / counts[some], found[some] / counts[some]
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), title)
 
 
@@ -364,24 +349,13 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return effect_sections(effects, pairs, label, f"added {LOG_ODDS}", text)
-
-
-def _pairs(
-    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
-    label: str,
-) -> list[Section]:  # fmt: skip
-    if additive is None or additive.pairs_weight == 0.0:
-        return []
-    weight, gain = additive.pairs_weight, additive.pairs_gain
-    results["pairs"] = {"weight": weight, "gain": gain}
-    text = (
-        f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and make "
-    )
-    text += f"the log loss of rows left out {gain:.4f} smaller."
-    return pair_sections(
-        [one for s in summaries for one in s.pairs], f"the log odds of {label}", text
-    )
+    sections = effect_sections(effects, pairs, label, "added log odds", text)
+    if (weight := additive.pairs_weight) == 0.0:
+        return sections
+    results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}
+    more = f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
+    more += f"make the log loss of rows left out {additive.pairs_gain:.4f} smaller."
+    return sections + pair_sections(pairs, f"the log odds of {label}", more)
 
 
 def encoding_of(summaries: Sequence[ExpertSummary]) -> Encoding | None:
@@ -393,8 +367,3 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
     """Return the label that the probability is of."""
     found = encoding_of(summaries)
     return "1" if found is None else found.labels[-1]
-
-
-def of_columns(encoding: Encoding) -> dict[str, Any]:
-    """Return what became of the columns, as results."""
-    return {"labels": list(encoding.labels), "left_out": sorted(encoding.left_out)}

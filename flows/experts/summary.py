@@ -19,8 +19,7 @@ from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, working_encoding
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import OfScore, Picked, chance, label_text
-from flows.experts.reasons import Reasons
+from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_text
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from flows.experts.design import Design
 from flows.experts.encoding import Encoding
-from flows.experts.reasons import MOST_COLUMNS, Reasons
+from flows.experts.predictions import MOST_COLUMNS, Reasons
 from flows.experts.thresholds import SHOWN, called_by_thresholds, count_scores, threshold_tables
 from vbmodels.core.columns import Rule
 from vbmodels.experts.columns import Encoded
