@@ -110,12 +110,6 @@ def _less(gain: float) -> str:
     return f"{abs(gain):.4f} {'smaller' if gain >= 0.0 else 'larger'}"
 
 
-MIXED = (
-    "it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
-    "of the best one."
-)
-
-
 def _mixtures(chosen: Choice, form: str) -> str:
     most = max(one.n_experts for one in chosen.candidates)
     taken = chosen.candidates[chosen.best].n_experts > 1
@@ -124,8 +118,9 @@ def _mixtures(chosen: Choice, form: str) -> str:
         f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
         f"Without one means the {form} above, fitted again on fewer rows, so with another log "
         "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
-        + (MIXED if taken else "none is.")
-    )
+        + ("it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the "
+           "experts of the best one." if taken else "none is.")
+    )  # fmt: skip
 
 
 def tau_in_words(additive: Additive, chosen: Choice | None) -> str:

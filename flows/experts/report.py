@@ -72,13 +72,9 @@ PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many row
 
 
 def report(
-    posterior: AnyPosterior,
-    chosen: Choice | None,
-    summaries: Sequence[ExpertSummary],
-    settings: ExpertSettings,
-    chains: Diagnosis | None = None,
-    additive: Additive | None = None,
-) -> Findings:
+    posterior: AnyPosterior, chosen: Choice | None, summaries: Sequence[ExpertSummary],
+    settings: ExpertSettings, chains: Diagnosis | None = None, additive: Additive | None = None,
+) -> Findings:  # fmt: skip
     """Say what was found in all partitions.
 
     ``chains`` is a sampler's diagnosis, ``additive`` what an additive form was chosen by.
@@ -144,17 +140,17 @@ def report(
     if useless:
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
         if chosen is not None and "is worse" not in str(difference):
-            again = " Without it: {again n_experts=1}" * (settings.n_experts is not None)
-            notes += (
-                f"{difference or 'The mixture of experts is hardly used'}. "
-                f"{leads.capitalize()}: it serves as one more regression. It is kept, as it made "
-                f"the log loss of fitted rows, left out of a fit in turn, {chosen.gain:.4f} "
-                f"smaller (± {chosen.error:.4f}, one standard error).{again}",
+            said = f"{difference}{leads.capitalize()}: the mixture serves as one more regression. "
+            said += (
+                "It is kept, as it made the log loss of fitted rows, left out of a fit in turn, "
             )
+            said += f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)."
+            said += " Without it: {again n_experts=1}" * (settings.n_experts is not None)
+            notes += (said,)
         else:
-            simpler = f"simpler model{', logistic regression' * (additive is None)}"
-            said = ". ".join(filter(None, (f"The mixture is hardly used: {leads}", difference)))
-            warnings += (f"{said}. Prefer the {simpler}: {{again n_experts=1}}",)
+            said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
+            said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
+            warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
@@ -176,7 +172,7 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
     found = "is worse" if high < 0.0 else "makes no clear difference"
     return (
         f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
-        f"with it, {without['log_loss']:.3f} without"
+        f"with it, {without['log_loss']:.3f} without. "
     )
 
 
@@ -259,10 +255,8 @@ def _quality(
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
-        text += (
-            f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the fitted "
-        )
-        text += f"rows {100.0 * positives / fitted:.0f} %."
+        text += f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
+        text += f"fitted rows {100.0 * positives / fitted:.0f} %."
     text += few_rows(n)
     if "left_out_log_loss" in results and not summaries[0].applied:
         text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "

@@ -94,12 +94,9 @@ class ExpertSummary(OfScore):
 
 
 def summarise(
-    batch: Rows,
-    found: Predicted,
-    drawn: FloatArray,
-    baseline: FloatArray | None,
+    batch: Rows, found: Predicted, drawn: FloatArray, baseline: FloatArray | None,
     columns: tuple[str, ...],
-) -> ExpertSummary:
+) -> ExpertSummary:  # fmt: skip
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
@@ -219,10 +216,5 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
     kept = np.ones(len(fitted), bool) if with_columns else ~fitted
-    return Left(
-        label=batch.t[kept],
-        fitted=fitted[kept],
-        own=own[kept],
-        others=tuple(one.predict(batch).probability[kept] for one in others),
-        x=x,
-    )
+    theirs = tuple(one.predict(batch).probability[kept] for one in others)
+    return Left(label=batch.t[kept], fitted=fitted[kept], own=own[kept], others=theirs, x=x)
