@@ -89,6 +89,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert f" on {held_out} held-out rows ({record['results']['test_positives']} of them 1)" in said
     tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"
     assert tile in page
+    assert f"The {min(held_out, 10)} whose own label had the smallest probability:" in page
     assert f"{held_out} rows are too few to see calibration." in page
     assert "Calibration on held-out rows" not in page
     cells = {k: v for k, v in plain(seed=1).items() if k != "label"}
@@ -113,6 +114,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     for text in (
         "All rows (60)", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
         "List all 60 rows, the largest probability_1 first",
+        "called here, of 60", "outside the fit&#39;s range", "<td class=\"short\">a 99</td>",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
         record["headline"], f"../../../out/runs/{folder.name}/report.html",
