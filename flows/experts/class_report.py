@@ -12,10 +12,10 @@ from flows.experts.effect_report import effect_charts
 from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
 from flows.experts.report import (
     baseline_sections,
+    calibration,
     few_rows,
     log_loss_of,
     logistic_alone,
-    table_sections,
     with_model,
 )
 from flows.experts.settings import ExpertSettings
@@ -29,7 +29,6 @@ from flows.experts.tiles import (
     tested_rows,
     tiles_of,
 )
-from flows.report import plots
 from flows.report.baselines import share_interval
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
@@ -62,7 +61,8 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     forms = _forms(first, splits, results)
     columns = f"predicted {label}", f"P(predicted {label})"
     sections = [*predictions_section(summaries, columns, settings), *_curves(first, splits)]
-    sections += [*quality, forms, *table_sections([first.encoding], results)]
+    sections += [*quality, forms]
+    results.update(labels=list(labels), left_out=sorted(first.encoding.left_out))
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "predicted_rows": int(n)}
@@ -96,7 +96,7 @@ def _quality(
     if not n:
         return []
     confusion = np.sum([s.confusion for s in summaries], axis=0)
-    calibration = np.sum([s.calibration for s in summaries], axis=0)
+    sums = np.sum([s.calibration for s in summaries], axis=0).sum(0)
     right = float(np.trace(confusion) / n)
     interval = share_interval(float(np.trace(confusion)), float(n))
     results.update(
@@ -109,13 +109,9 @@ def _quality(
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
     ]
-    some = calibration.sum(0)
-    filled = some[0] > 0
-    at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
     applied = summaries[0].applied
     title = f"Calibration over all classes, on {tested_rows(applied)}"
-    picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
-    enough = n >= TOO_FEW
+    charts = (calibration(sums[0], sums[1], sums[2], title),) if n >= TOO_FEW else ()
     own = ("this model", "", f"{results['log_loss']:.3f}", "")
     columns = ("label", *(f"predicted {label}" for label in labels))
     grids = (
@@ -123,7 +119,6 @@ def _quality(
         Grid(columns, crossed, "Rows by their label and by their most probable one."),
     )
     text = f"{of_tested_rows(n, applied)}{few_rows(n)}"
-    charts = (picture,) if enough else ()
     return [Section("How good it is", text, charts, grids, measures=True)]
 
 

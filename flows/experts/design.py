@@ -18,7 +18,7 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import SOME, Encoding, Target, rows_beyond, strange
+from flows.experts.encoding import SOME, Encoding, Target, beyond_in_words, rows_beyond, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -289,7 +289,7 @@ def build(
     -------
     url, counts, beyond
         Where the arrays are, cells that the fit knew nothing of (`encoding.strange`), and how many
-        rows have numbers outside its ranges, with some of their names.
+        rows have numbers outside its ranges, with some of their names and of these numbers.
     """
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(paths.part("rows", index))
@@ -306,11 +306,7 @@ def build(
         grouped, columns = np.column_stack([raw, rest]), [*columns, *encoding.left_out]
     groups = groups_of(grouped, columns)
     codes, t, y = _labels_in(table, encoding, names)
-    x = encoded(raw, encoding.columns)
-    basis = read_basis(paths, work=True)
-    steps = None if basis is None else coded(x, basis.knots)
-    x = scaled(x, design.centre, design.scale)
-    found = too_large(x)
+    found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
     if found:
         row, column = found
         name = str(design.columns[column])
@@ -323,14 +319,10 @@ def build(
             remedy="give the column in another unit, or leave it out",
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    own = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
-    weight = fitted * own * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
-    if basis is not None:
-        x = np.clip(x, -basis.limit, basis.limit)
-    rows = Rows.of(x, t, digests_of(names), weight, design.sparse, groups)
-    plain: Rows | CodedRows = rows
-    if basis is not None and steps is not None:
-        plain = CodedRows(rows, steps, basis, copies)
+    weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    weight = fitted * weighs * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
+    own = t, digests_of(names), weight, groups
+    plain = rows_from(raw, encoding, design, read_basis(paths, work=True), own, copies)
     batch: State = plain
     if y is not None and isinstance(plain, CodedRows):
         count = encoding.target is not None and encoding.target.count
@@ -341,8 +333,25 @@ def build(
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     beyond = rows_beyond(raw, encoding) if new else np.zeros(0, np.int64)
-    some = [str(names[i]) for i in beyond[:SOME].tolist()]
+    what = beyond_in_words(raw[beyond[:SOME]], encoding)
+    some = [f"{names[i]}: {said}" for i, said in zip(beyond.tolist(), what, strict=False)]
     return url, strange(raw, encoding) if new else {}, (len(beyond), some)
+
+
+def rows_from(
+    raw: FloatArray, encoding: Encoding, design: Design, basis: Basis | None,
+    own: tuple[FloatArray, IntArray, FloatArray | None, IntArray | None] | None = None,
+    copies: float = 1.0,
+) -> Rows | CodedRows:  # fmt: skip
+    """Return raw cells [N, C] as the model's rows; ``own``: labels, keys, weights and groups."""
+    t, key, weight, groups = own or (np.zeros(len(raw)), np.arange(len(raw)), None, None)
+    x = encoded(raw, encoding.columns)
+    steps = None if basis is None else coded(x, basis.knots)
+    x = scaled(x, design.centre, design.scale)
+    if basis is not None:
+        x = np.clip(x, -basis.limit, basis.limit)
+    rows = Rows.of(x, t, key, weight, design.sparse, groups)
+    return rows if basis is None or steps is None else CodedRows(rows, steps, basis, copies)
 
 
 def _labels_in(

@@ -10,7 +10,7 @@ from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.effects import Effect, PairEffect
+from vbmodels.experts.effects import MIDDLE, Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
@@ -30,8 +30,10 @@ def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple
 
 def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     """Name what moves predictions most in a sentence; empty where nothing does."""
-    found = ranked(effects, pairs)
-    names = [name for name, spread in found[:NAMED] if spread > WEAK * found[0][1]]
+    sizes = [(one.column, one.size) for one in effects]
+    sizes += [(" and ".join(one.columns), MIDDLE * one.spread) for one in pairs]
+    found = sorted((one for one in sizes if one[1] > 0.0), key=lambda one: -one[1])
+    names = [name for name, own in found[:NAMED] if own > WEAK * found[0][1]]
     if not names:
         return ""
     sure = {one.column for one in effects if one.sure}
@@ -65,6 +67,8 @@ def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[pl
     found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
     if not found:
         return []
+    found = sorted(found, key=lambda one: (not one.sure, -one.size))
+    sure = sum(one.sure for one in found)
     names = [_named(one) for one in found]
     odds = LOG_ODDS in unit
     title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
@@ -72,8 +76,13 @@ def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[pl
     how = how if odds else f"Bars to the right make {label} larger, to the left smaller."
     how += " What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
-    how += ", other columns equal; where a line, the 95 % interval, includes zero, the direction "
-    how += "is uncertain."
+    how += ", other columns equal; a line is the 95 % interval. "
+    if not sure:
+        how += "No column alone has a sure direction: every line includes zero."
+    elif sure < len(found):
+        how += f"The first {sure} have a sure direction; the lines of the others include zero."
+    else:
+        how += "All directions are sure: no line includes zero."
     how += " Adding 0.7 doubles the odds." * odds
     sizes = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
     spec = plots.level_bars(
@@ -88,13 +97,13 @@ def effect_sections(
     """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
     if not (named := moved_by(effects, pairs)):
         return []
-    charts = effect_charts(effects[:MOST_EFFECTS], unit)
+    charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
     shown = [*strength_charts(effects, unit, label), *charts[:open_]]
     sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
-    if weaker := charts[open_:]:
+    if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
         title = f"{len(weaker)} charts, on the same scale"
         sections.append(
             Section("What weaker columns add", plots=weaker, folded=title, needs_fit=True)
@@ -108,7 +117,7 @@ def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> s
     if len(effects) <= MOST_EFFECTS:
         which = "All columns, the strongest first"
     return (
-        f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
+        f"Charts: what a column's value adds to the {of}, compared with its mean. {which}, on one "
         "scale, at whose ends wider bands are cut; ticks below a curve are quantiles of the column."
         f"{' Bars and curves leave out what the mixture of experts adds.' if mixture else ''}"
     )
@@ -156,18 +165,19 @@ def _domain(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, floa
     return float(f"{max(low, least - room):.3g}"), float(f"{min(high, most + room):.3g}")
 
 
-def pair_charts(pairs: Sequence[PairEffect]) -> list[plots.Spec]:
-    """Return a heat map for every pair, all with the same colours."""
-    top = max((float(abs(one.mean).max()) for one in pairs), default=1.0) or 1.0
-    return [
+def pair_sections(every: Sequence[PairEffect], of: str, more: str = "") -> list[Section]:
+    """Return what pairs add to ``of``, the strongest ones: heat maps with the same colours."""
+    if not every:
+        return []
+    pairs = every[:MOST_PAIRS]
+    top = max(float(abs(one.mean).max()) for one in pairs) or 1.0
+    charts = [
         plots.heat_map(
             one.rows, one.across, one.mean.tolist(), f"{one.columns[0]} and {one.columns[1]}",
             one.sd, top,
         )
         for one in pairs
     ]  # fmt: skip
-
-
-def strongest(pairs: Sequence[PairEffect]) -> float:
-    """Return the effect of the strongest colour of `pair_charts`."""
-    return max((float(abs(one.mean).max()) for one in pairs), default=0.0)
+    text = f"What two columns add together to {of}, beyond their own curves, for the strongest "
+    text += f"{len(pairs)} of {pairs_of(len(every))}. The strongest colour is {top:.2g}.{more}"
+    return [Section("What pairs of columns add", text, charts, needs_fit=True)]

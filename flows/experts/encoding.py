@@ -236,12 +236,22 @@ def rows_beyond(raw: FloatArray, encoding: Encoding) -> IntArray:
     return np.flatnonzero(((raw < low) | (raw > high)).any(axis=1))
 
 
+def beyond_in_words(raw: FloatArray, encoding: Encoding) -> list[str]:
+    """Name each row's numbers outside the ranges of the fit, at most `SOME`; [N]."""
+    found = []
+    for row in raw.tolist():
+        named = zip(encoding.columns, row, strict=True)
+        ends = ((one.name, v, *encoding.ranges.get(one.name, (-inf, inf))) for one, v in named)
+        found.append(listed([f"{n} {v:.4g}" for n, v, lo, hi in ends if v < lo or v > hi], SOME))
+    return found
+
+
 def beyond_ranges(
     encoding: Encoding, seen: Mapping[str, Seen], rows: Sequence[tuple[int, list[str]]]
 ) -> list[str]:
     """Say which columns of a new table have numbers outside the range of the fit.
 
-    ``rows`` are, of each partition, how many rows have some, and some of their names.
+    ``rows`` are, of each partition, how many rows have some, and some of them in words.
     """
     beyond = []
     for name, (low, high) in ranges_of(encoding, seen).items():
@@ -253,10 +263,10 @@ def beyond_ranges(
     of = f"{len(beyond):,} of {len(encoding.ranges):,} columns of numbers"
     count, names = sum(n for n, _ in rows), [name for _, some in rows for name in some]
     have = f"{count:,} row{' has' if count == 1 else 's have'}"
-    more = ", ..." if count > len(names[:SOME]) else ""
+    more = "; ..." if count > len(names[:SOME]) else ""
     return [
         f"{have} numbers outside the range of the fit, where predictions are extrapolated "
-        f"({', '.join(names[:SOME])}{more}), in {of}: {listed(beyond)}."
+        f"({'; '.join(names[:SOME])}{more}), in {of}: {listed(beyond)}."
     ]
 
 

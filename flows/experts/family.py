@@ -14,7 +14,7 @@ from flows.data.mixed_rows import joined
 from flows.data.partition import Part
 from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
+from flows.data.runs import RunPaths, read_record
 from flows.data.storage import InputFile
 from flows.experts import check, numbers, several
 from flows.experts import ingest as tables_of
@@ -31,13 +31,13 @@ from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
 from flows.experts.numbers import NumberModel, NumberSummary
-from flows.experts.predictions import predictions_of
+from flows.experts.predictions import Reasons, predictions_of
 from flows.experts.prepare import prepared
 from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
-from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
+from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines, worst_rows
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -162,7 +162,7 @@ class Experts:
         elif isinstance(model, NumberModel):
             found = numbers.score(model, q, batch, index, paths, new)
         else:
-            found = self._score(model, q, batch, index, settings, paths, new)
+            return self._score(model, q, batch, index, settings, paths, fitted)
         if not new:
             return found
         rows = storage.read_table(paths.table("rows", index))
@@ -170,8 +170,9 @@ class Experts:
 
     def _score(
         self, model: Any, q: Any, batch: Any, index: int, settings: ExpertSettings,
-        paths: RunPaths, new: bool,
+        paths: RunPaths, fitted: RunPaths | None,
     ) -> ExpertSummary:  # fmt: skip
+        new = fitted is not None
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
@@ -182,8 +183,19 @@ class Experts:
             pa.array(found.probability), *map(pa.array, found.responsibility),
             pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)),
         ]  # fmt: skip
-        storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
+        rows = pa.table(arrays, schema=schema)
+        storage.write_table(paths.table("rows", index), rows)
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
+        most = 50 if index < 4 else 10  # those nearest to 0.5 are hardly all in one partition
+        reasons = Reasons(
+            paths.part("rows", index), lambda one: posterior.predict(one).probability, encoding,
+            design, basis, most,
+        )  # fmt: skip
+        more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
+        if fitted is not None:
+            fit = () if index else read_record(fitted).results.get("thresholds", ())
+            predictions = replace(predictions_of(rows, reasons), fit=fit)
+            more.update(applied=True, predictions=predictions)
         named = names_of(posterior, design.columns, basis)
         if index == 0:
             table = pa.table(table_of(posterior, named), schema=EXPERTS.arrow)
@@ -193,14 +205,10 @@ class Experts:
             plain = model.baseline(q).predict(batch).probability
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
-            return summarise(batch, found, drawn, plain, ())
+            return replace(summarise(batch, found, drawn, plain, ()), **more)
         effects, pairs = effects_in(posterior, encoding, design, basis)
-        return replace(
-            summarise(batch, found, drawn, plain, named.mixture[:-1]),
-            effects=effects,
-            pairs=pairs,
-            encoding=encoding,
-        )
+        more.update(effects=effects, pairs=pairs, encoding=encoding)
+        return replace(summarise(batch, found, drawn, plain, named.mixture[:-1]), **more)
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *,

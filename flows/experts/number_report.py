@@ -9,18 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import (
-    MOST_PAIRS,
-    effect_sections,
-    effects_text,
-    pair_charts,
-    pairs_of,
-    strongest,
-)
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
-from flows.experts.report import table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
 from flows.report import plots
@@ -51,11 +43,12 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
     sections += [*_effects(first, label, encoding.target, results), *quality]
-    sections += table_sections([encoding], results)
+    results.update(labels=[], left_out=sorted(encoding.left_out))
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
-        f"On the held-out rows {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
-        f"RMSE {one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
+        f"On the held-out rows {one.name} predict{'s' * (not one.name.endswith('trees'))} better: "
+        f"{_named(results)} {one.r2:.3f}, RMSE {one.rmse * encoding.target.sd:.4g}. For "
+        "predictions alone use that one."
         for one in better[:1]
     )
     top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
@@ -92,10 +85,6 @@ def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
 
 def _named(results: dict[str, Any]) -> str:
     return label("deviance_explained" if "deviance_explained" in results else "r2")
-
-
-def _verb(one: NumberBaseline) -> str:
-    return "predict" if one.name.endswith("trees") else "predicts"
 
 
 def _tiles(
@@ -219,13 +208,4 @@ def _effects(
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     sections = effect_sections(first.effects, first.pairs, label, unit, text)
-    pairs = first.pairs[:MOST_PAIRS]
-    if pairs:
-        more = (
-            f"What two columns add together to {of}, beyond their own curves, for the strongest "
-            f"{len(pairs)} of {pairs_of(len(first.pairs))}. The strongest colour is "
-            f"{strongest(pairs):.3g}."
-        )
-        charts = tuple(pair_charts(pairs))
-        sections.append(Section("What pairs of columns add", more, charts, needs_fit=True))
-    return sections
+    return sections + pair_sections(first.pairs, of)

@@ -1,28 +1,97 @@
-"""What a score's report shows first: how its predictions spread, and some rows by their names."""
+"""What a score's report shows first: how its predictions spread, and some rows with reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from flows.data import storage
+from flows.data.mixed import FLAG
+from flows.data.mixed_rows import cells_of
+from flows.experts.design import Design, rows_from
+from flows.experts.encoding import Encoding, beyond_in_words
+from flows.experts.ingest import raw_of
 from flows.experts.settings import ExpertSettings
+from flows.experts.thresholds import SHOWN, called_by_thresholds
 from flows.report import plots
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.columns import Encoded
+from vbmodels.experts.moves import both_ways, moves, without_each
 
 MOST, FEW, ALL = 50, 5, 200
 """Rows of a list at most, and where fewer have what is listed; rows that are all in one list."""
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
+NEAREST, UNCERTAIN, REASONS = "Nearest to 0.5", "uncertain", "reasons"
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
 """Of the probabilities in the chart."""
+NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
+"""Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
+HOW = (
+    "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
+    "value there and what it adds to the log odds of {label}, by the whole model, compared with "
+    "the column's mean or most frequent level, other columns equal."
+)
 Picked = tuple[tuple[float, tuple[str, ...]], ...]
 """Rows with what they are sorted by, the smallest first."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What explains rows of one partition.
+
+    They are kept at ``url``; ``predict`` gives the probabilities of a batch, ``most`` is how many
+    are explained.
+    """
+
+    url: str
+    predict: Callable[[Any], FloatArray]
+    encoding: Encoding
+    design: Design
+    basis: Basis | None
+    most: int = 50
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows, read once they are needed."""
+        return storage.read_table(self.url)
+
+    def beyond(self, picked: IntArray) -> list[str]:
+        """Name the numbers of rows [n] outside the ranges of the fit; empty without one."""
+        raw, _ = raw_of(self.table.take(picked), self.encoding.kinds)
+        return beyond_in_words(raw, self.encoding)
+
+    def why(self, picked: IntArray) -> list[str]:
+        """Name the columns that move the log odds of rows [n] most; empty where nothing does."""
+        columns = self.encoding.columns
+        if not 0 < len(columns) <= len(self.design.columns) <= MOST_COLUMNS:
+            return [""] * len(picked)
+        rows = self.table.take(picked)
+        raw, _ = raw_of(rows, self.encoding.kinds)
+        usual = np.array([one.usual for one in columns])
+        found = []
+        for i, own in enumerate(raw):
+            batch = rows_from(without_each(own, usual), self.encoding, self.design, self.basis)
+            moved = moves(self.predict(batch))
+            words = ((j, columns[j]) for j in both_ways(moved, NAMED, LEAST))
+            said = (f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words)
+            found.append(", ".join(said))
+        return found
+
+
+def _cell(rows: pa.Table, one: Encoded, row: int) -> str:
+    cell = cells_of(rows, one.name)[row].as_py()
+    if one.kind == FLAG and isinstance(cell, float):
+        return "yes" if cell else "no"
+    return "missing" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
 @dataclass(frozen=True)
@@ -34,12 +103,17 @@ class Predictions:
     counts
         Rows by probability; [BINS], all zero where a number is predicted.
     lists
-        By caption, rows: name, label (empty without), and what is predicted.
+        By caption, rows: name, what is predicted, label, numbers outside the fit's ranges, reasons;
+        empty without.
     likely, uncertain
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
     between
         Rows that are both.
+    called
+        Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
+    fit
+        What those thresholds gave in the fit; with the first partition.
     """
 
     counts: IntArray
@@ -47,6 +121,8 @@ class Predictions:
     likely: int = 0
     uncertain: int = 0
     between: int = 0
+    called: IntArray | None = None
+    fit: Sequence[Mapping[str, float]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +141,32 @@ class OfScore:
     predictions: Predictions | None = None
 
 
-def predictions_of(rows: pa.Table) -> Predictions:
-    """Pick rows of a partition's table: names, labels, then what is predicted."""
+def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Predictions:
+    """Pick rows of a partition's table; ``reasons`` explain those of two labels."""
     columns = {name: rows[name].to_numpy() for name in rows.column_names[2:]}
     if "sd" in columns:
         return _of_numbers(rows, columns["predicted"], columns["sd"])
     if "predicted" in columns:
         return _of_classes(rows)
+    assert reasons is not None
     name, probability = next(iter(columns.items()))
-    orders = {
-        f"Most probably {name.removeprefix(PROBABILITY)}": -probability,
-        "Nearest to 0.5": np.abs(probability - 0.5),
-    }
-    text = [_chance(p) for p in probability.tolist()]
+    other, label = reasons.encoding.labels[0], name.removeprefix(PROBABILITY)
+    orders = {f"Most probably {label}": -probability, NEAREST: np.abs(probability - 0.5)}
     unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+    said = np.where(unsure, UNCERTAIN, np.where(probability > 0.5, label, other)).tolist()
+    text = [chance(p) for p in probability.tolist()]
     return Predictions(
-        _counts(probability), _lists(orders, rows, (text,)),
+        _counts(probability), _lists(orders, rows, (text, said), reasons),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
         int(np.sum(unsure & (probability > 0.5))),
+        (probability[:, None] >= SHOWN).sum(0),
     )  # fmt: skip
 
 
 def _of_classes(rows: pa.Table) -> Predictions:
     chances = [name for name in rows.column_names if name.startswith(PROBABILITY)]
     most = np.max([rows[name].to_numpy() for name in chances], axis=0)
-    columns = rows["predicted"].to_pylist(), [_chance(p) for p in most.tolist()]
+    columns = rows["predicted"].to_pylist(), [chance(p) for p in most.tolist()]
     orders = {"Most certain": -most, "Least certain": most}
     lists = _lists(orders, rows, columns)
     return Predictions(_counts(most), lists, 0, int(np.sum(most < UNSURE[1])))
@@ -101,7 +178,9 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
     return Predictions(np.zeros(BINS, np.int64), _lists(orders, rows, columns))
 
 
-def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[str, list[Tile]]:
+def count_predictions(
+    summaries: Sequence[Any], predicted: str = "", named: str = ""
+) -> tuple[str, list[Tile]]:
     """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones."""
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
@@ -111,7 +190,6 @@ def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[st
     between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
-    tiles.append(Tile("all predictions", f"{rows:,} rows", "in {run}/rows"))
     if predicted:
         between = sum(one.between for one in parts)
         sure = likely - between
@@ -121,16 +199,16 @@ def count_predictions(summaries: Sequence[Any], predicted: str = "") -> tuple[st
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         note = f"{between:,} more of the uncertain {'is' if between == 1 else 'are'} above 0.5"
-        tiles.insert(0, Tile(f"P({predicted}) above {high}", f"{sure:,} of {rows:,}", note))
+        tiles.insert(0, Tile(f"{named} above {high}", f"{sure:,} of {rows:,}", note))
     return said, tiles
 
 
 def predictions_section(
-    summaries: Sequence[Any], columns: Sequence[str], settings: ExpertSettings
+    summaries: Sequence[Any], columns: Sequence[str], settings: ExpertSettings, predicted: str = ""
 ) -> list[Section]:
     """Show the predictions of a score; there are none of a fit.
 
-    ``columns`` are what is predicted; the last has a chart where it is a probability.
+    ``columns`` are what is predicted, ``predicted`` the likelier of two labels.
     """
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
@@ -143,27 +221,35 @@ def predictions_section(
     first, last = merged
     most = {first: sum(one.likely for one in parts), last: sum(one.uncertain for one in parts)}
     lists = {name: rows[: min(max(most[name], FEW), MOST)] for name, rows in merged.items()}
-    known = any(row[1] for rows in lists.values() for row in rows)
     name, label = (settings.columns.get(own, own) for own in ("id", "label"))
-    heads = (name, *([label] if known else []), *columns)
+    heads = (name, *columns, label, "outside the fit's range", REASONS)
     grids, counts = [], np.sum([part.counts for part in parts], axis=0)
     if row_count <= FEW:
-        lists = {first: lists[first]}
+        lists = {"All rows": merged[last if counts.any() else first]}
     elif row_count <= ALL and counts.any():
         lists = {"All rows": merged[first], last: lists[last]}
     # Of probabilities those to look at first are first.
     for caption, rows in list(lists.items())[:: -1 if counts.any() else 1]:
-        shown = rows if known else [(row[0], *row[2:]) for row in rows]
         total, caption = max(most.get(caption, 0), len(rows)), f"{caption} ({len(rows):,})"
-        grids.append(Grid(heads, shown, caption, total=total, where="the table rows"))
+        grid = with_content(heads, rows)
+        caption += f". {HOW.format(label=predicted)}" * (REASONS in grid.columns)
+        grids.append(replace(grid, caption=caption, total=total, where="the table rows"))
+    if predicted and parts[0].fit:
+        called = np.sum([one.called for one in parts], axis=0)
+        grids.insert(1, called_by_thresholds(parts[0].fit, called, row_count, predicted))
     charts = []
     if counts.any():
-        what = columns[-1]
+        what = next(one for one in columns if one.startswith("P("))
         charts.append(plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}"))
-    text = (
-        f"All {row_count:,} rows are in the table rows: vbflows show {{run}} rows; its files are "
-    )
-    return [Section("Predictions", f"{text}in {{run}}/rows.", charts, grids)]
+    text = f"The table rows has all {row_count:,} rows; the command for it is in What to do next."
+    return [Section("Predictions", text, charts, grids)]
+
+
+def with_content(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Grid:
+    """Return rows less the columns that say nothing, or of every row that it is uncertain."""
+    cells = list(zip(*rows, strict=True))
+    kept = [i for i, column in enumerate(cells) if {*column} - {"", UNCERTAIN}]
+    return Grid([heads[i] for i in kept], [tuple(row[i] for i in kept) for row in rows])
 
 
 IN_RANGE = "no number is outside its column's range in the fit"
@@ -171,27 +257,36 @@ IN_RANGE = "no number is outside its column's range in the fit"
 
 
 def _lists(
-    orders: Mapping[str, FloatArray], rows: pa.Table, columns: Sequence[Sequence[str]]
-) -> dict[str, Picked]:
-    """Return the first rows by each order: name, label, and what is predicted."""
-    names, labels = rows["id"].to_pylist(), map(_text, rows["label"].to_pylist())
-    every = list(zip(names, labels, *columns, strict=True))
-    return {
-        caption: tuple((float(by[i]), every[i]) for i in np.argsort(by, kind="stable")[:ALL])
-        for caption, by in orders.items()
-    }
+    orders: Mapping[str, FloatArray], rows: pa.Table, columns: Sequence[Sequence[str]],
+    reasons: Reasons | None = None,
+) -> dict[str, Picked]:  # fmt: skip
+    """Return the first rows by each order; see `Predictions.lists`."""
+    names, labels = rows["id"].to_pylist(), map(label_text, rows["label"].to_pylist())
+    every = list(zip(names, *columns, labels, strict=True))
+    found = {}
+    for caption, by in orders.items():
+        picked = np.argsort(by, kind="stable")[:ALL]
+        beyond = why = [""] * len(picked)
+        if reasons is not None:
+            beyond = reasons.beyond(picked)
+            near = max(int(np.sum(by < UNSURE[1] - 0.5)), FEW) if caption == NEAREST else 0
+            some = picked[: min(near, reasons.most)]
+            why = [*reasons.why(some), *why[len(some) :]]
+        more = zip(picked.tolist(), beyond, why, strict=True)
+        found[caption] = tuple((float(by[i]), (*every[i], *own)) for i, *own in more)
+    return found
 
 
-def _text(label: Any) -> str:
-    if isinstance(label, float):
-        return f"{label:.4g}"
-    return "" if label is None else str(label)
+def label_text(label: Any) -> str:
+    """Write a label, or nothing where there is none."""
+    return "" if label is None else f"{label:.4g}" if isinstance(label, float) else str(label)
 
 
 def _counts(probability: FloatArray) -> IntArray:
     return np.histogram(probability, BINS, (0.0, 1.0))[0]
 
 
-def _chance(p: float) -> str:
+def chance(p: float) -> str:
+    """Write a probability."""
     ends = {"0.000": "< 0.001", "1.000": "> 0.999"}
     return ends.get(f"{p:.3f}", f"{p:.3f}")

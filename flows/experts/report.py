@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from flows.data.mixed import CATEGORY
-from flows.data.names import listed
 from flows.experts.choice_report import (
+    MOST_EXPERTS,
     NOTHING,
+    chain_sections,
     choice_sections,
+    expert_section,
+    largest_weights,
     left_out_log_loss,
     tau_in_words,
 )
-from flows.experts.effect_report import (
-    LOG_ODDS,
-    MOST_PAIRS,
-    effect_sections,
-    effects_text,
-    pair_charts,
-    pairs_of,
-    ranked,
-    strongest,
-)
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import IN_RANGE, count_predictions, predictions_section
+from flows.experts.predictions import (
+    HOW,
+    IN_RANGE,
+    REASONS,
+    count_predictions,
+    predictions_section,
+    with_content,
+)
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.summary import BINS, WORST, ExpertSummary
 from flows.experts.thresholds import area, at_half, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
@@ -44,41 +44,37 @@ from flows.experts.tiles import (
 )
 from flows.report import plots
 from flows.report.auroc import auroc_interval
-from flows.report.baselines import DIFFERENCE, share_interval, shown
+from flows.report.baselines import share_interval, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
+from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
-from vbmodels.experts.bmem.metropolis import QUANTITIES
-from vbmodels.experts.bmem.normals import angles
-from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
-from vbmodels.experts.posterior import Component
 
 WITHOUT_EXPERTS = "this model without experts"
 WITHOUT_PROCESS = "this model without the Gaussian process"
 """Baselines that are the model less one of its parts."""
-UNSURE = 0.1
-"""Standard deviation of an expert's mean share from which on shares are hardly determined."""
 MAIN = 0.01
-"""Share of the rows from which on an expert is counted in the headline."""
+"""Share of the rows from which on an expert is counted."""
 MOST_R_HAT = 1.05
+DISAGREE = (
+    "The chains do not agree (largest R-hat {:.2f}, expected at most 1.05): raise warmup and "
+    "draws, or take fewer columns."
+)
+NO_MIXTURE = (
+    "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
+    "without one, so none is used."
+)
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
-MOST_WEIGHTS = 12  # of an expert, shown
-MOST_EXPERTS = 10
-TOP = 10  # weights whose overlap between experts is counted; of few columns, half
 
 
 def report(
-    posterior: AnyPosterior,
-    chosen: Choice | None,
-    summaries: Sequence[ExpertSummary],
-    settings: ExpertSettings,
-    chains: Diagnosis | None = None,
-    additive: Additive | None = None,
-) -> Findings:
+    posterior: AnyPosterior, chosen: Choice | None, summaries: Sequence[ExpertSummary],
+    settings: ExpertSettings, chains: Diagnosis | None = None, additive: Additive | None = None,
+) -> Findings:  # fmt: skip
     """Say what was found in all partitions.
 
     ``chains`` is a sampler's diagnosis, ``additive`` what an additive form was chosen by.
@@ -88,7 +84,7 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    held_out = sum((s.held_out for s in summaries), np.zeros(8))
+    held_out = sum((s.held_out for s in summaries), np.zeros(5))
     main = int(np.sum(responsible >= MAIN * rows))
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
@@ -101,64 +97,60 @@ def report(
     if additive is not None:
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     quality = _quality(held_out, summaries, results, label, compared)
-    sections = predictions_section(summaries, (f"P({predicted})",), settings)
+    plain = label.isalpha() and label.lower() not in (*YES, *NO)
+    named = f"P({label if plain else predicted})"
+    sections = predictions_section(summaries, (named, "prediction"), settings, label)
     sections += _effects(additive, summaries, results, predicted, not alone)
-    sections += _pairs(additive, summaries, results, label)
-    sections += quality
+    sections += [*quality, *_worst(summaries, results, named, label, settings)]
     difference = _difference_of_mixture(results)
     useless = k > 1 and main == 1 and not alone and not applied and difference is not None
-    sections += choice_sections(posterior, additive, chosen, results, useless and bool(difference))
+    sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
-        share = sum((s.share for s in summaries), np.zeros(k))
-        drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
-        grids = [_who(responsible, share, rows), *_angles(one, shown, results)]
-        unsure = bool(drawn.std(0).max() >= UNSURE * rows)
-        several = len(posterior.components) > 1
-        drawn_from = chains is not None
-        sections.append(
-            _experts(
-                _weights(one, columns, shown), grids,
-                _how_to_read(drawn_from, additive is not None, several, unsure),
-            )
-        )  # fmt: skip
-    sections += _chains(chains, results)
+        adds, drawn = additive is not None, chains is not None
+        sections.append(expert_section(posterior, summaries, shown, adds, drawn, results))
+    sections += chain_sections(chains, results)
     curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
-    order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
+    order = [int(e) for e in np.argsort(-responsible)[: min(main, MOST_EXPERTS)]]
     top: list[dict[str, Any]] = [
         {"column": name, "effect_sd": spread} for name, spread in ranked(curves, pairs)[:10]
     ] or [
-        {
-            "expert": int(e) + 1,
-            "rows": int(responsible[e]),
-            "largest_weights": ", ".join(
-                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
-            ),
-        }
+        {"expert": e + 1, "rows": int(responsible[e]),
+         "largest_weights": ", ".join(
+             f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in largest_weights(one, e)[:5]
+         )}
         for e in order
-    ]
-    counted, counts = count_predictions(summaries, predicted)
+    ]  # fmt: skip
+    counted, counts = count_predictions(summaries, predicted, named)
     headline = _headline(results, predicted, summaries)
-    if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
+    other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
+    if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
-    sections += table_sections([s.encoding for s in summaries], results)
-    warnings = better + (() if applied else (*_too_good(results, top), *_warnings(chains)))
-    notes = () if applied else _notes(chosen, settings)
+    if (encoding := encoding_of(summaries)) is not None:
+        results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
+    warnings, notes = better, tuple[str, ...]()
+    if not applied:
+        warnings += (*_too_good(results, top),)
+        most = settings.n_experts or 1  # nobody wants a mixture who has not set it
+        if chosen is not None and chosen.candidates[chosen.best].n_experts == 1 and most > 1:
+            notes = (NO_MIXTURE,)
+        if chains is not None and chains.largest_r_hat > MOST_R_HAT:
+            warnings += (DISAGREE.format(chains.largest_r_hat),)
     if useless:
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
         if chosen is not None and "is worse" not in str(difference):
-            again = " Without it: {again n_experts=1}" * (settings.n_experts is not None)
-            notes += (
-                f"The mixture of experts serves as one more regression: {leads}. It is kept, as it "
-                "made the log loss of fitted rows, left out of a fit in turn, "
-                f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)"
-                f"{difference}.{again}",
+            said = f"{difference}{leads.capitalize()}: the mixture serves as one more regression. "
+            said += (
+                "It is kept, as it made the log loss of fitted rows, left out of a fit in turn, "
             )
+            said += f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)."
+            said += " Without it: {again n_experts=1}" * (settings.n_experts is not None)
+            notes += (said,)
         else:
-            simpler = f"simpler model{', logistic regression' * (additive is None)}"
-            said = f"The mixture is hardly used: {leads}{difference}. Prefer the {simpler}: "
-            warnings += (f"{said}{{again n_experts=1}}",)
+            said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
+            said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
+            warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
@@ -179,14 +171,9 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
         return None
     found = "is worse" if high < 0.0 else "makes no clear difference"
     return (
-        f", and on held-out rows it {found} (log loss {results['log_loss']:.3f}; "
-        f"{without['log_loss']:.3f} without it)"
+        f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
+        f"with it, {without['log_loss']:.3f} without. "
     )
-
-
-def _others(posterior: AnyPosterior) -> bool:
-    """Return whether an additive posterior has more than its first member."""
-    return isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
 
 
 def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSummary]) -> str:
@@ -233,25 +220,6 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
     ]
 
 
-def _warnings(chains: Diagnosis | None) -> tuple[str, ...]:
-    if chains is None or chains.largest_r_hat <= MOST_R_HAT:
-        return ()
-    return (
-        f"The chains do not agree (largest R-hat {chains.largest_r_hat:.2f}, expected at most "
-        f"{MOST_R_HAT}): raise warmup and draws, or take fewer columns.",
-    )
-
-
-def _notes(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
-    most = settings.n_experts or 1  # nobody wants a mixture who has not set it
-    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or most == 1:
-        return ()
-    return (
-        "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
-        "without one, so none is used.",
-    )
-
-
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
     compared: list[Grid],
@@ -261,15 +229,13 @@ def _quality(
         return []
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
-        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 7]]),
+        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 3]]),
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
     results["test_key"] = f"{sum(s.held_out_key for s in summaries) % 2**64:016x}"
-    if any(s.has_baseline for s in summaries):
-        gap = held_out[5] / n
-        error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
-        results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
+    if np.isfinite(held_out[4]):
+        results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
     tables: list[Grid] = []
@@ -289,25 +255,36 @@ def _quality(
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
-        text += (
-            f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the fitted "
-        )
-        text += f"rows {100.0 * positives / fitted:.0f} %."
-    if tables:
-        missed, vain = at_half(results["thresholds"])
-        text += f" A threshold of 0.5 misses {missed:,} of {int(scores[1].sum()):,} {label} and "
-        text += (
-            f"gives {vain:,} false alarm{'s' * (vain != 1)} among {int(scores[0].sum()):,} others."
-        )
+        text += f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
+        text += f"fitted rows {100.0 * positives / fitted:.0f} %."
     text += few_rows(n)
     if "left_out_log_loss" in results and not summaries[0].applied:
         text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "
         text += f"model was chosen, the log loss was {results['left_out_log_loss']:.3f}: of more "
         text += "rows, but a little too small, as the model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
-    calibration = () if n < TOO_FEW else (_calibration(counts, predicted, found, title),)
-    charts, grids = (*calibration, *curve), (*models, *tables)
+    picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
+    charts, grids = (*picture, *curve), (*models, *tables)
     return [Section("How good it is", text, charts, grids, measures=True)]
+
+
+def _worst(
+    summaries: Sequence[ExpertSummary], results: dict[str, Any], named: str, label: str,
+    settings: ExpertSettings,
+) -> list[Section]:  # fmt: skip
+    """List the tested rows whose label had the smallest probability."""
+    rows = sorted((one for s in summaries for one in s.worst), key=lambda one: one[0])[:WORST]
+    if not rows:
+        return []
+    name, own = (settings.columns.get(one, one) for one in ("id", "label"))
+    grid = with_content((name, named, own, REASONS), [row for _, row in rows])
+    of = tested_rows(summaries[0].applied)
+    how = HOW.format(label=label) if REASONS in grid.columns else ""
+    n = results["test_rows"]
+    text = f"{n - round(n * results['accuracy']):,} of {n:,} {of} are on the wrong side of 0.5. "
+    text += f"The {len(rows)} whose own label had the smallest probability:"
+    title = f"{of[0].upper()}{of[1:]} predicted worst"
+    return [Section(title, text, (), (grid,), how=how, measures=True)]
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -325,14 +302,8 @@ def logistic_alone(
     """Compare with logistic regression where no other baseline was fitted."""
     if "logistic_log_loss" not in results:
         return ()
-    columns: tuple[str, ...] = ("model", "log loss")
-    line: tuple[str, ...] = (name, f"{results['logistic_log_loss']:.3f}")
-    if "gain" in results:
-        gain, half = results["gain"], 1.96 * results["gain_se"]
-        low, high = gain - half, gain + half
-        columns += (DIFFERENCE,)
-        line += (f"{gain:+.3f} ({low:+.3f} to {high:+.3f})",)
-    return (Grid(columns, [(own[0], *own[2 : len(columns) + 1]), line]),)
+    line = name, f"{results['logistic_log_loss']:.3f}"
+    return (Grid(("model", "log loss"), [(own[0], own[2]), line]),)
 
 
 def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
@@ -350,18 +321,15 @@ def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
 
 def few_rows(n: float) -> str:
     """Say so where rows are too few to see calibration."""
-    if n >= FEW:
-        return ""
     if n < TOO_FEW:
         return f" {n:,.0f} {'row is' if n == 1 else 'rows are'} too few to see calibration."
-    return " On so few, calibration is rough: a bin has a handful of rows."
+    return " On so few, calibration is rough: a bin has a handful of rows." if n < FEW else ""
 
 
-def _calibration(
-    counts: FloatArray, predicted: FloatArray, found: FloatArray, title: str
-) -> plots.Spec:
+def calibration(counts: FloatArray, p: FloatArray, found: FloatArray, title: str) -> plots.Spec:
+    """Plot shares that were found against probabilities, from sums of both by bin [K]."""
     some = counts > 0
-    at, share = predicted[some] / counts[some], found[some] / counts[some]
+    at, share = p[some] / counts[some], found[some] / counts[some]
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), title)
 
 
@@ -375,123 +343,13 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}", mixture)
-    return effect_sections(effects, pairs, label, f"added {LOG_ODDS}", text)
-
-
-def _pairs(
-    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
-    label: str,
-) -> list[Section]:  # fmt: skip
-    if additive is None or additive.pairs_weight == 0.0:
-        return []
-    weight, gain = additive.pairs_weight, additive.pairs_gain
-    results["pairs"] = {"weight": weight, "gain": gain}
-    every = [one for s in summaries for one in s.pairs]
-    pairs = every[:MOST_PAIRS]
-    text = (
-        f"What two columns add together to the log odds of {label}, beyond their own curves, for "
-        f"the strongest {len(pairs)} of {pairs_of(len(every))}. The strongest colour is "
-        f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of {100.0 * weight:.0f} "
-        f"% in the predictions and make the log loss of rows left out {gain:.4f} smaller."
-    )
-    charts = tuple(pair_charts(pairs))
-    return [Section("What pairs of columns add", text, charts, needs_fit=True)]
-
-
-def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Grid:
-    order = np.argsort(-responsible)
-    table = [(k + 1, int(responsible[k]), f"{100.0 * share[k] / rows:.1f} %") for k in order]
-    caption = "Who is responsible: rows of which an expert has the largest share; mean share"
-    return Grid(("expert", "rows", "mean share"), table, caption)
-
-
-def _largest(one: Component, expert: int) -> list[int]:
-    return [int(d) for d in np.argsort(-np.abs(one.mean[1, expert, :-1]))[:MOST_WEIGHTS]]
-
-
-def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
-    if chains is None:
-        return []
-    names = QUANTITIES if len(chains.mean) == len(QUANTITIES) else (QUANTITIES[0], QUANTITIES[2])
-    results.update(
-        largest_r_hat=chains.largest_r_hat,
-        smallest_effective_draws=float(chains.ess_bulk.min()),
-    )
-    rows = [
-        (name, float(chains.mean[i]), float(chains.sd[i]), f"{chains.r_hat[i]:.3f}",
-         f"{chains.ess_bulk[i]:,.0f}", f"{chains.ess_tail[i]:,.0f}")
-        for i, name in enumerate(names)
-    ]  # fmt: skip
-    return [
-        Section(
-            "How far the chains can be trusted",
-            "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
-            "chains agree; effective draws count what is independent, for means and for tails.",
-            (),
-            (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
-            needs_fit=True,
-        )
-    ]
-
-
-def _experts(charts: list[plots.Spec], grids: list[Grid], text: str) -> Section:
-    return Section("The experts", text, tuple(charts), tuple(grids), needs_fit=True)
-
-
-def _how_to_read(drawn: bool, adds: bool, several: bool, unsure: bool) -> str:
-    """Say what experts are, and how far they can be trusted."""
-    said = "Each expert is a regression; its share of a row is the probability that it predicts it."
-    said += " Its weights add to the curves above." if adds else ""
-    said += " Several fits are averaged; these are the experts of the best one." if several else ""
-    if not drawn:
-        said += " Intervals of weights are somewhat too short."
-    if unsure:
-        said += " The shares are hardly determined: do not interpret single experts."
-    return said
-
-
-def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) -> list[plots.Spec]:
-    """Return a chart of the largest weights of each expert of enough rows."""
-    pictures = []
-    used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
-    for k in used[:MOST_EXPERTS]:
-        chosen = _largest(one, int(k))
-        pictures.append(
-            plots.intervals(
-                [columns[d] for d in chosen],
-                [float(one.mean[1, k, d]) for d in chosen],
-                [float(one.sd[1, k, d]) for d in chosen],
-                "weight (log odds per standard deviation of the column)",
-                f"Expert {k + 1}: its largest weights ({responsible[k]:,.0f} rows)",
-            )
-        )
-    return pictures
-
-
-def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Grid]:
-    used = np.flatnonzero(responsible > 0)
-    if len(used) < 2:
-        return []
-    vectors = one.mean[1][used][:, :-1]
-    found = np.degrees(angles(vectors))
-    most = min(TOP, max(1, vectors.shape[1] // 2))
-    tops = [set(np.argsort(-np.abs(v))[:most].tolist()) for v in vectors]
-    i, j = np.triu_indices(len(used), 1)
-    overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
-    results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
-    rows = [
-        (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
-        for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
-    ]
-    caption = (
-        f"How different the experts are: the angle between their weights (90 degrees: unrelated), "
-        f"and the share of their {most} largest weights that are the same columns"
-    )
-    names = ("experts", "angle (degrees)", "same columns (share)")
-    return [Grid(names, rows[:45], caption, folded=True)]
-
-
-MOST_COLUMNS = 200  # of the input, shown
+    sections = effect_sections(effects, pairs, label, "added log odds", text)
+    if (weight := additive.pairs_weight) == 0.0:
+        return sections
+    results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}
+    more = f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
+    more += f"make the log loss of rows left out {additive.pairs_gain:.4f} smaller."
+    return sections + pair_sections(pairs, f"the log odds of {label}", more)
 
 
 def encoding_of(summaries: Sequence[ExpertSummary]) -> Encoding | None:
@@ -503,33 +361,3 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
     """Return the label that the probability is of."""
     found = encoding_of(summaries)
     return "1" if found is None else found.labels[-1]
-
-
-def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
-    """Describe how categories and missing cells were coded, where there are any."""
-    encoding = next((one for one in found if one is not None), None)
-    if encoding is None:
-        return []
-    results["labels"] = list(encoding.labels)
-    results["left_out"] = sorted(encoding.left_out)
-    coded = [one for one in encoding.columns if one.kind == CATEGORY or one.missing]
-    if not coded:
-        return []
-    rows = [_row(one) for one in coded[:MOST_COLUMNS]]
-    text = (
-        "A category has a column of 0 and 1 for each level listed; the levels of the reference, "
-        "and levels that the fit never saw, have 0 in all of them."
-    )
-    names = ("column", "levels (rows)", "reference", "missing cells")
-    where = "posterior/columns.json"
-    grid = Grid(names, rows, total=len(coded), where=where)
-    return [Section("How categories and gaps were coded", text, (), (grid,), needs_fit=True)]
-
-
-def _row(one: Encoded) -> tuple[Any, ...]:
-    missing = f"{one.cells[-1]:,}" if one.cells else ""
-    if one.missing:
-        missing += ", with a column of their own"
-    levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
-    levels_said = listed(levels) if one.kind == CATEGORY else ""
-    return one.name, levels_said, listed(one.reference), missing

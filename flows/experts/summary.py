@@ -12,13 +12,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, working_encoding
 from flows.experts.encoding import Encoding
-from flows.experts.predictions import OfScore
+from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_text
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each
@@ -30,6 +31,8 @@ from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 
 BINS = 10
+WORST = 10
+"""Rows predicted worst that are listed."""
 DRAWS = 20
 """Draws of the posterior under which shares are summed up."""
 _LEAST = 1e-12
@@ -51,9 +54,8 @@ class ExpertSummary(OfScore):
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     held_out
-        Over the same rows: number, right ones, sum of log loss, then the last two for
-        logistic regression, sum and sum of squares of the difference in log loss, and sum of
-        squares of the log loss; [8].
+        Over the same rows: number, right ones, sums of log loss and of its squares, and of the log
+        loss of logistic regression (NaN without); [5].
     baselines
         What simple forms get on these rows; with the first partition.
     baseline_seconds
@@ -69,6 +71,8 @@ class ExpertSummary(OfScore):
         Rows that were fitted, and those of them with the label 1; [2].
     held_out_key
         A number of which rows were kept from the fit, to add up.
+    worst
+        Of these rows those of the largest log loss; see `worst_rows`.
     """
 
     rows: int
@@ -80,8 +84,8 @@ class ExpertSummary(OfScore):
     scores: FloatArray
     columns: tuple[str, ...]
     fitted: FloatArray
-    has_baseline: bool
     held_out_key: int = 0
+    worst: Picked = ()
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
     effects: tuple[Effect, ...] = ()
@@ -90,12 +94,9 @@ class ExpertSummary(OfScore):
 
 
 def summarise(
-    batch: Rows,
-    found: Predicted,
-    drawn: FloatArray,
-    baseline: FloatArray | None,
+    batch: Rows, found: Predicted, drawn: FloatArray, baseline: FloatArray | None,
     columns: tuple[str, ...],
-) -> ExpertSummary:
+) -> ExpertSummary:  # fmt: skip
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
@@ -113,24 +114,33 @@ def summarise(
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
-        has_baseline=baseline is not None,
         held_out_key=sum(batch.key[kept].tolist()),
     )
 
 
+def worst_rows(batch: Rows, probability: FloatArray, names: pa.Table, reasons: Reasons) -> Picked:
+    """Return the rows kept from the fit that are predicted worst, the least probable label first.
+
+    With each: name, probability, label, and why (`Reasons.why`).
+    """
+    kept = np.flatnonzero((batch.t != 0.0) & (batch.weight == 0.0))
+    given = np.where(batch.t > 0, probability, 1.0 - probability)[kept]
+    first = np.argsort(given, kind="stable")[:WORST]
+    picked = kept[first]
+    some = names.take(picked)
+    ids, labels = some["id"].to_pylist(), map(label_text, some["label"].to_pylist())
+    text = map(chance, probability[picked].tolist())
+    rows = zip(ids, text, labels, reasons.why(picked), strict=True)
+    return tuple(zip(given[first].tolist(), rows, strict=True))
+
+
 def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.held_out` of the rows kept from the fit; [8]."""
+    """Return `ExpertSummary.held_out` of the rows kept from the fit; [5]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
-    held_out = np.zeros(8)
-    held_out[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
-    held_out[7] = loss @ loss
-    if baseline is not None:
-        other = _loss(y, baseline[kept])
-        gap = loss - other
-        held_out[3:7] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
-    return held_out
+    other = np.nan if baseline is None else _loss(y, baseline[kept]).sum()
+    return np.array([len(p), np.sum((p > 0.5) == y), loss.sum(), loss @ loss, other])
 
 
 def _loss(y: Any, p: FloatArray) -> FloatArray:
@@ -206,10 +216,5 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
     kept = np.ones(len(fitted), bool) if with_columns else ~fitted
-    return Left(
-        label=batch.t[kept],
-        fitted=fitted[kept],
-        own=own[kept],
-        others=tuple(one.predict(batch).probability[kept] for one in others),
-        x=x,
-    )
+    theirs = tuple(one.predict(batch).probability[kept] for one in others)
+    return Left(label=batch.t[kept], fitted=fitted[kept], own=own[kept], others=theirs, x=x)

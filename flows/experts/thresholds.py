@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from flows.report import plots
+from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval
 from flows.report.page import Grid
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 
 SHOWN = np.array(
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *np.arange(1, 10) / 10.0, 0.95, 0.98, 0.99, 0.999]
@@ -43,7 +45,10 @@ def roc(scores: FloatArray) -> plots.Spec:
     kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
     series = [("this model", true[kept]), ("chance", false[kept])]
     title = f"ROC curve (AUROC {area(scores):.3f})"
-    how = "Each place on the line is a threshold: the nearer to the upper left, the better."
+    low, high = auroc_interval(area(scores), *(int(one) for one in scores.sum(1)[::-1]))
+    how = "Each place on the line is a threshold: the nearer to the upper left, the better. The "
+    how += f"AUROC's 95 % interval, {low:.3f} to {high:.3f}, is Newcombe's (2006, method 5), from "
+    how += "the area and the numbers of both labels."
     return plots.lines(false[kept], series, "false positive rate", "true positive rate", title, how)
 
 
@@ -76,6 +81,28 @@ def threshold_tables(
     title = f"All {len(found)} thresholds, with precision and recall"
     every = (*columns, f"precision: {label} of those called (95 %)", "recall: found (95 %)")
     return [Grid(columns, short, caption), Grid(every, _rows(found), title, folded=True)], found
+
+
+def called_by_thresholds(
+    fit: Sequence[Mapping[str, float]], called: IntArray, rows: int, label: str
+) -> Grid:
+    """Return how many of ``rows`` new ones each threshold of a fit calls, and what it cost there.
+
+    ``called`` are those at or above each of `SHOWN`.
+    """
+    counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
+    found = _that_matter([dict(one) for one in fit])
+    yes = found[0]["true_positives"] + found[0]["false_negatives"]
+    no = found[0]["false_positives"] + found[0]["true_negatives"]
+    here, there = f"called here, of {rows:,}", f"false alarms in the fit, of {no:,.0f}"
+    columns = "threshold", here, f"missed in the fit, of {yes:,.0f}", there
+    pairs = zip(found, _rows(found), strict=True)
+    table = [(row[0], counts[one["threshold"]], *row[1:3]) for one, row in pairs]
+    caption = (
+        f"The rows that each threshold calls {label} (probability at least as large), and what "
+    )
+    caption += f"that cost on the fit's {yes + no:,.0f} held-out rows."
+    return Grid(columns, table, caption)
 
 
 def at_half(found: list[dict[str, float]]) -> tuple[int, int]:

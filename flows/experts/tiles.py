@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flows.report.baselines import baseline_tile
-from flows.report.labels import UNKNOWN, label
+from flows.report.labels import AGAINST, UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
 OTHER_MODELS = (
@@ -45,12 +46,16 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     if "share_log_loss" in results:
         share = percent(results["test_positives"] / results["test_rows"])
         note += f"; the best constant, {share}, has {results['share_log_loss']:.3f}"
-    if "left_out_log_loss" in results and not applied:
-        note += f"; {results['left_out_log_loss']:.3f} over the fitted rows, left out in turn"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
-    return [*tiles, *baseline_tile({"baselines": compared})]
+    for tile in baseline_tile({"baselines": compared}):
+        best = compared[tile.label.removeprefix(AGAINST)]
+        if "auroc" in best and "auroc" in results:
+            both = f"AUROC {best['auroc']:.3f}, log loss {best['log_loss']:.3f}; "
+            tile = replace(tile, note=both + tile.note)
+        tiles.append(tile)
+    return tiles
 
 
 def in_range(results: Mapping[str, Any], name: str, digits: str) -> str:

@@ -41,8 +41,6 @@ LABELS = {
     "deviance_explained": "deviance explained",
     "documents_with_new": "documents with a new keyphrase",
     "found": "new keyphrases",
-    "gain": "log loss, logistic regression minus model",
-    "gain_se": "standard error of that difference",
     "additive: gain": "additive part: log loss, lines minus curves",
     "additive: gain_se": "additive part: standard error of that difference",
     "additive: intercept_log_loss": "log loss of the base rate, rows left out",

@@ -239,6 +239,16 @@ class Encoded:
             own = [self.name]
         return (*own, *([f"{self.name} (missing)"] if self.missing else []))
 
+    @property
+    def usual(self) -> float:
+        """A raw cell that says least: the mean of numbers, the most frequent of the others."""
+        if self.kind != "category":
+            return float(round(self.fill)) if self.kind == "yes or no" else self.fill
+        place = int(np.argmax(self.cells))
+        if place == len(self.cells) - 1:
+            return float("nan")
+        return level_key(self.levels[place]) if place < len(self.levels) else -1.0  # the reference
+
 
 def level_key(text: str) -> float:
     """Return a whole number below 2**52 made from a level's text, as a float.

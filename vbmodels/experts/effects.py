@@ -21,6 +21,8 @@ from vbmodels.experts.additive.pairs import coarse_levels, pair_tables
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.columns import Encoded, blocks_of
 
+MIDDLE = 2.56
+"""Standard deviations from the 10 % to the 90 % quantile."""
 _FEW = 3
 """Levels of the reference that are named one by one."""
 
@@ -68,6 +70,11 @@ class Effect:
     def sure(self) -> bool:
         """Whether the 95 % interval of the change leaves out zero."""
         return abs(self.change) > 1.96 * self.change_sd
+
+    @property
+    def size(self) -> float:
+        """The size of the change; of what rises and falls, what a line of its spread would have."""
+        return abs(self.change) if abs(self.change) >= self.spread else MIDDLE * self.spread
 
     def times(self, factor: float) -> Effect:
         """Return the effect in another unit of the sum."""

@@ -68,7 +68,7 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     assert "60 with a label" in page
     assert said in page  # the fit's own warning, without what to fit next
     assert "Prefer the simpler" not in page
-    assert "all predictions" in page
+    assert "The table rows has all 60 rows" in page
     assert "held out" not in page
 
 
@@ -89,6 +89,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert f" on {held_out} held-out rows ({record['results']['test_positives']} of them 1)" in said
     tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"
     assert tile in page
+    assert f"The {min(held_out, 10)} whose own label had the smallest probability:" in page
     assert f"{held_out} rows are too few to see calibration." in page
     assert "Calibration on held-out rows" not in page
     cells = {k: v for k, v in plain(seed=1).items() if k != "label"}
@@ -96,7 +97,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     cells[name] = [99.0, *cells[name][1:]]
     new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
-    rows = r"\d rows have .* extrapolated \(r0, .*\), in \d of \d columns of numbers"
+    rows = rf"\d rows have .* extrapolated \(r0: {name} 99; .*\), in \d of \d columns of numbers"
     beyond = re.search(rf"{rows}: .*{name} \(.* to 99; fit ", said)
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
@@ -113,6 +114,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     for text in (
         "All rows (60)", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
         "List all 60 rows, the largest probability_1 first",
+        "called here, of 60", "outside the fit&#39;s range", "<td class=\"short\">a 99</td>",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
         record["headline"], f"../../../out/runs/{folder.name}/report.html",

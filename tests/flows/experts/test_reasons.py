@@ -1,0 +1,67 @@
+"""Why a row has its probability, and which thresholds of a fit call it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import expit
+
+from flows.experts.design import Design
+from flows.experts.encoding import Encoding
+from flows.experts.predictions import MOST_COLUMNS, Reasons
+from flows.experts.thresholds import SHOWN, called_by_thresholds, count_scores, threshold_tables
+from vbmodels.core.columns import Rule
+from vbmodels.experts.columns import Encoded
+
+COLUMNS = [
+    Encoded("age", "number", fill=50.0, cells=(9, 0)),
+    Encoded("site", "category", ("b", "c"), ("a",), cells=(2, 1, 6, 0)),
+    Encoded("smokes", "yes or no", fill=0.3, cells=(9, 0)),
+]
+
+
+def reasons(columns=COLUMNS, weights=(2.0, 1.0, -2.9, 0.01, 0.5)):
+    """Explain rows of which the log odds are a sum over the model's columns and an intercept."""
+    size = len(weights) - 1
+    centre, scale = np.array([50.0] + [0.0] * (size - 1)), np.array([10.0] + [1.0] * (size - 1))
+    design = Design(np.arange(size).astype(str), centre, scale, False, np.ones(2), 1.0)
+    encoding = Encoding(
+        columns=columns, rules={one.name: Rule(one.kind) for one in columns},
+        ranges={"age": (20.0, 80.0)},
+    )  # fmt: skip
+    table = pa.table({
+        "c.age": [65.0, None, 90.0], "c.site": ["c", "a", "b"], "c.smokes": [1.0, 0.0, 1.0],
+    })  # fmt: skip
+    found = Reasons("", lambda rows: expit(rows.dense @ np.array(weights)), encoding, design, None)
+    vars(found)["table"] = table
+    return found
+
+
+def test_reasons_are_what_columns_add_beyond_a_usual_cell():
+    """The largest first; what adds next to nothing is none."""
+    said = reasons().why(np.array([2, 0, 1]))
+    assert said == ["age 90 (+8.0), site b (+1.0)", "age 65 (+3.0), site c (-2.9)", ""]
+
+
+def test_a_flag_is_a_reason_by_its_word():
+    found = reasons(weights=(0.0, 0.0, 0.0, 1.0, 0.0))
+    assert found.why(np.arange(2)) == ["smokes yes (+1.0)", ""]
+
+
+def test_too_many_columns_have_no_reasons():
+    found = reasons(weights=(1.0,) * (MOST_COLUMNS + 2))
+    assert found.why(np.arange(3)) == ["", "", ""]
+
+
+def test_numbers_outside_the_range_of_the_fit_are_named():
+    assert reasons().beyond(np.array([2, 1])) == ["age 90", ""]
+
+
+def test_the_thresholds_of_a_fit_call_new_rows():
+    y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
+    tables, found = threshold_tables(count_scores(y, p), "ill")
+    new = np.array([0.3, 0.5, 0.97])
+    grid = called_by_thresholds(found, (new[:, None] >= SHOWN).sum(0), 3, "ill")
+    assert grid.columns[1] == "called here, of 3"
+    assert [row[1] for row in grid.rows] == [int((new >= float(row[0])).sum()) for row in grid.rows]
+    assert [(row[0], *row[2:]) for row in grid.rows] == tables[0].rows
