@@ -37,7 +37,14 @@ from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
-from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines, worst_rows
+from flows.experts.summary import (
+    DRAWS,
+    ExpertSummary,
+    names_in,
+    summarise,
+    with_baselines,
+    worst_rows,
+)
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -49,6 +56,7 @@ from flows.family import (
     with_effective_size,
 )
 from flows.faults import Fault
+from flows.report.own_words import in_own_words
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
@@ -268,7 +276,8 @@ class Experts:
                 chosen, additive = q.chosen, q.additive
             found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
         found.results["unlabelled_rows"] = int(sum(one.notes["unlabelled"] for one in ingested))
-        return with_effective_size(found, ingested, settings)
+        found = with_effective_size(found, ingested, settings)
+        return in_own_words(found, {"row": settings.columns.get("id", "")}, names_in(summaries))
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""

@@ -6,7 +6,7 @@ columns before they are scaled, all fitted to the rows that the model was fitted
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -218,3 +218,13 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
     kept = np.ones(len(fitted), bool) if with_columns else ~fitted
     theirs = tuple(one.predict(batch).probability[kept] for one in others)
     return Left(label=batch.t[kept], fitted=fitted[kept], own=own[kept], others=theirs, x=x)
+
+
+def names_in(summaries: Iterable[Any]) -> Iterator[str]:
+    """Yield what the data call columns, categories, labels and rows, from all summaries."""
+    for one in summaries:
+        if one.encoding is not None:
+            yield one.encoding.model_dump_json()
+        lists = [] if one.predictions is None else one.predictions.lists.values()
+        for rows in (getattr(one, "worst", ()), *lists):
+            yield from (row[0] for _, row in rows)

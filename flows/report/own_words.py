@@ -10,7 +10,8 @@ from typing import Any
 from flows.report.page import Findings
 
 _GENERIC = {"code", "file", "identifier", "index", "key", "label", "name", "number", "path", "text"}
-_KEPT = {"command", "results", "top", "used"}  # fields that are no prose
+_KEPT = {"command", "results", "row", "top", "used"}  # fields that are no prose
+_TEXTS = {"description", "how", "tip", "title"}  # of a chart
 
 
 def own_word(column: str) -> str:
@@ -37,7 +38,9 @@ def in_own_words(found: Findings, columns: Mapping[str, str], named: Iterable[st
     ours = "|".join(words)
     if any(re.search(rf"\b(?:{ours})s?\b", name, re.IGNORECASE) for name in named):
         return found
-    pattern = re.compile(rf"(?<!table )(?<![/_=])\b(?:(an?) )?({ours})(s?)\b(?![_=/])", re.I)
+    pattern = re.compile(
+        rf"(?<!table )(?<!RUN )(?<![/_=}}])(?<!}} )\b(?:(an?) )?({ours})(s?)\b(?![_=/])", re.I
+    )
 
     def put(match: re.Match[str]) -> str:
         article, old, plural = match.groups()
@@ -75,10 +78,19 @@ def _each(value: Any, change: Any) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _each(one, change) for key, one in value.items()}
+        return _in_chart(value, change)
     if isinstance(value, (list, tuple)):
         return type(value)(_each(one, change) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
         prose = [one.name for one in fields(value) if one.name not in _KEPT]
         return replace(value, **{name: _each(getattr(value, name), change) for name in prose})
     return value
+
+
+def _in_chart(value: Any, change: Any, prose: bool = False) -> Any:
+    """Return a copy of a part of a chart with its titles and texts changed, and not its data."""
+    if isinstance(value, dict):
+        return {key: _in_chart(one, change, key in _TEXTS) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_chart(one, change, prose) for one in value]
+    return change(value) if prose and isinstance(value, str) else value
