@@ -49,11 +49,13 @@ def in_own_words(found: Findings, columns: Mapping[str, str], named: Iterable[st
         said = _one(new) if article else new
         return f"{said[0].upper()}{said[1:]}" if match[0][0].isupper() else said
 
-    said = ", ".join(f"{_one(word)} is {_one(ours)}" for ours, word in words.items())
+    terms = [f"{_one(word)} is {_one(ours)}" for ours, word in words.items() if ours != "row"]
     replaced: Findings = _each(found, lambda text: pattern.sub(put, text))
+    if not terms:
+        return replaced
     sections = list(replaced.sections)
     place = next((i for i, one in enumerate(sections) if one.text and not one.measures), 0)
-    text = f"{sections[place].text}\nIn the words of the documentation {said}."
+    text = f"{sections[place].text}\nIn the words of the documentation {', '.join(terms)}."
     sections[place] = replace(sections[place], text=text)
     return replace(replaced, sections=sections)
 
