@@ -69,7 +69,7 @@ def answer_sections(
     rows = [
         (
             f"{n:,.0f}",
-            *(_percent(one / n) for one in has),
+            *(f"{one:,.1f} ({_percent(one / n)})" for one in has),
             *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
         )
         for code, n, has in sorted(
@@ -78,9 +78,11 @@ def answer_sections(
         )
         if n
     ]
-    features = [f"has feature {k + 1}" for k in range(found.has.shape[1])]
+    features = [f"with feature {k + 1}" for k in range(found.has.shape[1])]
+    sums = " and ".join(f"{one:,.0f}" for one in found.has.sum(axis=0))
     text = "Each line is one combination of answers, the most frequent first: how many rows have "
-    text += "it, and how probable each feature is for them. Near 50 % the answers do not say."
+    text += "it, how many of these are expected to have a feature, and its probability for each of "
+    text += f"them. The expected numbers add up to {sums}. Near 50 % the answers do not say."
     grid = Grid(("rows", *features, *(c.name for c in columns)), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 

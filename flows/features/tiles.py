@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import LOOSE, same_model, times_in_words
+from flows.features.simpler_models import same_model, slack_of, times_in_words
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -19,6 +19,8 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
         of, note = "rows with the feature", f"about {most['prevalence'] * results['rows']:,.0f}"
+        if ends := most.get("prevalence_interval"):
+            note += f" ({ends[0] * results['rows']:,.0f} to {ends[1] * results['rows']:,.0f})"
         note += f" of {results['rows']:,}{', by weight' if weighted else ''}"
         if len(meaning) == 1:
             unclear = (1.0 - most["sure_rows"]) * results["rows"]
@@ -36,7 +38,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
         gain = models["features"] - models["classes"]
-        slack = LOOSE * results["features"]
+        slack = slack_of(results["features"])
         rival, value = f"{models['number']} latent classes", "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"
