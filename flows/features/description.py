@@ -167,9 +167,8 @@ def meaning_sections(
     ]
     rows: list[tuple[object, ...]] = [
         (
-            k + 1,
+            f"{k + 1}: {short_name(meaning, columns)}",
             share_in_words(meaning),
-            short_name(meaning, columns),
             percent(meaning.sure),
             "" if meaning.covariance is None else percent(meaning.covariance),
             "" if found_by is None else f"{found_by[k] + 1} of {stable.of + 1}",
@@ -177,22 +176,20 @@ def meaning_sections(
         for k, meaning in enumerate(found)
     ]
     heads = [
-        "feature", "share of the rows", "name", "sure rows", "association explained",
+        "feature", "share of the rows", "sure rows", "association explained",
         "starts that found it",
     ]  # fmt: skip
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    note = "Share of the rows: the mean of their probabilities of the feature"
+    note = "Named by the columns that it changes most. Share of the rows: the mean of their "
+    note += "probabilities of the feature"
     if found[0].whole:
         note += ", with a 95 % interval for these rows"
     if found[0].whole and len(found) == 1:
         low, high = found[0].interval(of_population=True)
         note += f" (of a population that they are drawn from: {100.0 * low:.0f} to {percent(high)})"
-    note += (
-        ". Name: the columns that it changes most. Sure rows: the share with a probability below "
-        "10 % or above 90 %. Association explained: how much of the dependence between columns is "
-        "gone among rows alike in the feature."
-    )
+    note += ". Sure rows: the share with a probability below 10 % or above 90 %. Association "
+    note += "explained: how much of the dependence between columns is gone among rows alike in it."
     if not found[0].whole:
         note += _TOO_SURE
     text = "\n".join([_WHAT, *cautions])

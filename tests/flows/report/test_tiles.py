@@ -175,7 +175,7 @@ def test_features():
         "the probability of the answers with it, against unrelated columns",
     )
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
+    assert found["rows with the feature"][1].startswith("about 65 (54 to 76) of 216, by weight; 54 ")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
