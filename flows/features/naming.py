@@ -167,10 +167,9 @@ class Meaning:
     rows: float
     whole: bool = False
 
-    def interval(self, of_population: bool = False) -> tuple[float, float]:
-        """Return a 95 % interval of the share of these rows, or of those they are drawn from."""
-        binomial = self.prevalence * (1.0 - self.prevalence) / self.rows * of_population
-        half = 1.96 * (self.sd**2 + binomial) ** 0.5
+    def interval(self) -> tuple[float, float]:
+        """Return a 95 % interval of the share in a population from which the rows are drawn."""
+        half = 1.96 * (self.sd**2 + self.prevalence * (1.0 - self.prevalence) / self.rows) ** 0.5
         return max(self.prevalence - half, 0.0), min(self.prevalence + half, 1.0)
 
 

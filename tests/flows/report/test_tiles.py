@@ -167,7 +167,7 @@ def test_features():
     one["simpler_models"] |= {"shares": -109.4, "classes": -90.4}
     found = shown(features(one))
     assert found["rows with the feature"] == (
-        "30\u00a0% of rows", "about 65 (54 to 76) of 216; 54 unclear (probability 10 to 90 %)",
+        "30\u00a0% of rows", "about 65 of 216; 54 unclear (probability 10 to 90 %); 25 to 35\u00a0% of a population",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (
@@ -175,7 +175,7 @@ def test_features():
         "the probability of the answers with it, against unrelated columns",
     )
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].startswith("about 65 (54 to 76) of 216, by weight; 54 ")
+    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
