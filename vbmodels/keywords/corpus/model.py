@@ -525,7 +525,7 @@ class CorpusProbit:
     def at_rate(self, q: CorpusGlobal, factor: float) -> CorpusGlobal:
         """Return the points at so many times the rate, by the tangent along which the mode moves.
 
-        That is H_ww^-1 (-H_w,pi d log pi + d m / s^2): the prior's mean m of the constant moves too.
+        That is H_ww^-1 (-H_w,pi d log pi + d m / s^2), as the prior's mean m moves too.
         """
         before, variance = self.prior(q)
         theta = q.theta.copy()
