@@ -230,9 +230,11 @@ def _which(
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
         if given is not None:
-            text = f"All shares of right ones follow from your {names.rate}={given:g}: the table "
-            lines.append(f"{text}says what those of the same {names.keys} would be, about, at half "
-                         "and at twice that.")  # fmt: skip
+            text = (
+                f"Every share of right ones follows from your {names.rate}={given:g}. With half or "
+            )
+            text += "twice as many the same ones are right to about the shares in the table at "
+            lines.append(f"{text}{0.5 * given:g} and at {2.0 * given:g}.")
         lines.append("No other method was compared." if hidden is None
                      else hidden_in_words(hidden, names))  # fmt: skip
         without = sum(s.documents - s.with_new for s in summaries)
@@ -264,7 +266,7 @@ def _which(
                 "probable by themselves are taken too."
             )
         text = "\n".join(lines)
-        all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
+        all_of = "all" if cut is None else f"{cut:.3f} (all)"
         whole = sum(s.expected - s.observed for s in summaries)
         levels = [(all_of, found, right * found)]
         levels += [(f"{p}", int(n), np.array(s)) for p, (n, s) in zip(LEVELS, above, strict=True)]
@@ -276,11 +278,11 @@ def _which(
             if level == all_of or 0 < count < found
         ]  # fmt: skip
         columns = (
-            "probability above", f"new {names.keys}", "expected right",
-            *(f"if {names.rate}={f * given:g}" for f in (0.5, 2.0) if given is not None),
-            f"of all {whole:,.0f} expected in the texts",
+            "above", "new", "right",
+            *(f"at {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all",
         )  # fmt: skip
-        grids.append(Grid(columns, rows))
+        how = f"New {names.keys} above a probability, the share expected to be right, and the share"
+        grids.append(Grid(columns, rows, f"{how} of all {whole:,.0f} expected in the texts."))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
