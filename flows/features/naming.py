@@ -30,7 +30,7 @@ ROWS = 1000
 """About so many rows, drawn by their numbers, are compared; of fewer, all."""
 MOST_CATEGORIES = 600
 """Covariances of more categories than that are not looked at."""
-NAMED, PAIRS = 3, 2
+NAMED, PAIRS = 4, 2
 ALIKE = 0.7
 """Share of the largest fall from which on a category that rises is shown in its place."""
 SURE = 0.1
@@ -48,6 +48,8 @@ class MeaningSums(Stats):
         All rows, and those that the contrasts are means over, as often as each counts.
     with_it, without_it
         [S, F, C] sums of p1 and p0 over the rows that are compared.
+    drawn
+        [S, F] of the rows that are compared, those that have a feature by each draw.
     on, sure
         [F] sums of the probabilities nu, and of the rows whose probability is near 0 or 1.
     together, shown, pairs
@@ -59,6 +61,7 @@ class MeaningSums(Stats):
     compared: float
     with_it: FloatArray
     without_it: FloatArray
+    drawn: FloatArray
     on: FloatArray
     sure: FloatArray
     together: FloatArray | None
@@ -142,6 +145,8 @@ class Meaning:
     ----------
     prevalence, sure
         Share of rows with it, and the share of rows whose probability is near 0 or 1.
+    sd, rows
+        Posterior standard deviation of the share of rows with it, and how many rows there are.
     contrasts
         Every column, the most informative first.
     covariance
@@ -158,7 +163,14 @@ class Meaning:
     contrasts: tuple[ColumnContrast, ...]
     covariance: float | None
     pairs: tuple[PairExplained, ...]
+    sd: float
+    rows: float
     whole: bool = False
+
+    def interval(self) -> tuple[float, float]:
+        """Return a 95 % interval of the share in a population from which the rows are drawn."""
+        half = 1.96 * (self.sd**2 + self.prevalence * (1.0 - self.prevalence) / self.rows) ** 0.5
+        return max(self.prevalence - half, 0.0), min(self.prevalence + half, 1.0)
 
 
 def meaning_sums(
@@ -192,7 +204,8 @@ def meaning_sums(
     """
     keys = row_keys(row_id, _STREAM)
     rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
-    with_it, without_it = contrast_sums(draw(rows), weights, levels, count[rows])
+    z = draw(rows)
+    with_it, without_it = contrast_sums(z, weights, levels, count[rows])
     together = shown = pairs = None
     if int(np.sum(levels)) <= MOST_CATEGORIES:
         there = (codes >= 0).astype(np.float64)
@@ -205,6 +218,7 @@ def meaning_sums(
         compared=float(count[rows].sum()),
         with_it=with_it,
         without_it=without_it,
+        drawn=np.einsum("smf,m->sf", z, count[rows]),
         on=(nu * count[:, None]).sum(0),
         sure=(((nu < SURE) | (nu > 1.0 - SURE)) * count[:, None]).sum(0),
         together=together,
@@ -263,7 +277,8 @@ def meanings(
             )
         share, pairs = _explained(observed, pi, centre, column, category)
         sure = float(sums.sure[k] / sums.rows)
-        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, whole))
+        of_share = float(sums.drawn[:, k].std(ddof=1) / sums.compared)
+        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, of_share, sums.rows, whole))
     return found
 
 

@@ -15,7 +15,7 @@ from flows.features.description import (
     again_in_words,
     meaning_results,
     meaning_sections,
-    percent,
+    share_in_words,
     short_name,
     strongest,
     summary_of,
@@ -139,7 +139,7 @@ def report(
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)
     sampled = [s.sample for s in summaries if s.sample is not None]
-    models = compare_models(sampled, _levels(columns), q, fit.n_rows) if sampled else None
+    models = compare_models(sampled, _levels(columns), q, fit.n_rows, n) if sampled else None
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
@@ -169,7 +169,7 @@ def report(
     if described:
         k = strongest(described)
         words, explained = summary_of(described[k], columns)
-        share = percent(described[k].prevalence)
+        share = share_in_words(described[k])
         headline = f"About {share} of the {rows:,} rows share a hidden property: {words}"
         explains = "It explains"
         if n > 1:

@@ -68,9 +68,11 @@ def answer_sections(
         return []
     rows = [
         (
+            ", ".join(
+                c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)
+            ),
             f"{n:,.0f}",
-            *(_percent(one / n) for one in has),
-            *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
+            *(f"{one:,.1f} ({_percent(one / n)})" for one in has),
         )
         for code, n, has in sorted(
             zip(found.codes.tolist(), found.rows.tolist(), found.has.tolist(), strict=True),
@@ -78,10 +80,12 @@ def answer_sections(
         )
         if n
     ]
-    features = [f"has feature {k + 1}" for k in range(found.has.shape[1])]
+    features = [f"with feature {k + 1}" for k in range(found.has.shape[1])]
+    sums = " and ".join(f"{one:,.0f}" for one in found.has.sum(axis=0))
     text = "Each line is one combination of answers, the most frequent first: how many rows have "
-    text += "it, and how probable each feature is for them. Near 50 % the answers do not say."
-    grid = Grid(("rows", *features, *(c.name for c in columns)), rows)
+    text += "it, how many of these are expected to have a feature, and its probability for each of "
+    text += f"them. The expected numbers add up to {sums}. Near 50 % the answers do not say."
+    grid = Grid((", ".join(c.name for c in columns), "rows", *features), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 
 

@@ -25,8 +25,8 @@ MOST_ROWS = 5000
 """Rows that simpler models are fitted to, about."""
 MOST_CELLS = 2_000_000
 """Rows times categories that latent classes are fitted to; of wider tables fewer rows."""
-LOOSE = 15.0
-"""Nats a feature by which the bound may be below the log probability."""
+LOOSE, CLOSE = 15.0, 3.0
+"""Nats a feature by which the bound may be below the log probability; nats between two BICs."""
 _STREAM = 11
 _CLASSES = ("no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes")
 
@@ -63,7 +63,8 @@ class SimplerModels:
         The same by latent classes, and their number: the best of 2 to 4 by the BIC; ``each`` is of
         1, 2 and so on.
     features
-        The bound on log p(rows) of the features, for as many rows; None where it is not known.
+        The bound on log p(rows) of the features, for as many rows; of one feature, which is the
+        same model as two classes, theirs. None where it is not known.
     """
 
     rows: float
@@ -80,7 +81,7 @@ class SimplerModels:
 
 
 def compare_models(
-    samples: Sequence[RowSample], levels: IntArray, q: Any, n_rows: float
+    samples: Sequence[RowSample], levels: IntArray, q: Any, n_rows: float, features: int = 0
 ) -> SimplerModels | None:
     """Fit simpler models to the sampled rows; None where there is no row or no two classes."""
     codes = np.concatenate([one.codes for one in samples])
@@ -95,6 +96,8 @@ def compare_models(
         bound = max(at.fit.bound, at.fit.value) * rows / n_rows
         bound = bound if np.isfinite(bound) else None  # max_iter came before it was measured
     each = tuple(-0.5 * fit.bic for fit in fits)
+    if features == 1:
+        bound = each[1]
     return SimplerModels(rows, each[0], -0.5 * best.bic, best.number, bound, each)
 
 
@@ -118,9 +121,9 @@ def model_section(found: SimplerModels, features: int) -> Section:
     note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability of the number")
     values = list(zip(_CLASSES, gains.tolist(), strict=False))
-    if found.features is not None and features:
+    if found.features is not None and features > 1:
         values.append((f"features ({features}), by the bound", found.features - found.shares))
-        rows += [(f"{features} features", times_in_words(values[-1][1]), "")] * (features > 1)
+        rows.append((f"{features} features", times_in_words(values[-1][1]), ""))
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
     exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
     return Section(
@@ -163,7 +166,7 @@ def _verdict(found: SimplerModels, features: int) -> str:
     ahead = found.features - found.classes
     if same_model(features, found.number):
         return "One feature and two latent classes are the same model."
-    said, slack = difference_in_words(found, features), LOOSE * features
+    said, slack = difference_in_words(found, features), slack_of(features)
     text = f"{said[0].upper()}{said[1:]}: with the features the answers are "
     text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
     if abs(ahead) < slack:
@@ -174,6 +177,11 @@ def _verdict(found: SimplerModels, features: int) -> str:
     if ahead < 0.0:
         text += " The rows may be a few kinds rather than combinations of properties."
     return text
+
+
+def slack_of(features: int) -> float:
+    """Return the nats between features and latent classes below which no difference is clear."""
+    return LOOSE * features if features > 1 else CLOSE
 
 
 def same_model(features: int, classes: int) -> bool:
@@ -190,7 +198,7 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
         classes += ", the most that were tried"
     if same_model(features, found.number):
         return ""
-    if abs(ahead) < LOOSE * features:
+    if abs(ahead) < slack_of(features):
         return f"no clear difference from {classes}"
     if ahead < 0.0:
         return f"better described by {classes}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import LOOSE, same_model, times_in_words
+from flows.features.simpler_models import same_model, slack_of, times_in_words
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -23,6 +23,8 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if len(meaning) == 1:
             unclear = (1.0 - most["sure_rows"]) * results["rows"]
             note += f"; {unclear:,.0f} unclear (probability 10 to 90 %)"
+        if ends := most.get("prevalence_interval") if len(meaning) == 1 else None:
+            note += f"; {100.0 * ends[0]:.0f} to {percent(ends[1])} of a population"
         else:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
@@ -36,7 +38,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
         gain = models["features"] - models["classes"]
-        slack = LOOSE * results["features"]
+        slack = slack_of(results["features"])
         rival, value = f"{models['number']} latent classes", "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"

@@ -62,6 +62,8 @@ class Scores(State):
         [K, M] and [K]: probabilities at each node of the rate; None where there are none.
     r_hat
         The largest of the sampler, if there was one.
+    by_rate
+        [2, M] probabilities at half the rate and at twice it, where the user gave it.
     """
 
     probability: FloatArray
@@ -70,6 +72,7 @@ class Scores(State):
     by_node: FloatArray | None = None
     weights: FloatArray | None = None
     r_hat: float | None = None
+    by_rate: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -178,9 +181,10 @@ def _write(
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
         chosen = without_parts(chosen, observed, r, spans)
+    of = names.take(pa.array(spans.document))
     table = pa.table(
         [
-            names.take(pa.array(spans.document)),
+            of,
             pa.array(texts.term, pa.string()),
             pa.array(texts.surface, pa.string()),
             pa.array(texts.stem, pa.string()),
@@ -191,6 +195,7 @@ def _write(
             pa.array(word_ranks(ranked, offsets), pa.int32()),
             pa.array(texts.position, pa.int32()),
             pa.array(texts.occurrences, pa.int32()),
+            pc.equal(*(pc.utf8_lower(pa.array(own, pa.string())) for own in (texts.term, of))),
         ],
         schema=KEYWORDS.arrow,
     )
@@ -207,7 +212,7 @@ def _write(
         )  # fmt: skip
     nodes = r[None] if scores.by_node is None else scores.by_node
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
-    summary = summarise(table, gold, offsets, nodes, scores.r_hat, shown)
+    summary = summarise(table, gold, offsets, nodes, scores.by_rate, scores.r_hat, shown)
     alike = before - int(chosen.sum())
     return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)
 

@@ -41,8 +41,11 @@ def lists_in_words(summaries: Sequence[KeywordSummary], given: Given, names: Nam
     known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
     if not where:
         return ""
+    most, name = max(s.most_known for s in summaries)
     text = f"Your lists of known {names.keys} have about {given.listed / where:.0f} each, "
     text += f"{known / where:.1f} of them in the text"
+    if long_list(summaries, names):
+        text += f" ({(known - most) / max(where - 1, 1):.1f} without the longest, of {name})"
     return f"{text}. Such a mean is the number to set only if the lists are complete."
 
 
@@ -76,10 +79,6 @@ def rate_section(
             text += f"it, so {q.rate * size:.1f} {of} are assumed"
         text += f"; with the known ones the probabilities add up to {share * size:.1f}"
         text += f"; a document gets at most {most}, 1.5 times yours" * (most is not None) + "."
-        if abs(share - q.rate) > 0.05 * q.rate:
-            text += f" To check, list all {names.keys} of five documents"
-            text += ", those too that are not in the text" * (names is PHRASES)
-            text += f", and set {names.rate} to their mean number."
         if listed:
             text += f"\n{listed}"
         text += grows

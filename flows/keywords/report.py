@@ -135,7 +135,7 @@ def report(
         warnings += against
     sections = _frequent(terms, names, scores) if found else []
     if not scores:
-        sections.append(_which(summaries, results, settings, names, measured, hidden))
+        sections.append(_which(summaries, results, settings, names, hidden))
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.append(_texts(texts, rows, terms, scores, names))
     doubt = "" if scores or above >= 0.5 * found else _DOUBT
@@ -207,7 +207,7 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
 
 def _which(
     summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
-    names: Names, measured: bool, hidden: HiddenLists | None,
+    names: Names, hidden: HiddenLists | None,
 ) -> Section:  # fmt: skip
     """Say which new ones are selected, and how many of those above each level are right."""
     cut, most = summaries[0].cut
@@ -227,12 +227,14 @@ def _which(
         if above[0, 0] < found:
             few = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
             lines.append(f"{few}the first command under What to do next writes them to a file.")
-        if settings.keyphrases is not None:
-            given = f"All per cents follow from your keyphrases={settings.keyphrases:g}: with a "
-            given += "smaller number every probability is lower, with a larger one higher."
-            lines.append(f"{given} How many are right was not measured." if not measured else given)
-        elif not measured:
-            lines.append("How many are right was not measured.")
+        rates = [s.by_rate for s in summaries if s.by_rate is not None]
+        given = getattr(settings, names.rate) if rates else None
+        if given is not None:
+            text = (
+                f"Every share of right ones follows from your {names.rate}={given:g}. With half or "
+            )
+            text += "twice as many the same ones are right to about the shares in the table at "
+            lines.append(f"{text}{0.5 * given:g} and at {2.0 * given:g}.")
         lines.append("No other method was compared." if hidden is None
                      else hidden_in_words(hidden, names))  # fmt: skip
         without = sum(s.documents - s.with_new for s in summaries)
@@ -264,24 +266,23 @@ def _which(
                 "probable by themselves are taken too."
             )
         text = "\n".join(lines)
-        all_of = "all" if cut is None else f"{cut:.3f} (all that are selected)"
+        all_of = "all" if cut is None else f"{cut:.3f} (all)"
         whole = sum(s.expected - s.observed for s in summaries)
-        rows = [(all_of, found, _percent(right), _percent(right * found / whole))]
-        rows += [
-            (
-                f"{level}",
-                int(count),
-                f"{100.0 * sure / count:.0f} %",
-                f"{100.0 * sure / whole:.0f} %",
-            )
-            for level, (count, sure) in zip(LEVELS, above, strict=True)
-            if 0 < count < found
-        ]
+        levels = [(all_of, found, right * found)]
+        levels += [(f"{p}", int(n), np.array(s)) for p, (n, s) in zip(LEVELS, above, strict=True)]
+        others = np.sum(rates, axis=0) if rates else np.zeros((len(levels), 0))
+        rows = [
+            (level, count, _percent(sure / count), *(_percent(one / count) for one in other),
+             _percent(sure / whole))
+            for (level, count, sure), other in zip(levels, others, strict=True)
+            if level == all_of or 0 < count < found
+        ]  # fmt: skip
         columns = (
-            "probability above", f"new {names.keys}", "expected right",
-            f"of all {whole:,.0f} expected in the texts",
+            "above", "new", "right",
+            *(f"at {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all",
         )  # fmt: skip
-        grids.append(Grid(columns, rows))
+        how = f"New {names.keys} above a probability, the share expected to be right, and the share"
+        grids.append(Grid(columns, rows, f"{how} of all {whole:,.0f} expected in the texts."))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
@@ -423,16 +424,11 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     removed = [one.removes for one in documents[:MOST_LABELLED]]
     alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
     use = (
-        f"List all {names.keys} of these documents, "
-        f"{'in any order (each is about as good)' if alike else 'in this order'}, and "
-        "mark them complete (column complete: yes). The next run then knows better how many of its "
-        "selections are right."
+        f"Measure first (What to do next). Where too few are right, list all {names.keys} of these "
+        f"documents, {'in any order (each is about as good)' if alike else 'in this order'}, mark "
+        "them complete (column complete: yes), and run again"
     )
-    if exact:
-        use += (
-            f" Run it without --set {names.rate}: that number is then learned from these documents "
-            "too."
-        )
+    use += f" without --set {names.rate}: they say that number, too." if exact else "."
     columns = (
         "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
         "uncertainty removed",
@@ -444,8 +440,12 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     )
     if alike:
         listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
-        use += f"\n{listed}: they lower the variance of the estimated number of wrong {names.keys} "
-        use += f"by {100.0 * sum(removed):.0f} %. All are in the table ask/."
+        use += f"\n{listed}: these {len(removed)} lower the variance of the estimated number of "
+        use += f"wrong new {names.keys} by {100.0 * sum(removed):.0f} %"
+        if len(documents) > len(removed):
+            all_of = 100.0 * sum(one.removes for one in documents)
+            use += f"; the {len(documents)} of the table ask/ by {all_of:.0f} %"
+        use += "."
         return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)

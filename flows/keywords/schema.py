@@ -140,5 +140,6 @@ KEYWORDS = Table(
         Column("rank", INT32, "rank in its document, 1 is the most probable"),
         Column("position", INT32, "tokens of the document before its first occurrence"),
         Column("occurrences", INT32, "number of its occurrences in the document"),
+        Column("own_name", FLAG, "whether it is the name of its document"),
     ),
 )

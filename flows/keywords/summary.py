@@ -154,6 +154,9 @@ class KeywordSummary:
         [K] how many it expects to be keywords at each node of the rate.
     above
         [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
+    by_rate
+        [L + 1, 2] the sum of all new ones, and of those above each level, at half the rate and at
+        twice it; None where it is not the user's.
     expected
         The sum of the probabilities of all candidates.
     with_new, with_likely
@@ -193,6 +196,7 @@ class KeywordSummary:
     examples: tuple[Example, ...]
     r_hat: float | None
     above: FloatArray
+    by_rate: FloatArray | None = None
     expected: float = 0.0
     with_new: int = 0
     with_likely: int = 0
@@ -212,11 +216,12 @@ class KeywordSummary:
 
 def summarise(
     table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, by_node: FloatArray,
-    r_hat: float | None, shown: tuple[ShownDocument, ...] = (),
+    by_rate: FloatArray | None, r_hat: float | None, shown: tuple[ShownDocument, ...] = (),
 ) -> KeywordSummary:  # fmt: skip
     """Summarise one partition's rows of the keywords table, and its sampler if there was one.
 
-    ``by_node`` [K, M] are the rows' probabilities at each node of the rate.
+    ``by_node`` [K, M] are the rows' probabilities at each node of the rate; ``by_rate`` [2, M] at
+    half of it and at twice.
     """
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
@@ -225,8 +230,6 @@ def summarise(
     new, given, likely = (
         np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed, sure)
     )
-    names = (pc.utf8_lower(table[column].cast(pa.string())) for column in ("term", "doc_id"))
-    own_name = found & pc.equal(*names).to_numpy()
     most_known = (0, "")
     if given.any():
         d = int(given.argmax())
@@ -251,10 +254,13 @@ def summarise(
         examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
         above=_above(probability[found]),
+        by_rate=None
+        if by_rate is None
+        else np.array([by_rate[:, found & (probability > p)].sum(1) for p in (0.0, *LEVELS)]),
         expected=float(probability.sum()),
         with_new=int(np.count_nonzero(new)),
         with_likely=int(np.count_nonzero(likely)),
-        own_name=int(np.count_nonzero(own_name)),
+        own_name=int(np.count_nonzero(found & table["own_name"].to_numpy().astype(bool))),
         new_with_known=int(new[given > 0].sum()),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),

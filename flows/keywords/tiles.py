@@ -81,14 +81,15 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
 def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[NextStep]:
     """Return what to do next; ``scores``: of scores only; ``measured``: with true ones."""
     probable = NextStep(
-        "Write the new ones that are more probable than not to a file:",
+        "Write the new ones that are more probable than not to a file; --where own_name=no leaves "
+        "out those that are the name of their document:",
         "vbflows show {run} keywords --new --selected --where 'probability>0.5' "
         f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
         "Measure how many are right: draw 10 to 20 documents at random, write all that they have "
         "into a new column gold, and run again. The fit ignores that column and is compared with "
-        "it:", "{again}", True,
+        "it. Their mean number is also the one to set:", "{again}", True,
     )  # fmt: skip
     return [
         *([probable] if likely and not scores else []),

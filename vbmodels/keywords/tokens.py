@@ -32,7 +32,9 @@ _TITLE_WORDS = 40
 _FIRST = 300
 """Tokens by which a document's language is detected."""
 _CAPITALS = 4
-"""Words from which on a sentence all in capitals has no acronyms."""
+"""Words in capitals from which on a sentence, or a part of it, has no acronyms."""
+_LONG = 7
+"""Letters of a word that is no acronym: such a part has one."""
 
 
 class Labels(NamedTuple):
@@ -237,11 +239,17 @@ def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> l
 
 
 def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
-    """Return a sentence with its stop words in lower case where it is all in capitals."""
-    cased = [token for token in tokens if len(token) > 1 and token.lower() != token]
-    if len(cased) < _CAPITALS or not all(map(str.isupper, cased)):
-        return tokens
-    return [token.lower() if normalise.is_acronym(token) else token for token in tokens]
+    """Return a sentence with its stop words in lower case where it, or a part, is in capitals."""
+    found, run = list(tokens), 0
+    for i, token in enumerate([*tokens, "end"]):
+        if len(token) < 2 or token.upper() == token:
+            continue
+        part = tokens[run:i]
+        letters = [len(one) for one in part if len(one) > 1 and one.lower() != one]
+        if len(letters) >= _CAPITALS and (part == tokens or max(letters) >= _LONG):
+            found[run:i] = [one.lower() if normalise.is_acronym(one) else one for one in part]
+        run = i + 1
+    return found
 
 
 def _tagged(tokens: Tokens, tag: bool) -> IntArray:

@@ -46,6 +46,8 @@ def test_a_feature_is_described_by_the_columns_that_it_changes():
     assert second.contrasts[0].column == 1
     assert_allclose(first.prevalence, nu[:, 0].mean())
     assert first.sure == 1.0
+    half = 1.96 * np.sqrt(first.prevalence * (1 - first.prevalence) / 900)
+    assert_allclose(first.interval()[1] - first.prevalence, half)  # the rows' features are known
     best = first.contrasts[0]
     assert best.category == 1
     on, off = 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(1.0))

@@ -118,7 +118,5 @@ def test_answers_at_both_ends_are_described_by_a_category():
     assert sorted(names.split(", ")) == ["a = 2", "b = 2"]
     assert short_name(one, columns) == f'"2" less often in {" and ".join(names[::7])}'
     grid = meaning_sections([one], columns, Stability(None, 0))[1].grids[0]
-    assert grid.caption == f"Rows with feature 1 less often have {names}"
-    rows = grid.rows
-    assert ("b", "2", "12\u00a0%", "88\u00a0%") in [(row[0], *row[2:]) for row in rows]
+    assert ("b = 2", "12\u00a0%", "88\u00a0%") in [row[:3] for row in grid.rows]
     assert pa.array(columns[0].points).to_pylist() == [2.0, 1.0, 3.0]

@@ -101,7 +101,7 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert table.rows[1][1:] == ("70 billion", "73\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
     assert folded.folded
-    assert folded.rows[-1] == ("features (1), by the bound", "+18")
+    assert folded.rows[-1] == ("4 classes", "+9")  # one feature is two classes: no second number
     four = model_section(found, 4)
     assert "How sure" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

@@ -129,9 +129,7 @@ def test_what_is_above_the_limit_and_not_selected_is_counted(tmp_path):
 def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_exact():
     shown = [DocumentToLabel(1, "a", 9, 2, 3.0, 0.1)]
     exact, estimated = (_to_label(shown, PHRASES, given).text for given in (True, False))
-    learned = (
-        "Run it without --set keyphrases: that number is then learned from these documents too."
-    )
+    learned = "run again without --set keyphrases: they say that number, too."
     assert exact.endswith(learned)
     assert learned not in estimated
 
@@ -142,9 +140,13 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
     ]
     alike = _to_label(documents, PHRASES, True)
     assert "in any order" in alike.text
-    assert "a, a: they lower the variance of the estimated number of wrong keyphrases by 6 %" in (
-        alike.text
+    said = (
+        "a, a: these 2 lower the variance of the estimated number of wrong new keyphrases by 6 %."
     )
+    assert alike.text.endswith(said)
+    ten = [replace(documents[0], place=k) for k in range(1, 13)]
+    assert "these 10 lower" in (text := _to_label(ten, PHRASES, True).text)
+    assert text.endswith("by 30 %; the 12 of the table ask/ by 36 %.")
     apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
     assert "in this order" in _to_label(apart, PHRASES, True).text
 
@@ -209,3 +211,11 @@ def test_documents_with_new_keyphrases_are_shown_before_those_without():
     assert _worth_showing(0, 1, 0) > _worth_showing(9, 0, 0) > _worth_showing(1, 0, 0)
     assert _worth_showing(4, 3, 0) > _worth_showing(0, 3, 0)
     assert _worth_showing(0, 1, 1) > _worth_showing(9, 9, 0)
+
+
+def test_what_half_and_twice_the_rate_would_give_is_in_the_table(simulated, tmp_path):
+    _, outcome = run(simulated, tmp_path / "given", keyword_rate=0.3, max_iter=40)
+    with open(outcome["report"]) as page:
+        text = page.read()
+    assert "follows from your keyword_rate=0.3" in text
+    assert re.search(r"at 0\.15\b.*at 0\.6\b", text, re.DOTALL)

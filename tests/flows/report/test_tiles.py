@@ -129,6 +129,7 @@ def test_features():
         {
             "feature": 1,
             "prevalence": 0.3,
+            "prevalence_interval": [0.25, 0.35],
             "short_name": "a = 1",
             "other_starts": 2,
             "found_by": 2,
@@ -166,7 +167,8 @@ def test_features():
     one["simpler_models"] |= {"shares": -109.4, "classes": -90.4}
     found = shown(features(one))
     assert found["rows with the feature"] == (
-        "30\u00a0% of rows", "about 65 of 216; 54 unclear (probability 10 to 90 %)",
+        "30\u00a0% of rows",
+        "about 65 of 216; 54 unclear (probability 10 to 90 %); 25 to 35\u00a0% of a population",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["against no feature"] == (

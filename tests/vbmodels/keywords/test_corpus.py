@@ -217,6 +217,19 @@ def test_a_wrong_rate_with_an_sd_is_drawn_to_what_the_labels_say(corpus):
     assert abs(np.log(doubted / truth.keyword_rate)) < 0.6 * np.log(1.5)
 
 
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_the_tangent_leads_near_the_mode_at_another_rate(corpus, factor):
+    batch, truth = corpus
+    model = CorpusProbit(truth.keyword_rate, 0.0)
+    here = fit(model, [batch]).q
+    there = fit(CorpusProbit(factor * truth.keyword_rate, 0.0), [batch]).q
+    near = model.at_rate(here, factor)
+    assert near.rate == pytest.approx(there.rate)
+    assert_allclose(near.credibility, there.credibility)
+    moved = np.abs(here.theta - there.theta)[0, :-2].max()
+    assert np.abs(near.theta - there.theta)[0, :-2].max() < 0.3 * moved
+
+
 @pytest.mark.parametrize("seed", [0, 2])
 def test_few_passes_find_the_rate_far_from_its_first_guess(seed):
     """Rate and constant are one direction at first: searching it halves steps without end."""
