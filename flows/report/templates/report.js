@@ -138,8 +138,20 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   table.parentElement.before(tools);
 }
 
-// A table that is cut says so, below its caption.
+// On a narrow screen each row of a table that is cut or squeezed becomes a card: all its
+// cells, with the headings of their columns. On a wider one a table that is cut says so.
+function labelCells(table) {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    if (row.classList.contains("detail")) continue;
+    [...row.cells].forEach((cell, column) => { // what begins with a letter names its row
+      if (column || !Number.isNaN(leading(cell.textContent.trim()))) cell.dataset.head = heads[column];
+    });
+  }
+}
+
 for (const place of document.querySelectorAll(".scroll")) {
+  const table = place.querySelector("table");
   const caption = place.querySelector(":scope > table > caption");
   const swipe = document.createElement(caption ? "div" : "p");
   swipe.className = "how swipe";
@@ -148,8 +160,13 @@ for (const place of document.querySelectorAll(".scroll")) {
   if (caption) caption.append(swipe);
   else place.before(swipe);
   const isCut = () => place.scrollWidth > place.clientWidth + 1;
+  const isTall = () => [...table.tBodies[0].rows]
+    .some((row) => !row.classList.contains("detail") && row.cells.length > 2 && row.offsetHeight > 140);
   new ResizeObserver(() => { // on a wide screen cells that are a bit too long have two lines
-    place.classList.remove("tight");
+    place.classList.remove("tight", "cards");
+    const cards = place.clientWidth < 500 && (isCut() || isTall());
+    if (cards) labelCells(table);
+    place.classList.toggle("cards", cards);
     place.classList.toggle("tight", isCut());
     swipe.hidden = !isCut();
     isLong();
