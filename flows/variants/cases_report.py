@@ -10,23 +10,21 @@ import numpy as np
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import read_account
-from flows.variants.case_files import CASES, CaseFound
-from flows.variants.report import (
+from flows.variants.calls_report import (
     MOST_CALLS,
     call_in_words,
-    callable_in_words,
-    filters_not_run,
-    in_order,
     level_of,
     name_of,
     passed_in_words,
     reads_of,
-    results_of,
     share_of,
     shares_chart,
     variants,
-    warnings_of,
 )
+from flows.variants.case_files import CASES, CaseFound
+from flows.variants.limits_report import callable_in_words
+from flows.variants.part_calls import filters_not_run, in_order
+from flows.variants.report import results_of, warnings_of
 from flows.variants.settings import VariantSettings
 from flows.variants.tiles import NEXT_STEPS_OF_CASES, tiles_of
 from vbmodels.variants.two_groups.batch_null import names_of_types

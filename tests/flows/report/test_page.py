@@ -437,7 +437,8 @@ def test_a_table_that_is_cut_says_so(browsed):
 def test_on_a_narrow_screen_each_row_of_a_table_that_is_cut_is_a_card(browsed):
     evaluate = browsed(390)
     state = (
-        "const place = document.querySelector('.scroll'), [row] = place.querySelector('tbody').rows;"
+        "const place = document.querySelector('.scroll');"
+        " const [row] = place.querySelector('tbody').rows;"
         " const shown = (cell) => getComputedStyle(cell, '::before').content;"
         " return [place.classList.contains('cards'), [...row.cells].map(shown),"
         " [...row.cells].every((cell) => cell.getBoundingClientRect().right <= 390),"

@@ -14,7 +14,7 @@ from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
-from flows.variants.report import _missed
+from flows.variants.limits_report import _missed
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts

@@ -1,0 +1,223 @@
+"""What the variants report says of the calls: their names, reads, filters and shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import floor, log10
+from typing import Any
+
+import numpy as np
+
+from flows.report import plots
+from flows.report.page import Grid, Section
+from flows.report.plots import Spec
+from flows.variants.calls import ALPHA
+from flows.variants.settings import READ_FILTERS, VariantSettings
+from flows.variants.vcf import FILTERS
+
+MOST_CALLS = 200
+
+MOST_PLOTTED = 30
+
+COMPARED = {
+    "strand_bias": "share on the forward strand",
+    "read_end": "mean distance to the read's end, in bases",
+    "low_mapq": "mean mapping quality",
+    "low_baseq": "mean base quality",
+    "near_indel": "share with an indel near it",
+    "many_mismatches": "share with several mismatches near it",
+}
+
+
+def level_of(settings: VariantSettings) -> str:
+    """Return by what a call is made."""
+    if settings.test == "two_groups":
+        return f"at a false discovery rate of {settings.fdr:g}"
+    what = "difference" if settings.control else "rate"
+    return f"by P({what} > {settings.tau:g}) > {1 - ALPHA:g}"
+
+
+def _question(settings: VariantSettings) -> str:
+    """Return what a call says, in one sentence, and what it does not."""
+    if not settings.controls:
+        return (
+            "One sample without a control: the allele is more frequent than the errors of its "
+            "substitution. An error that all reads share looks the same; a control of the same "
+            "protocol, or a panel of other samples, separates them. "
+        )
+    if not settings.control:
+        return (
+            f"Tumour-only test: the allele's rate in {settings.case} is beyond what errors and "
+            f"differences between samples give in {settings.compared_with}. Alleles that the case "
+            "was born with, which no sample of its own tells apart, are called too. "
+        )
+    side = "differs from" if settings.two_sided else "is higher than"
+    return (
+        f"Somatic test: an allele is called if its share of the reads in {settings.case} {side} "
+        f"that in {settings.compared_with}. Alleles that both carry alike, germline ones "
+        "included, are not called. "
+    )
+
+
+def is_mnv(call: dict[str, Any]) -> bool:
+    """Return whether a call is of several bases on the same reads."""
+    return len(call["ref"]) == len(call["alt"]) > 1
+
+
+def name_of(call: dict[str, Any]) -> str:
+    """Return a call as people write it."""
+    return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
+
+
+def reads_of(call: dict[str, Any], *roles: str) -> str:
+    """Return the reads with the allele and the depth, of all replicates of some samples."""
+    pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
+    return f"{sum(a for a, _ in pairs):,}/{sum(n for _, n in pairs):,}"
+
+
+def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
+    """Return a call's reads and depth in the panel, and in the sample of the largest share."""
+    reads = call["replicates"].get("panel", [])
+    together = f"{sum(a for a, _ in reads)}/{sum(n for _, n in reads)}"
+    shares = [a / max(n, 1) for a, n in reads]
+    if len(reads) < 2 or max(shares) == 0.0:
+        return together
+    most = int(np.argmax(shares))
+    return f"{together}; {reads[most][0]}/{reads[most][1]} in {settings.members[most]}"
+
+
+def share_of(call: dict[str, Any]) -> str:
+    """Return the share of the case's reads with the allele, with its 95 % interval, in per cent.
+
+    >>> share_of({"MU": 0.104, "MUCI": (0.0899, 0.12)})
+    '10.4 % (9.0 to 12.0)'
+    """
+    low, high = (100.0 * end for end in call["MUCI"])
+    digits = max(1, 1 - floor(log10(max(low, 1e-4))))
+    return f"{100.0 * call['MU']:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def variants(count: int) -> str:
+    """Return a number of variants in words.
+
+    >>> variants(1), variants(1200)
+    ('1 variant', '1,200 variants')
+    """
+    return f"{count:,} variant{'' if count == 1 else 's'}"
+
+
+def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
+    """Name a call, with its share of the reads, the control's reads with it, and QUAL."""
+    reads = reads_of(call, "control", "panel").replace("/", " of ")
+    against = f"{reads} in {settings.compared_with}, " * bool(settings.controls)
+    share = f"{share_of(call)} of the reads of {settings.case}"
+    return f"{name_of(call)} in {share}, {against}QUAL {call['qual']:.1f}"
+
+
+def calls_section(
+    calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
+    without: str,
+) -> Section:  # fmt: skip
+    against = [name for name, there in (("control", settings.control),
+                                        ("panel", settings.members)) if there]  # fmt: skip
+    rows = [
+        (
+            name_of(c), share_of(c), reads_of(c, "case"),
+            *(of_panel(c, settings) if name == "panel" else reads_of(c, name) for name in against),
+            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
+        )
+        for c in calls[:MOST_CALLS]
+    ]  # fmt: skip
+    heads = ("panel; most in" if name == "panel" else str(settings.control) for name in against)
+    columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
+    more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
+    text = "" if calls else "No allele is called. "
+    text += f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
+    text += f"loci.{more}"
+    if joined := sum(is_mnv(c) for c in calls):
+        text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
+        text += "reads are those with all; loci has a row for each base."
+    seen = dict.fromkeys(name for c in calls for name in c["filters"])
+    if without:
+        text += f" {without}"
+    text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
+    text += f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
+    for reason in dict.fromkeys(not_run.values()):
+        names = ", ".join(name for name, why in not_run.items() if why == reason)
+        text += f" {names} did not run: {reason}."
+    if calls:
+        text += "\nNo other caller was run: confirm calls independently."
+    details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
+    how = "Best first; a variant opens the reads of every replicate and what the filters compared. "
+    how += (
+        f"The share of the reads in {settings.case} is estimated, errors included; the columns of "
+    )
+    how += "samples are reads with the allele / all reads, as counted."
+    if not calls:
+        return Section("Calls", text)
+    grid = Grid(columns, rows, details=details)
+    chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
+    return Section("Calls", text, [chart], (grid,), how=how)
+
+
+def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
+    """Say what PASS is: which filters of reads ran."""
+    names = ", ".join(name for name in READ_FILTERS if name not in not_run)
+    said = f" PASS: called, and not removed by any filter ({names}); each filter removes a true "
+    said += f"variant with a probability of at most {settings.filter_level:g} (filter_level)."
+    return said * bool(names)
+
+
+def _compared(call: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return what each filter compared: of the reads with the allele, and with the reference."""
+    found = {} if is_mnv(call) else call.get("compared", {})
+    if found and (strands := call["samples"]["case"]["strands"]):
+        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
+        found = {"strand_bias": at, **found}
+    return found
+
+
+def _without_power(calls: Sequence[dict[str, Any]]) -> str:
+    """Name the filters that had nothing to compare: all reads of every call are alike to them."""
+    every = [one for one in map(_compared, calls) if one]
+    if not every:
+        return ""
+    pairs = {name: [one.get(name, (0.0, 1.0)) for one in every] for name in every[0]}
+    alike = [name for name, found in pairs.items() if all(one == other for one, other in found)]
+    if not alike:
+        return ""
+    return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."
+
+
+def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
+    """Return the reads of every replicate of a call."""
+    names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
+    rows = [
+        (names.get(role, role), number, reads, depth, reads / depth if depth else None)
+        for role, replicates in call["replicates"].items()
+        for number, (reads, depth) in enumerate(replicates, 1)
+    ]
+    grids = [Grid(("sample", "replicate", "reads with the allele", "all reads", "share"), rows)]
+    compared = _compared(call)
+    columns = ("filter", "with the allele", "with the reference", "compared")
+    of_filters = [(name, *pair, COMPARED[name]) for name, pair in compared.items()]
+    if of_filters:
+        grids.append(Grid(columns, of_filters, f"Reads of {settings.case} that filters compare"))
+    return Section(name_of(call), "", (), grids)
+
+
+def shares_chart(
+    calls: Sequence[tuple[str, dict[str, Any]]], case: str, against: str | None
+) -> Spec:
+    """Plot the share of reads of named calls, in the case and in what it is compared with."""
+    shown = calls[:MOST_PLOTTED]
+    series = [(case, [(c["MU"], *c["MUCI"]) for _, c in shown])]
+    if against:
+        series.append((against, [(c["CMU"], *c["CMUCI"]) for _, c in shown]))
+    some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
+    how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
+    if against:
+        how += f" Where no read of {against} has the allele, its share is its error rate."
+    title = f"Share of reads with each called allele{some}"
+    names = [name for name, _ in shown]
+    return plots.paired_intervals(names, series, "share of reads", title, how)
