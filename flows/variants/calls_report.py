@@ -20,12 +20,12 @@ MOST_CALLS = 200
 MOST_PLOTTED = 30
 
 COMPARED = {
-    "strand_bias": "share on the forward strand",
-    "read_end": "mean distance to the read's end, in bases",
-    "low_mapq": "mean mapping quality",
-    "low_baseq": "mean base quality",
-    "near_indel": "share with an indel near it",
-    "many_mismatches": "share with several mismatches near it",
+    "strand_bias": ("on the forward strand", " %"),
+    "read_end": ("mean distance to the read's end", " bases"),
+    "low_mapq": ("mean mapping quality", ""),
+    "low_baseq": ("mean base quality", ""),
+    "near_indel": ("with an indel near it", " %"),
+    "many_mismatches": ("with several mismatches near it", " %"),
 }
 
 
@@ -43,19 +43,19 @@ def _question(settings: VariantSettings) -> str:
         return (
             "One sample without a control: the allele is more frequent than the errors of its "
             "substitution. An error that all reads share looks the same; a control of the same "
-            "protocol, or a panel of other samples, separates them. "
+            "protocol, or a panel of other samples, separates them."
         )
     if not settings.control:
         return (
             f"Tumour-only test: the allele's rate in {settings.case} is beyond what errors and "
             f"differences between samples give in {settings.compared_with}. Alleles that the case "
-            "was born with, which no sample of its own tells apart, are called too. "
+            "was born with, which no sample of its own tells apart, are called too."
         )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
         f"Somatic test: an allele is called if its share of the reads in {settings.case} {side} "
         f"that in {settings.compared_with}. Alleles that both carry alike, germline ones "
-        "included, are not called. "
+        "included, are not called."
     )
 
 
@@ -118,6 +118,7 @@ def calls_section(
     calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
     without: str,
 ) -> Section:  # fmt: skip
+    """Return what was called, with the reads and the filters of each call."""
     against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
@@ -132,27 +133,27 @@ def calls_section(
     columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "" if calls else "No allele is called. "
-    text += f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
-    text += f"loci.{more}"
+    text += f"{_question(settings)}{f' {without}' * bool(without)}"
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
         text += "reads are those with all; loci has a row for each base."
+    said = f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
-    if without:
-        text += f" {without}"
-    text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
-    text += f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
+    said += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
     for reason in dict.fromkeys(not_run.values()):
         names = ", ".join(name for name, why in not_run.items() if why == reason)
-        text += f" {names} did not run: {reason}."
-    if calls:
-        text += "\nNo other caller was run: confirm calls independently."
-    details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    how = "Best first; a variant opens the reads of every replicate and what the filters compared. "
-    how += (
-        f"The share of the reads in {settings.case} is estimated, errors included; the columns of "
+        said += f" {names} did not run: {reason}."
+    text += f"\n{said.lstrip()}\n" if said else " "
+    text += f"All calls are in variants.vcf.gz, all positions in the table loci.{more}"
+    text += " No other caller was run: confirm calls independently." * bool(calls)
+    details = [_replicates(c, settings, not_run) for c in calls[:MOST_CALLS]]
+    how = (
+        "Best first; a variant opens to its replicates and to what the filters compared. Its share "
+        f"of the reads of {settings.case} is estimated, errors included; the columns of samples "
+        "are reads with the allele / all reads, as counted. QUAL: 30 is a probability of 0.001 "
+        "that the call is false, 20 of 0.01. q-value: the smallest false discovery rate at which "
+        "the variant would be called."
     )
-    how += "samples are reads with the allele / all reads, as counted."
     if not calls:
         return Section("Calls", text)
     grid = Grid(columns, rows, details=details)
@@ -189,20 +190,34 @@ def _without_power(calls: Sequence[dict[str, Any]]) -> str:
     return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."
 
 
-def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
-    """Return the reads of every replicate of a call."""
+def _mean(name: str, value: float | None) -> str:
+    """Return what a filter compared, with its unit."""
+    if value is None:
+        return "too few reads"
+    unit = COMPARED[name][1]
+    return f"{100.0 * value:.0f} %" if unit == " %" else f"{value:.1f}{unit}"
+
+
+def _replicates(
+    call: dict[str, Any], settings: VariantSettings, not_run: Mapping[str, str]
+) -> Section:
+    """Return the reads of every replicate of a call, and of each filter what it compared."""
     names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
     rows = [
-        (names.get(role, role), number, reads, depth, reads / depth if depth else None)
+        (names.get(role, role), number, reads, depth, f"{100.0 * reads / max(depth, 1):.2f} %")
         for role, replicates in call["replicates"].items()
         for number, (reads, depth) in enumerate(replicates, 1)
     ]
     grids = [Grid(("sample", "replicate", "reads with the allele", "all reads", "share"), rows)]
-    compared = _compared(call)
-    columns = ("filter", "with the allele", "with the reference", "compared")
-    of_filters = [(name, *pair, COMPARED[name]) for name, pair in compared.items()]
+    columns = ("of the reads", "with the allele", "with the reference", "filter", "result")
+    of_filters = [
+        (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
+         "did not run" if name in not_run else "removed" if name in call["filters"] else "passed")
+        for name, pair in _compared(call).items()
+    ]  # fmt: skip
     if of_filters:
-        grids.append(Grid(columns, of_filters, f"Reads of {settings.case} that filters compare"))
+        caption = f"Reads of {settings.case} with the allele against those with the reference base"
+        grids.append(Grid(columns, of_filters, caption))
     return Section(name_of(call), "", (), grids)
 
 
@@ -211,13 +226,15 @@ def shares_chart(
 ) -> Spec:
     """Plot the share of reads of named calls, in the case and in what it is compared with."""
     shown = calls[:MOST_PLOTTED]
-    series = [(case, [(c["MU"], *c["MUCI"]) for _, c in shown])]
-    if against:
-        series.append((against, [(c["CMU"], *c["CMUCI"]) for _, c in shown]))
+    marks = [(case, "")] + ([(against, "C")] if against else [])
+    series = [
+        (name, [tuple(100.0 * np.array([c[f"{m}MU"], *c[f"{m}MUCI"]])) for _, c in shown])
+        for name, m in marks
+    ]
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
     how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
     if against:
         how += f" Where no read of {against} has the allele, its share is its error rate."
     title = f"Share of reads with each called allele{some}"
     names = [name for name, _ in shown]
-    return plots.paired_intervals(names, series, "share of reads", title, how)
+    return plots.paired_intervals(names, series, "% of the reads", title, how)

@@ -10,6 +10,7 @@ from flows.report import plots
 from flows.report.page import Grid, Section
 from flows.report.plots import Spec
 from flows.variants import detection
+from flows.variants.calls_report import level_of
 from flows.variants.part_calls import MOST_MISSED, PartCalls, callable_of, positions_of
 from flows.variants.settings import VariantSettings
 
@@ -39,16 +40,17 @@ def limits_in_words(parts: Sequence[PartCalls]) -> str:
 def detection_section(
     limits: detection.LimitCounts, parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
+    """Return where an allele of a small share would be called, and where it could be missed."""
     positions = positions_of(parts)
     callable_ = callable_of(parts)
     text = (
-        f"callable.bed lists the {callable_:,} of {positions:,} positions whose limit is at "
-        f"most {100.0 * settings.callable_share:g} % (the setting callable_share, by default 0.05)."
-        " The table detection has the limit of each position with reads."
+        "The limit of a position is the smallest share of its reads at which an allele would be "
+        f"called {level_of(settings)}, with a probability of {detection.PROBABILITY:g}: at the "
+        "depth and the error rates of this run, for the base with the most errors."
     )
     how = (
-        "The limit is the share from which on an allele would be called with a probability of "
-        "0.95, at this run's depth, error rates and level, for the base with the most errors."
+        f"callable.bed lists the positions with a limit of {100.0 * settings.callable_share:g} % "
+        "or less (setting callable_share); the table detection has each position's limit."
     )
     grids: list[Grid] = []
     if missed := detection.join_missed([part.missed for part in parts]):
@@ -62,23 +64,40 @@ def _missed(
 ) -> Grid:
     """Return where an allele could be missed: ``thin`` positions with reads, and some without."""
     rows = [
-        (one.name, "none" if np.isnan(one.limit) else f"{100.0 * one.limit:.1f} %",
-         _why_missed(one, settings), one.case, *([one.control] if settings.controls else []))
+        (one.name, _limit(*one.limit), _why_missed(one, settings), _range(*one.case),
+         *([_range(*one.control)] if settings.controls else []))
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
     caption = f"Not callable: {thin:,} positions with reads"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"
     caption += more * (len(missed) > MOST_MISSED)
     caption += f", {without:,} without" if without else ""
-    caption += "; limits and reads, of all replicates, are the largest of a region's positions"
+    caption += "; limits and reads, of all replicates, from the least to the largest of a region"
     against = [f"reads of {settings.compared_with}"] if settings.controls else []
-    columns = ("not callable", "limit", "why", f"reads of {settings.case}", *against)
+    columns = ("positions", "limit", "why", f"reads of {settings.case}", *against)
     return Grid(columns, rows, caption)
+
+
+def _range(low: float, high: float, digits: int = 0) -> str:
+    return f"{low:,.{digits}f}" + f" to {high:,.{digits}f}" * (high > low)
+
+
+def _limit(low: float, high: float) -> str:
+    """Return the limits of a region's positions in words.
+
+    >>> _limit(0.051, 0.394), _limit(0.06, float("nan")), _limit(float("nan"), float("nan"))
+    ('5.1 to 39.4 %', '6.0 %, or none', 'none')
+    """
+    if np.isnan(low):
+        return "none"
+    if np.isnan(high):
+        return f"{100.0 * low:.1f} %, or none"
+    return f"{_range(100.0 * low, 100.0 * high, 1)} %"
 
 
 def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     """Say why a share would be missed: too few reads, or the control's with another base."""
-    if settings.controls and not one.control:
+    if settings.controls and not one.control[1]:
         return f"no read in {settings.compared_with}"
     if one.errors:
         return f"another base in {one.errors:,} of {settings.compared_with}'s reads"
@@ -91,17 +110,18 @@ def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
     if not known:
         return ()
     shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
-    share, below = limits.share[shown], limits.below()[shown]
+    share, below = 100.0 * limits.share[shown], 100.0 * limits.below()[shown]
     series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
     title = "Where an allele of a given share would be called"
-    how = "At 0.01 the line shows the share of the positions with reads whose limit is at most 1 %."
-    x, y = "limit of detection (share of reads)", "share of positions"
+    how = "At 1 % the line shows how many of the positions with reads have a limit of at most 1 %."
+    x, y = "limit of detection (% of the reads)", "% of the positions with reads"
     return (plots.lines(np.insert(share, 0, share[0]), series, x, y, title, how, log=True),)
 
 
 def depth_section(
     parts: Sequence[PartCalls], settings: VariantSettings, with_limits: bool
 ) -> Section:
+    """Return the depth of the samples along the contigs."""
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
     drawn = []
@@ -127,6 +147,7 @@ def depth_section(
 
 
 def q_values_section(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
+    """Return how far from a call the next best allele was, and all q-values."""
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = (np.arange(40) + 0.5) / 40
     text = ""

@@ -306,6 +306,9 @@ def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str
 def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
     """Return each replicate's file, with the reads used and not used, and the mean depth."""
     rows: dict[Column, tuple[object, ...]] = {}
+    files = [storage.shown(file) for reads in samples if reads is not None for file in reads.files]
+    folders = {file.rpartition("/")[0] for file in files}
+    folder = folders.pop() if len(folders) == 1 else ""
     for reads in samples:
         if reads is None:
             continue
@@ -315,12 +318,14 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
                 kept = int(kept_reads(reads.account[r]))
                 used = kept, int(reads.account[r, of.REACHED]) - kept
             file = storage.shown(reads.files[r]) if reads.files else ""
+            file = file.rpartition("/")[2] if folder else file
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
     columns = (
         "sample", "replicate", "reads counted", "reads not counted", "its mean depth", "file"
     )  # fmt: skip
     caption = "Every replicate; why reads were not counted is in the part Reads"
+    caption += f"; files are in {folder}" * bool(folder)
     return [Grid(columns, list(rows.values()), caption)] if rows else []
 
 
@@ -334,6 +339,8 @@ _NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
     every = list(dict.fromkeys(name for row in rows.values() for name in row))
+    none = [n for n in every if n not in _NOT_RULES and not any(r.get(n) for r in rows.values())]
+    every = [name for name in every if name not in none]
     grid = Grid(
         ("replicate", *(_HEADS.get(name, name) for name in every)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
@@ -345,7 +352,8 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
         for row in rows.values()
     ]
     text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
-    text += f"and {_range(out)} left out, each by the first rule that applies."
+    text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
+    text += f" Rules that left out nothing: {', '.join(none)}." * bool(none)
     return Section("Reads", text, (), (grid,))
 
 

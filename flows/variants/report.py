@@ -84,7 +84,6 @@ def report(
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
-    sections.append(_hyperparameters(hyperparameters, units, settings))
     top = [
         {"variant": name_of(c), "prob": c["P"], "q_value": float(f"{c['QV']:.2g}"),
          "rate": float(f"{c['MU']:.3g}")}
@@ -101,6 +100,7 @@ def report(
         limits=limits_in_words(parts),
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
+        fit=(_hyperparameters(hyperparameters, units, settings),),
     )  # fmt: skip
 
 
@@ -234,8 +234,8 @@ def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     """Return what to do next, about positions that are not callable too."""
     if not any(part.missed for part in parts):
         return NEXT_STEPS
-    text = "Positions that are not callable need more reads, or fewer errors, before you claim "
-    text += "absence. No other caller was run; confirm calls independently. The largest limits:"
+    text = "Before you claim absence at a position that is not callable, get more reads there, or "
+    text += "fewer errors. The largest limits:"
     return (*NEXT_STEPS, NextStep(text, "vbflows show {run} detection --sort limit"))
 
 
@@ -260,18 +260,18 @@ MEANINGS = {
 """What a parameter is, in words; the shifts by substitution have a section of their own."""
 
 
-def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
+def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Grid:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     names = ("meaning", "of", "value", "name in posterior/parameters.parquet")
-    grid = Grid(names, shown, f"All {len(shown)} hyperparameters", folded=True)
-    text = f"Estimated from the data of {'both samples' if settings.controls else 'the sample'}"
+    text = f"All {len(shown)} hyperparameters, estimated from "
+    text += "both samples" if settings.controls else "the sample"
     if settings.test == "two_groups" and units > FIT_UNITS:
         text += (
             f" at about {FIT_UNITS:,} of {units:,} units (location and allele), drawn by their "
             "positions and the seed, those of locations that differ more sooner than others, each "
             "weighted by how many it represents; pi again from all units"
         )
-    return Section("Hyperparameters", f"{text}.", (), (grid,), needs_fit=True)
+    return Grid(names, shown, text, folded=True)
 
 
 def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
@@ -292,6 +292,7 @@ def _sampler(mixing: Sequence[Mixing], locations: int) -> Section:
     text = (
         f"Slice sampling: {SAMPLER.chains} chains of {SAMPLER.draws:,} kept draws after "
         f"{SAMPLER.warmup:,} sweeps, at every one of {locations:,} locations, at the "
-        "hyperparameters below. P, QUAL and q-values are no finer than so many draws allow."
+        "hyperparameters (at the end of Settings and resources). P, QUAL and q-values are no finer "
+        "than so many draws allow."
     )
     return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

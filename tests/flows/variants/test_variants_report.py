@@ -53,11 +53,16 @@ def test_a_call_opens_to_what_its_filters_compared():
     compared = Filtered({}, np.zeros(1), (reads_of(10, 30, 2), reads_of(3, 40, 0))).compared(0)
     assert compared["low_mapq"] == [60.0, None]  # three reads are too few
     assert compared["low_baseq"] == [30.0, None]  # of those that have a quality
-    call = CALL | {"compared": compared, "samples": {"case": {"strands": (15, 5, 1, 3)}}}
-    (opened,) = calls_section([call], PAIRED, {}, "").grids[0].details
-    rows = {row[0]: row[1:] for row in opened.grids[1].rows}
-    assert rows["strand_bias"] == (0.25, 0.75, "share on the forward strand")
-    assert rows["low_mapq"] == (60.0, None, "mean mapping quality")
+    call = CALL | {"compared": compared, "samples": {"case": {"strands": (15, 5, 1, 3)}},
+                   "filters": ["low_baseq"]}  # fmt: skip
+    not_run = {"read_end": "skip_filters names it"}
+    (opened,) = calls_section([call], PAIRED, not_run, "").grids[0].details
+    assert opened.grids[0].rows[0][2:] == (3, 30, "10.00 %")
+    rows = {row[3]: (*row[:3], row[4]) for row in opened.grids[1].rows}
+    assert rows["strand_bias"] == ("on the forward strand", "25 %", "75 %", "passed")
+    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "passed")
+    assert rows["low_baseq"][3] == "removed"
+    assert rows["read_end"][1:] == ("25.0 bases", "too few reads", "did not run")
     (opened,) = calls_section([CALL], PAIRED, {}, "").grids[0].details
     assert len(opened.grids) == 1
 
