@@ -178,10 +178,7 @@ def paired_intervals(
     how: str = "Points are means, lines 95 % intervals, on a logarithmic axis.",
     rule: float | None = None,
 ) -> Spec:
-    """Plot (value, low, high) of one or two series on a log axis, the first label on top.
-
-    ``rule`` is a value at which a line crosses the chart.
-    """
+    """Plot (value, low, high) of one or two series on a log axis with a line at ``rule``."""
     points = [
         {"row": row, "series": name, "x": max(v, _LOW), "low": max(low, _LOW),
          "high": max(high, _LOW),
@@ -194,9 +191,10 @@ def paired_intervals(
     for layer in layers:
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
+    scale: Spec = {"type": "log"}
     if rule is not None:
         layers.insert(0, _rule(rule, "x", "y", "height"))
-    scale = {"type": "log"} | ({} if rule is None else {"nice": False, "padding": 12})
+        scale |= {"nice": False, "padding": 12}
     x = _axis(x_label, scale=scale, axis=_LOG_AXIS)
     return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from flows.report import plots
 from flows.report.page import Grid, Section
+from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
@@ -93,9 +94,9 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{out} of {len(low)} intervals do not include 1."
 
 
-def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Section:
+def batch_section(q: BatchGlobal, settings: VariantSettings, alleles: int) -> Section:
     """Return the difference by substitution of so many alleles, as a table and a picture."""
-    names = names_of_types()
+    names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
     rows = [

@@ -16,9 +16,7 @@ from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
 
 MOST_CALLS = 200
-
 MOST_PLOTTED = 30
-
 COMPARED = {
     "strand_bias": ("on the forward strand", " %"),
     "read_end": ("mean distance to the read's end", " bases"),
@@ -67,6 +65,12 @@ def is_mnv(call: dict[str, Any]) -> bool:
 def name_of(call: dict[str, Any]) -> str:
     """Return a call as people write it."""
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
+
+
+def in_short(call: dict[str, Any]) -> dict[str, Any]:
+    """Return a call as a row of the run's page."""
+    short = {"q_value": float(f"{call['QV']:.2g}"), "rate": float(f"{call['MU']:.3g}")}
+    return {"variant": name_of(call), "prob": call["P"], **short}
 
 
 def reads_of(call: dict[str, Any], *roles: str) -> str:

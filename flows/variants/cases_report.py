@@ -9,18 +9,8 @@ import numpy as np
 
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from flows.variants import read_account
-from flows.variants.calls_report import (
-    MOST_CALLS,
-    call_in_words,
-    level_of,
-    name_of,
-    passed_in_words,
-    reads_of,
-    share_of,
-    shares_chart,
-    variants,
-)
+from flows.variants import calls_report, read_account
+from flows.variants.calls_report import MOST_CALLS, level_of, name_of, reads_of, share_of, variants
 from flows.variants.case_files import CASES, CaseFound
 from flows.variants.limits_report import callable_in_words
 from flows.variants.part_calls import filters_not_run, in_order
@@ -50,11 +40,7 @@ def cases_report(
         ((one.name, call) for one in found for call in in_order(one.parts)),
         key=lambda pair: -pair[1]["qual"],
     )
-    top = [
-        {"case": name, "variant": name_of(c), "prob": c["P"],
-         "q_value": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
-        for name, c in calls[:20]
-    ]  # fmt: skip
+    top = [{"case": name, **calls_report.in_short(c)} for name, c in calls[:20]]
     sums = {
         name: sum(own[name] for own in results.values())
         for name in ("locations", "units", "calls", "passed")
@@ -62,7 +48,9 @@ def cases_report(
     headline = f"{variants(passed)} in {with_some:,} of {len(found):,} cases, each "
     headline += level_of(settings)
     for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
-        headline += f"{'; the surest' * (passed > 1)}: {name}, {call_in_words(call, settings)}"
+        headline += (
+            f"{'; the surest' * (passed > 1)}: {name}, {calls_report.call_in_words(call, settings)}"
+        )
     said = callable_in_words([one.parts for one in found], settings)
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
@@ -106,7 +94,7 @@ def _cases(
         "false discovery rate: a run of it alone calls the same. Its calls are in "
         f"{CASES}/NAME/variants.vcf.gz, with callable.bed; the tables loci, indels and detection "
         "have all cases, by the column sample."
-        f"{passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
+        f"{calls_report.passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
     )
     how = (
         "Indels are among the variants; positions are those with reads; limit: of detection, which "
@@ -136,7 +124,7 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
     if not calls:
         return Section("Calls", "No case has a call.")
     named = [(f"{name} {name_of(c)}", c) for name, c in calls]
-    chart = shares_chart(named, "case", settings.compared_with)
+    chart = calls_report.shares_chart(named, "case", settings.compared_with)
     return Section("Calls", more, (chart,), (Grid(columns, rows),), how=how)
 
 

@@ -38,11 +38,10 @@ def limits_in_words(parts: Sequence[PartCalls]) -> str:
 
 
 def detection_section(
-    limits: detection.LimitCounts, parts: Sequence[PartCalls], settings: VariantSettings
+    found: Sequence[detection.LimitCounts], parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
     """Return where an allele of a small share would be called, and where it could be missed."""
-    positions = positions_of(parts)
-    callable_ = callable_of(parts)
+    limits = detection.LimitCounts.merge(found)
     text = (
         "The limit of a position is the smallest share of its reads at which an allele would be "
         f"called {level_of(settings)}, with a probability of {detection.PROBABILITY:g}: at the "
@@ -54,8 +53,8 @@ def detection_section(
     )
     grids: list[Grid] = []
     if missed := detection.join_missed([part.missed for part in parts]):
-        thin, without = limits.locations - callable_, positions - limits.locations
-        grids.append(_missed(missed, thin, without, settings))
+        thin, without = (n - limits.locations for n in (callable_of(parts), positions_of(parts)))
+        grids.append(_missed(missed, -thin, without, settings))
     return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
 
 
@@ -88,10 +87,8 @@ def _limit(low: float, high: float) -> str:
     >>> _limit(0.051, 0.394), _limit(0.06, float("nan")), _limit(float("nan"), float("nan"))
     ('5.1 to 39.4 %', '6.0 %, or none', 'none')
     """
-    if np.isnan(low):
-        return "none"
     if np.isnan(high):
-        return f"{100.0 * low:.1f} %, or none"
+        return "none" if np.isnan(low) else f"{100.0 * low:.1f} %, or none"
     return f"{_range(100.0 * low, 100.0 * high, 1)} %"
 
 
@@ -118,9 +115,7 @@ def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
     return (plots.lines(np.insert(share, 0, share[0]), series, x, y, title, how, log=True),)
 
 
-def depth_section(
-    parts: Sequence[PartCalls], settings: VariantSettings, with_limits: bool
-) -> Section:
+def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits: bool) -> Section:
     """Return the depth of the samples along the contigs."""
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
@@ -142,11 +137,11 @@ def depth_section(
         )  # fmt: skip
     text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     how = "Where the depth falls, rare alleles cannot be seen"
-    how += ": see Limit of detection." if with_limits else "."
+    how += ": see Limit of detection." if limits else "."
     return Section("Depth", text, drawn, how=how)
 
 
-def q_values_section(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
+def q_values_section(parts: Sequence[PartCalls]) -> Section:
     """Return how far from a call the next best allele was, and all q-values."""
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = (np.arange(40) + 0.5) / 40

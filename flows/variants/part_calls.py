@@ -14,11 +14,8 @@ from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_MISSED = 10  # regions that are not callable
-
 GOOD_R_HAT = 1.05
-
 NO_STRANDS = "these counts do not have the strands of reads"
-
 NO_READS = "these counts do not have the qualities of reads"
 
 

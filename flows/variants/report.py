@@ -9,40 +9,18 @@ import numpy as np
 
 from flows.data.run_tables import Parameter
 from flows.report.page import Findings, Grid, NextStep, Section
-from flows.variants import detection, indel_report, read_account
-from flows.variants.batch_report import (
-    batch_results,
-    batch_section,
-    batch_warnings,
-    context_warnings,
-)
+from flows.variants import (
+    batch_report,
+    calls_report,
+    detection,
+    indel_report,
+    limits_report,
+    part_calls,
+    read_account,
+)  # fmt: skip
 from flows.variants.calls import ALPHA, SAMPLER
-from flows.variants.calls_report import (
-    call_in_words,
-    calls_section,
-    is_mnv,
-    level_of,
-    name_of,
-    variants,
-)
-from flows.variants.limits_report import (
-    callable_in_words,
-    depth_section,
-    detection_section,
-    limits_in_words,
-    q_values_section,
-)
-from flows.variants.part_calls import (
-    GOOD_R_HAT,
-    NO_READS,
-    NO_STRANDS,
-    Mixing,
-    PartCalls,
-    callable_of,
-    filters_not_run,
-    in_order,
-    positions_of,
-)
+from flows.variants.calls_report import call_in_words, is_mnv, level_of, variants
+from flows.variants.part_calls import PartCalls, callable_of, filters_not_run, positions_of
 from flows.variants.samples import mixed_warnings
 from flows.variants.settings import VariantSettings
 from flows.variants.tiles import NEXT_STEPS, tiles_of
@@ -59,45 +37,41 @@ def report(
     batch: Any = None,
 ) -> Findings:
     """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
-    calls = in_order(parts)
+    calls = part_calls.in_order(parts)
     units = sum(p.units for p in parts)
     locations = sum(p.locations for p in parts)
     reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
-    sections = [calls_section(calls, settings, not_run, why_not or "")]
+    sections = [calls_report.calls_section(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(detection_section(detection.LimitCounts.merge(found_at), parts, settings))
+        sections.append(limits_report.detection_section(found_at, parts, settings))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
-    sections.append(depth_section(parts, settings, bool(found_at)))
+    sections.append(limits_report.depth_section(parts, settings, bool(found_at)))
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_section(batch, settings.case, settings.compared_with, units))
+        sections.append(batch_report.batch_section(batch, settings, units))
         if settings.members:
             sections.append(panel_section(batch, settings))
-    sections.append(q_values_section(parts, settings))
+    sections.append(limits_report.q_values_section(parts))
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
-    top = [
-        {"variant": name_of(c), "prob": c["P"], "q_value": float(f"{c['QV']:.2g}"),
-         "rate": float(f"{c['MU']:.3g}")}
-        for c in calls[:20]
-    ]  # fmt: skip
     results = results_of(parts, settings, batch)
     return Findings(
         headline_of(parts, calls, settings), sections, results,
-        tuple(warnings_of(parts, caps, settings, batch)), top,
+        tuple(warnings_of(parts, caps, settings, batch)),
+        [calls_report.in_short(c) for c in calls[:20]],
         tiles_of(results, level_of(settings), settings.callable_share, positions_of(parts)),
         _next_steps(parts),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
-        limits=limits_in_words(parts),
+        limits=limits_report.limits_in_words(parts),
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
         fit=(_hyperparameters(hyperparameters, units, settings),),
@@ -122,7 +96,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
     return Section("The panel", text, (), (Grid(("sample", *names), rows),))
 
 
-def _mixing(parts: Sequence[PartCalls]) -> list[Mixing]:
+def _mixing(parts: Sequence[PartCalls]) -> list[part_calls.Mixing]:
     return [p.mixing for p in parts if p.mixing is not None]
 
 
@@ -140,10 +114,12 @@ def warnings_of(
             "samples' difference alone. Use test=two_groups, or more reads."
         )
     if batch is not None:
-        warnings += batch_warnings(batch, settings.case, settings.compared_with)
-        warnings += context_warnings(batch, settings.case, settings.compared_with)
+        for of in (batch_report.batch_warnings, batch_report.context_warnings):
+            warnings += of(batch, settings.case, settings.compared_with)
     not_run = filters_not_run(parts, settings)
-    lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
+    lacking = [
+        n for n, why in not_run.items() if why in (part_calls.NO_STRANDS, part_calls.NO_READS)
+    ]
     if lacking:
         warnings.append(
             f"Filters that did not run: {', '.join(lacking)}; {not_run[lacking[-1]]}, so an error "
@@ -165,7 +141,7 @@ def warnings_of(
         largest = _trust(mixing)["largest_r_hat"]
         warnings.append(
             f"The chains disagree at {bad:,} of {locations:,} locations (R-hat above "
-            f"{GOOD_R_HAT}, the largest {largest:.2f}); draw more, or thin."
+            f"{part_calls.GOOD_R_HAT}, the largest {largest:.2f}); draw more, or thin."
         )
     return warnings
 
@@ -180,7 +156,7 @@ def headline_of(
     found += f" ({len(calls) - len(passed):,} more filtered)" if len(calls) > len(passed) else ""
     if passed:
         found += f"{'; the surest' * (len(passed) > 1)}: {call_in_words(passed[0], settings)}"
-    limits = [callable_in_words([parts], settings)]
+    limits = [limits_report.callable_in_words([parts], settings)]
     reads = parts[0].sample_reads if parts else None
     if reads is not None and reads.thin:
         limits.append(f"without reads: {', '.join(reads.thin)}")
@@ -202,7 +178,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
         "mnv": sum(is_mnv(c) for c in calls),
     }
     if batch is not None:
-        results |= batch_results(batch)
+        results |= batch_report.batch_results(batch)
     indels = [p.indels for p in parts if p.indels is not None]
     if parts and parts[0].indel_fit is not None:
         results |= indel_report.results(indels)
@@ -274,19 +250,19 @@ def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSet
     return Grid(names, shown, text, folded=True)
 
 
-def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
+def _trust(mixing: Sequence[part_calls.Mixing]) -> dict[str, float]:
     return {
         "largest_r_hat": max(m.largest_r_hat for m in mixing),
         "smallest_effective_draws": min(m.smallest_effective_draws for m in mixing),
     }
 
 
-def _sampler(mixing: Sequence[Mixing], locations: int) -> Section:
+def _sampler(mixing: Sequence[part_calls.Mixing], locations: int) -> Section:
     worst = _trust(mixing)
     rows = [
         ("draws of a location", SAMPLER.chains * SAMPLER.draws),
         ("largest R-hat", round(worst["largest_r_hat"], 3)),
-        (f"locations with R-hat above {GOOD_R_HAT}", sum(m.above for m in mixing)),
+        (f"locations with R-hat above {part_calls.GOOD_R_HAT}", sum(m.above for m in mixing)),
         ("smallest effective number of draws", round(worst["smallest_effective_draws"])),
     ]
     text = (

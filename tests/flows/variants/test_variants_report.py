@@ -107,9 +107,9 @@ def test_of_several_cases_the_range_of_positions_is_said():
 def test_the_next_best_allele_is_named_with_its_probability():
     parts = [replace(PART, next_best=(0.011, 0.494, "1:70 G>A")), PART,
              replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
-    text = q_values_section(parts, PAIRED).text
+    text = q_values_section(parts).text
     assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
-    assert "Next best" not in q_values_section([PART], PAIRED).text
+    assert "Next best" not in q_values_section([PART]).text
 
 
 def test_pass_names_the_filters_that_ran():
