@@ -35,6 +35,7 @@ _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
 _LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
+_RATIOS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)  # ticks around a rule
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -191,11 +192,12 @@ def paired_intervals(
     for layer in layers:
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
-    scale: Spec = {"type": "log"}
+    x = _axis(x_label, scale={"type": "log"}, axis=_LOG_AXIS)
     if rule is not None:
         layers.insert(0, _rule(rule, "x", "y", "height"))
-        scale |= {"nice": False, "padding": 12}
-    x = _axis(x_label, scale=scale, axis=_LOG_AXIS)
+        near = [rule * by for up in _RATIOS for by in (1.0 / up, up)]
+        x |= {"scale": {"type": "log", "nice": False, "padding": 12}}
+        x["axis"] = {"grid": False, "values": sorted({float(f"{v:.2g}") for v in near})}
     return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 

@@ -12,9 +12,14 @@ from flows.report import plots
 from flows.report.page import Grid, Section
 from flows.report.plots import Spec
 from flows.variants.calls import ALPHA
+from flows.variants.part_calls import LACKING
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
 
+HOW_SURE = (
+    "QUAL: 30 is a probability of 0.001 that the call is false, 20 of 0.01. q-value: the smallest "
+    "false discovery rate at which the variant would be called."
+)
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
@@ -82,12 +87,12 @@ def reads_of(call: dict[str, Any], *roles: str) -> str:
 def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
     """Return a call's reads and depth in the panel, and in the sample of the largest share."""
     reads = call["replicates"].get("panel", [])
-    together = f"{sum(a for a, _ in reads)}/{sum(n for _, n in reads)}"
+    together = reads_of(call, "panel")
     shares = [a / max(n, 1) for a, n in reads]
     if len(reads) < 2 or max(shares) == 0.0:
         return together
     most = int(np.argmax(shares))
-    return f"{together}; {reads[most][0]}/{reads[most][1]} in {settings.members[most]}"
+    return f"{together}; {reads[most][0]:,}/{reads[most][1]:,} in {settings.members[most]}"
 
 
 def share_of(call: dict[str, Any]) -> str:
@@ -144,7 +149,7 @@ def calls_section(
     said = f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     said += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
-    for reason in dict.fromkeys(not_run.values()):
+    for reason in dict.fromkeys(why for why in not_run.values() if why not in LACKING):
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         said += f" {names} did not run: {reason}."
     text += f"\n{said.lstrip()}\n" if said else " "
@@ -154,9 +159,7 @@ def calls_section(
     how = (
         "Best first; a variant opens to its replicates and to what the filters compared. Its share "
         f"of the reads of {settings.case} is estimated, errors included; the columns of samples "
-        "are reads with the allele / all reads, as counted. QUAL: 30 is a probability of 0.001 "
-        "that the call is false, 20 of 0.01. q-value: the smallest false discovery rate at which "
-        "the variant would be called."
+        f"are reads with the allele / all reads, as counted. {HOW_SURE}"
     )
     if not calls:
         return Section("Calls", text)
@@ -206,12 +209,13 @@ def _replicates(
     call: dict[str, Any], settings: VariantSettings, not_run: Mapping[str, str]
 ) -> Section:
     """Return the reads of every replicate of a call, and of each filter what it compared."""
-    names = {"case": settings.case, "control": str(settings.control), "panel": "panel"}
+    names = {"case": settings.case, "control": str(settings.control)}
     rows = [
-        (names.get(role, role), number, reads, depth, f"{100.0 * reads / max(depth, 1):.2f} %")
+        (names.get(role) or settings.members[k], k + 1 if role in names else "all", reads, depth,
+         f"{100.0 * reads / max(depth, 1):.2f} %")
         for role, replicates in call["replicates"].items()
-        for number, (reads, depth) in enumerate(replicates, 1)
-    ]
+        for k, (reads, depth) in enumerate(replicates)
+    ]  # fmt: skip
     grids = [Grid(("sample", "replicate", "reads with the allele", "all reads", "share"), rows)]
     columns = ("of the reads", "with the allele", "with the reference", "filter", "result")
     of_filters = [

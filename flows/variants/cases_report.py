@@ -48,9 +48,8 @@ def cases_report(
     headline = f"{variants(passed)} in {with_some:,} of {len(found):,} cases, each "
     headline += level_of(settings)
     for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
-        headline += (
-            f"{'; the surest' * (passed > 1)}: {name}, {calls_report.call_in_words(call, settings)}"
-        )
+        said = calls_report.call_in_words(call, settings.of_case(name))
+        headline += f"{'; the surest' * (passed > 1)}: {said}"
     said = callable_in_words([one.parts for one in found], settings)
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
@@ -83,8 +82,8 @@ def _cases(
             (
                 one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
                 f"{own['locations']:,}", "none" if limit is None else f"{100.0 * limit:.2f} %",
-                f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
-                sum(warning not in common for warning in warned[one.name]),
+                f"{names_of_types()[largest]} x{np.exp(one.q.shift[largest]):.2f}",
+                round(one.q.tau, 3), sum(warning not in common for warning in warned[one.name]),
             )
         )  # fmt: skip
     columns = ("case", "variants", "filtered", "indels", "positions", "limit", "errors", "tau",
@@ -119,7 +118,7 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
     how = (
         "Best first. The share of the case's reads is estimated, errors included. "
         f"Reads of the case and of {settings.compared_with}: with the allele / all, of all "
-        "replicates."
+        f"replicates. {calls_report.HOW_SURE}"
     )
     if not calls:
         return Section("Calls", "No case has a call.")

@@ -67,7 +67,7 @@ def _missed(
          *([_range(*one.control)] if settings.controls else []))
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
-    caption = f"Not callable: {thin:,} positions with reads"
+    caption = f"Not callable: {thin:,} position{'s' * (thin != 1)} with reads"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"
     caption += more * (len(missed) > MOST_MISSED)
     caption += f", {without:,} without" if without else ""
@@ -97,7 +97,8 @@ def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     if settings.controls and not one.control[1]:
         return f"no read in {settings.compared_with}"
     if one.errors:
-        return f"another base in {one.errors:,} of {settings.compared_with}'s reads"
+        many = f"{one.errors:,} read{'s' * (one.errors > 1)}"
+        return f"another base in {many} of {settings.compared_with}"
     return f"few reads{'' if settings.controls else ', or many errors'}"
 
 

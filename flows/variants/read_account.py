@@ -313,20 +313,21 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
         if reads is None:
             continue
         for r, column in enumerate(reads.columns):
-            used: tuple[object, ...] = ("", "")
+            used: tuple[object, ...] = (None, None)
             if reads.account is not None:
                 kept = int(kept_reads(reads.account[r]))
                 used = kept, int(reads.account[r, of.REACHED]) - kept
-            file = storage.shown(reads.files[r]) if reads.files else ""
-            file = file.rpartition("/")[2] if folder else file
+            file = storage.shown(reads.files[r]) if reads.files else None
+            file = file.rpartition("/")[2] if file and folder else file
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
     columns = (
         "sample", "replicate", "reads counted", "reads not counted", "its mean depth", "file"
     )  # fmt: skip
-    caption = "Every replicate; why reads were not counted is in the part Reads"
-    caption += f"; files are in {folder}" * bool(folder)
-    return [Grid(columns, list(rows.values()), caption)] if rows else []
+    caption = f"Every replicate{f'; files are in {folder}' * bool(folder)}"
+    known = [k for k in range(len(columns)) if any(row[k] is not None for row in rows.values())]
+    shown = [[row[k] for k in known] for row in rows.values()]
+    return [Grid([columns[k] for k in known], shown, caption)] if rows else []
 
 
 _HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}

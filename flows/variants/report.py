@@ -42,7 +42,7 @@ def report(
     locations = sum(p.locations for p in parts)
     reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
-    why_not = parts[0].no_indels if parts else None
+    why_not = parts[0].no_indels if parts and not settings.indels else None  # else a warning
     sections = [calls_report.calls_section(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
@@ -117,9 +117,7 @@ def warnings_of(
         for of in (batch_report.batch_warnings, batch_report.context_warnings):
             warnings += of(batch, settings.case, settings.compared_with)
     not_run = filters_not_run(parts, settings)
-    lacking = [
-        n for n, why in not_run.items() if why in (part_calls.NO_STRANDS, part_calls.NO_READS)
-    ]
+    lacking = [n for n, why in not_run.items() if why in part_calls.LACKING]
     if lacking:
         warnings.append(
             f"Filters that did not run: {', '.join(lacking)}; {not_run[lacking[-1]]}, so an error "

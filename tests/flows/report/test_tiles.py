@@ -210,12 +210,13 @@ def test_every_file_of_reads_is_an_input():
     reads = SampleReads(columns, 300, 299, depth, account, ["/d/t.bam", "/d/n.bam"])
     (grid,) = input_grids([reads, reads, None])
     assert list(grid.rows) == [
-        ("tumour", "1", 2000, 0, "20.0", "t.bam"),
-        ("normal", "1", 600, 400, "10.0", "n.bam"),
+        ["tumour", "1", 2000, 0, "20.0", "t.bam"],
+        ["normal", "1", 600, 400, "10.0", "n.bam"],
     ]
     assert grid.caption.endswith("; files are in /d")
     (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
-    assert grid.rows[0] == ("tumour", "1", "", "", "20.0", "")
+    assert grid.columns == ["sample", "replicate", "its mean depth"]
+    assert grid.rows[0] == ["tumour", "1", "20.0"]
     assert input_grids([None]) == []
 
 

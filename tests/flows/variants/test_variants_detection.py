@@ -104,7 +104,7 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
     grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
-    assert grid.rows[0][2:] == ("another base in 3 of control's reads", "10 to 20", "5 to 13")
+    assert grid.rows[0][2:] == ("another base in 3 reads of control", "10 to 20", "5 to 13")
     many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 

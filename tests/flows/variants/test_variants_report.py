@@ -11,7 +11,7 @@ from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
 from flows.variants.loci import Filtered
-from flows.variants.part_calls import PartCalls
+from flows.variants.part_calls import NO_STRANDS, PartCalls
 from flows.variants.report import headline_of
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.read_filters import AlleleReads
@@ -110,6 +110,21 @@ def test_the_next_best_allele_is_named_with_its_probability():
     text = q_values_section(parts).text
     assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
     assert "Next best" not in q_values_section([PART]).text
+
+
+def test_samples_of_a_panel_are_named():
+    panel = VariantSettings(case="tumour", control="", panel="ann,bob")
+    call = CALL | {"replicates": {"case": [(3, 30)], "panel": [(0, 4000), (2, 4000)]}}
+    (grid,) = calls_section([call], panel, {}, "").grids
+    assert grid.rows[0][3] == "2/8,000; 2/4,000 in bob"
+    assert grid.details[0].grids[0].rows[1:] == [
+        ("ann", "all", 0, 4000, "0.00 %"), ("bob", "all", 2, 4000, "0.05 %"),
+    ]  # fmt: skip
+
+
+def test_what_a_warning_says_of_filters_is_not_repeated():
+    text = calls_section([CALL], PAIRED, {"strand_bias": NO_STRANDS}, "").text
+    assert NO_STRANDS not in text
 
 
 def test_pass_names_the_filters_that_ran():
