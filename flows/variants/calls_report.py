@@ -72,6 +72,12 @@ def name_of(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
+def row_of(call: dict[str, Any], *against: str) -> tuple[Any, ...]:
+    """Return a call as a row of a table, with the reads of what the case is compared with."""
+    said = round(call["qual"], 1), ";".join(call["filters"]) or "PASS", call["QV"]
+    return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
+
+
 def in_short(call: dict[str, Any]) -> dict[str, Any]:
     """Return a call as a row of the run's page."""
     short = {"q_value": float(f"{call['QV']:.2g}"), "rate": float(f"{call['MU']:.3g}")}
@@ -131,13 +137,11 @@ def calls_section(
     against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
-        (
-            name_of(c), share_of(c), reads_of(c, "case"),
-            *(of_panel(c, settings) if name == "panel" else reads_of(c, name) for name in against),
-            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
+        row_of(
+            c, *(of_panel(c, settings) if one == "panel" else reads_of(c, one) for one in against)
         )
         for c in calls[:MOST_CALLS]
-    ]  # fmt: skip
+    ]
     heads = ("panel; most in" if name == "panel" else str(settings.control) for name in against)
     columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
@@ -220,7 +224,8 @@ def _replicates(
     columns = ("of the reads", "with the allele", "with the reference", "filter", "result")
     of_filters = [
         (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
-         "did not run" if name in not_run else "removed" if name in call["filters"] else "passed")
+         "did not run" if name in not_run else "removed" if name in call["filters"]
+         else "no difference" if pair[0] == pair[1] else "passed")
         for name, pair in _compared(call).items()
     ]  # fmt: skip
     if of_filters:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import calls_report, read_account
-from flows.variants.calls_report import MOST_CALLS, level_of, name_of, reads_of, share_of, variants
+from flows.variants.calls_report import MOST_CALLS, level_of, name_of, reads_of, variants
 from flows.variants.case_files import CASES, CaseFound
 from flows.variants.limits_report import callable_in_words
 from flows.variants.part_calls import filters_not_run, in_order
@@ -106,12 +106,9 @@ def _cases(
 
 def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
     rows = [
-        (
-            name, name_of(c), share_of(c), reads_of(c, "case"), reads_of(c, "control", "panel"),
-            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
-        )
+        (name, *calls_report.row_of(c, reads_of(c, "control", "panel")))
         for name, c in calls[:MOST_CALLS]
-    ]  # fmt: skip
+    ]
     columns = ("case", "variant", "share (95 %)", "reads", str(settings.compared_with), "QUAL",
                "filter", "q-value")  # fmt: skip
     more = f"The first {MOST_CALLS} of {len(calls):,} calls." if len(calls) > MOST_CALLS else ""

@@ -62,6 +62,9 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert rows["strand_bias"] == ("on the forward strand", "25 %", "75 %", "passed")
     assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "passed")
     assert rows["low_baseq"][3] == "removed"
+    alike = call | {"samples": {"case": {"strands": (10, 10, 4, 4)}}}
+    (opened,) = calls_section([alike], PAIRED, not_run, "").grids[0].details
+    assert opened.grids[1].rows[0][1:] == ("50 %", "50 %", "strand_bias", "no difference")
     assert rows["read_end"][1:] == ("25.0 bases", "too few reads", "did not run")
     (opened,) = calls_section([CALL], PAIRED, {}, "").grids[0].details
     assert len(opened.grids) == 1
