@@ -165,6 +165,8 @@ class Findings:
         What else is worth knowing, but changes no decision.
     used
         Values that the run found for settings that were empty, or that it did not use.
+    fit
+        Tables of what a fit estimated, below the settings; not on the page of a score.
     """
 
     headline: str
@@ -180,6 +182,7 @@ class Findings:
     limits: str = ""
     notes: tuple[str, ...] = ()
     used: Mapping[str, object] = field(default_factory=dict)
+    fit: Sequence[Grid] = ()
 
 
 @dataclass(frozen=True)
@@ -250,7 +253,7 @@ def render(
                 if not (record.fitted and one.needs_fit)
             ),
             *more, _inputs(record, findings),
-            _settings(record, {**defaults, **known}, trace, sweeping),
+            _settings(record, {**defaults, **known}, trace, sweeping, findings.fit),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -361,8 +364,9 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
 
 
 def _settings(
-    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float
-) -> Section:
+    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float,
+    fit: Sequence[Grid],
+) -> Section:  # fmt: skip
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, defaults.get(name, in_words(value))) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
@@ -379,6 +383,7 @@ def _settings(
         grids=[
             *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)}{of_fit})"),
+            *(() if record.fitted else fit),
         ],
         how="The same settings, files and versions give the same result.",
     )

@@ -35,6 +35,7 @@ _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
 _LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
+_RATIOS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)  # ticks around a rule
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -165,7 +166,7 @@ def intervals(
          "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"}
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
-    layers = [_zero("x", "y", "height"), *_points(points, "x")]
+    layers = [_rule(0.0, "x", "y", "height"), *_points(points, "x")]
     how = f"Points are means, lines 95 % intervals; where a line {_UNCERTAIN}"
     return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
@@ -176,8 +177,9 @@ def paired_intervals(
     x_label: str,
     title: str,
     how: str = "Points are means, lines 95 % intervals, on a logarithmic axis.",
+    rule: float | None = None,
 ) -> Spec:
-    """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
+    """Plot (value, low, high) of one or two series on a log axis with a line at ``rule``."""
     points = [
         {"row": row, "series": name, "x": max(v, _LOW), "low": max(low, _LOW),
          "high": max(high, _LOW),
@@ -191,6 +193,11 @@ def paired_intervals(
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis=_LOG_AXIS)
+    if rule is not None:
+        layers.insert(0, _rule(rule, "x", "y", "height"))
+        near = [rule * by for up in _RATIOS for by in (1.0 / up, up)]
+        x |= {"scale": {"type": "log", "nice": False, "padding": 12}}
+        x["axis"] = {"grid": False, "values": sorted({float(f"{v:.2g}") for v in near})}
     return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
@@ -342,7 +349,7 @@ def curve(
     rows = [{"x": a, "y": lo, "y2": hi} for a, lo, hi in zip(at, low, high, strict=True)]
     band = _layer(rows, "area", style="band", y2={"field": "y2"})
     band["mark"]["clip"] = True
-    layers = [band, _zero("y", "x", "width"), *_line(at, mean, tips)]
+    layers = [band, _rule(0.0, "y", "x", "width"), *_line(at, mean, tips)]
     if ticks.size:
         below = _layer([{"x": a} for a in ticks], "rule", style="ink")
         below["encoding"] |= {"y": {"value": "height"}, "y2": {"value": 232}}
@@ -381,7 +388,7 @@ def level_bars(
     return _by_label(
         labels,
         title,
-        [bar, interval, _zero("x", "y", "height")],
+        [bar, interval, _rule(0.0, "x", "y", "height")],
         x=x,
         how=how,
     )
@@ -504,10 +511,10 @@ def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str], number: int = 0) -> l
     return [line, near]
 
 
-def _zero(axis: str, across: str, size: str) -> Spec:
-    """Return a rule at zero of an axis, across the chart."""
+def _rule(value: float, axis: str, across: str, size: str) -> Spec:
+    """Return a rule at a value of an axis, across the chart."""
     rule = _layer([{}], "rule", style="ink")
-    rule["encoding"] = {axis: {"datum": 0.0}, across: {"value": 0}, f"{across}2": {"value": size}}
+    rule["encoding"] = {axis: {"datum": value}, across: {"value": 0}, f"{across}2": {"value": size}}
     return rule
 
 

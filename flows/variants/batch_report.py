@@ -5,13 +5,14 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
-import re
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 
 from flows.report import plots
 from flows.report.page import Grid, Section
+from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
@@ -93,50 +94,47 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{out} of {len(low)} intervals do not include 1."
 
 
-def batch_section(q: BatchGlobal, case: str, control: str, alleles: int) -> Section:
+def batch_section(q: BatchGlobal, settings: VariantSettings, alleles: int) -> Section:
     """Return the difference by substitution of so many alleles, as a table and a picture."""
-    names = names_of_types()
+    names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
     rows = [
-        (name, _rate(r * f), _rate(r), f"{f:.2f} ({lo:.2f} to {hi:.2f})")
+        (name, f"{f:.2f} ({lo:.2f} to {hi:.2f})", rate_in_words(r * f), rate_in_words(r))
         for name, r, f, lo, hi in zip(names, control_rate, factor, low, high, strict=True)
     ]
     columns = (
-        "substitution", f"error rate in {case}", f"error rate in {control}", "factor (95 %)"
+        "substitution", "factor (95 %)", f"error rate in {case}", f"error rate in {control}"
     )  # fmt: skip
     picture = plots.paired_intervals(
         names,
-        [
-            (case, list(zip(control_rate * factor, control_rate * low, control_rate * high,
-                              strict=True))),
-            (control, [(float(r), float(r), float(r)) for r in control_rate]),
-        ],
-        "errors per base", "Error rate by substitution",
-        f"Points are error rates, on a logarithmic axis. The line of {case} is the rate of "
-        f"{control} times the 95 % interval of the factor; {control} has no line.",
+        [("factor", list(zip(factor, low, high, strict=True)))],
+        "factor", f"Factor by which errors are more frequent in {case} than in {control}",
+        "Points are estimates, lines 95 % intervals, on a logarithmic axis; a line that crosses 1 "
+        "shows no difference.",
+        rule=1.0,
     )  # fmt: skip
     off = q.v * alleles
     number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
     text = (
-        f"The factor is the error rate in {case} divided by that in {control}: near 1 the samples "
-        "were made alike. A factor that all positions share comes from the library or the "
-        f"sequencer, and only what exceeds it is called. {_verdict(low, high)}\n"
+        f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
+        f"by that in {control}: near 1 the samples were made alike. A factor that all positions "
+        "share comes from the library or the sequencer, and only what exceeds it is called.\n"
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
         f"Besides, the model expects about {number} of the {alleles:,} alleles "
         f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."
     )
-    grids = (Grid(columns, rows, "The numbers of the chart", folded=True),)
+    grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)
 
 
-def _rate(rate: float) -> str:
-    """Return an error rate as the axis below has it, with two digits.
+def rate_in_words(rate: float) -> str:
+    """Return an error rate in per cent, with two digits.
 
-    >>> _rate(0.0002), _rate(0.0149)
-    ('2.0e-4', '1.5e-2')
+    >>> rate_in_words(0.0002), rate_in_words(0.0149), rate_in_words(3e-7)
+    ('0.020 %', '1.5 %', '0.000030 %')
     """
-    return re.sub("e-0?", "e-", f"{rate:.1e}")
+    return f"{100.0 * rate:.{max(1 - floor(log10(max(100.0 * rate, 1e-9))), 0)}f} %"
 
 
 MOST_NAMED = 3

@@ -21,9 +21,9 @@ from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.joint_alleles import join_alleles
 from flows.variants.locations import read_counts, read_loci
 from flows.variants.loci import MOST_DEPTHS, call_part
+from flows.variants.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
-from flows.variants.report import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes

@@ -9,24 +9,12 @@ import numpy as np
 
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from flows.variants import read_account
+from flows.variants import calls_report, read_account
+from flows.variants.calls_report import MOST_CALLS, level_of, name_of, reads_of, variants
 from flows.variants.case_files import CASES, CaseFound
-from flows.variants.report import (
-    MOST_CALLS,
-    call_in_words,
-    callable_in_words,
-    filters_not_run,
-    in_order,
-    level_of,
-    name_of,
-    passed_in_words,
-    reads_of,
-    results_of,
-    share_of,
-    shares_chart,
-    variants,
-    warnings_of,
-)
+from flows.variants.limits_report import callable_in_words
+from flows.variants.part_calls import filters_not_run, in_order
+from flows.variants.report import results_of, warnings_of
 from flows.variants.settings import VariantSettings
 from flows.variants.tiles import NEXT_STEPS_OF_CASES, tiles_of
 from vbmodels.variants.two_groups.batch_null import names_of_types
@@ -52,11 +40,7 @@ def cases_report(
         ((one.name, call) for one in found for call in in_order(one.parts)),
         key=lambda pair: -pair[1]["qual"],
     )
-    top = [
-        {"case": name, "variant": name_of(c), "prob": c["P"],
-         "q_value": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
-        for name, c in calls[:20]
-    ]  # fmt: skip
+    top = [{"case": name, **calls_report.in_short(c)} for name, c in calls[:20]]
     sums = {
         name: sum(own[name] for own in results.values())
         for name in ("locations", "units", "calls", "passed")
@@ -64,7 +48,8 @@ def cases_report(
     headline = f"{variants(passed)} in {with_some:,} of {len(found):,} cases, each "
     headline += level_of(settings)
     for name, call in [pair for pair in calls if not pair[1]["filters"]][:1]:
-        headline += f"{'; the surest' * (passed > 1)}: {name}, {call_in_words(call, settings)}"
+        said = calls_report.call_in_words(call, settings.of_case(name))
+        headline += f"{'; the surest' * (passed > 1)}: {said}"
     said = callable_in_words([one.parts for one in found], settings)
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
@@ -97,8 +82,8 @@ def _cases(
             (
                 one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
                 f"{own['locations']:,}", "none" if limit is None else f"{100.0 * limit:.2f} %",
-                f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
-                sum(warning not in common for warning in warned[one.name]),
+                f"{names_of_types()[largest]} x{np.exp(one.q.shift[largest]):.2f}",
+                round(one.q.tau, 3), sum(warning not in common for warning in warned[one.name]),
             )
         )  # fmt: skip
     columns = ("case", "variants", "filtered", "indels", "positions", "limit", "errors", "tau",
@@ -108,7 +93,7 @@ def _cases(
         "false discovery rate: a run of it alone calls the same. Its calls are in "
         f"{CASES}/NAME/variants.vcf.gz, with callable.bed; the tables loci, indels and detection "
         "have all cases, by the column sample."
-        f"{passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
+        f"{calls_report.passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
     )
     how = (
         "Indels are among the variants; positions are those with reads; limit: of detection, which "
@@ -121,24 +106,21 @@ def _cases(
 
 def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
     rows = [
-        (
-            name, name_of(c), share_of(c), reads_of(c, "case"), reads_of(c, "control", "panel"),
-            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
-        )
+        (name, *calls_report.row_of(c, reads_of(c, "control", "panel")))
         for name, c in calls[:MOST_CALLS]
-    ]  # fmt: skip
+    ]
     columns = ("case", "variant", "share (95 %)", "reads", str(settings.compared_with), "QUAL",
                "filter", "q-value")  # fmt: skip
     more = f"The first {MOST_CALLS} of {len(calls):,} calls." if len(calls) > MOST_CALLS else ""
     how = (
         "Best first. The share of the case's reads is estimated, errors included. "
         f"Reads of the case and of {settings.compared_with}: with the allele / all, of all "
-        "replicates."
+        f"replicates. {calls_report.HOW_SURE}"
     )
     if not calls:
         return Section("Calls", "No case has a call.")
     named = [(f"{name} {name_of(c)}", c) for name, c in calls]
-    chart = shares_chart(named, "case", settings.compared_with)
+    chart = calls_report.shares_chart(named, "case", settings.compared_with)
     return Section("Calls", more, (chart,), (Grid(columns, rows),), how=how)
 
 

@@ -178,11 +178,11 @@ class Missed:
     ----------
     contig, start, stop
         Where they are, both ends included, from 1.
-    case, control, errors
-        The largest number of reads at one of them, in the case and in what it is compared with, and
-        of the latter's with one other base.
+    case, control
+        The least and the largest number of reads at one of them, in the case and in what it is
+        compared with.
     limit
-        The largest limit of detection; NaN where a location has none.
+        The least and the largest limit of detection; NaN where no location, or one, has none.
     errors
         The largest number of the control's reads with one other base at one of them.
     """
@@ -190,9 +190,9 @@ class Missed:
     contig: str
     start: int
     stop: int
-    case: int
-    control: int
-    limit: float
+    case: tuple[int, int]
+    control: tuple[int, int]
+    limit: tuple[float, float]
     errors: int = 0
 
     @property
@@ -207,10 +207,18 @@ class Missed:
 
     def joined(self, other: Missed) -> Missed:
         """Return both as one."""
-        limit = float(np.maximum(self.limit, other.limit))  # NaN if one is
-        case, control = max(self.case, other.case), max(self.control, other.control)
-        errors = max(self.errors, other.errors)
+        case, control = _ends([*self.case, *other.case]), _ends([*self.control, *other.control])
+        limit, errors = _limits([*self.limit, *other.limit]), max(self.errors, other.errors)
         return Missed(self.contig, self.start, other.stop, case, control, limit, errors)
+
+
+def _ends(values: Any) -> tuple[int, int]:
+    return int(min(values)), int(max(values))
+
+
+def _limits(values: Any) -> tuple[float, float]:
+    """Return the least limit, and the largest: NaN if one is."""
+    return float(np.fmin.reduce(values)), float(np.max(values))
 
 
 def missed_regions(
@@ -233,9 +241,8 @@ def missed_regions(
         found.append(
             Missed(
                 str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
-                int(depth[:, batch.case].sum(axis=1).max()),
-                int(depth[:, ~batch.case].sum(axis=1).max()),
-                float(limit[own].max()), int(errors.max()),
+                _ends(depth[:, batch.case].sum(axis=1)), _ends(depth[:, ~batch.case].sum(axis=1)),
+                _limits(limit[own]), int(errors.max()),
             )
         )  # fmt: skip
     return tuple(found)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flows.report.page import Grid, Section
+from flows.variants.batch_report import rate_in_words
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray
@@ -96,7 +97,7 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
         )
     columns: tuple[str, ...] = ("error", "rate", "factor")[: 3 if against else 2]
     rows = [
-        (k, float(f"{rate:.2g}"), round(factor, 2))[: len(columns)] for k, rate, factor in fit.rates
+        (k, rate_in_words(rate), round(factor, 2))[: len(columns)] for k, rate, factor in fit.rates
     ]
     grids = [Grid(columns, rows)]
     if found:

@@ -16,9 +16,9 @@ from flows.data import storage
 from flows.family import Each
 from flows.variants.counts import Column
 from flows.variants.locations import members_of
+from flows.variants.part_calls import PartCalls
 from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import Region
-from flows.variants.report import PartCalls
 from flows.variants.samples import Role, roles_of
 from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import AlleleReads, by_role

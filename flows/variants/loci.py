@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
 from flows.variants.counts import Loci
-from flows.variants.report import Mixing, PartCalls
+from flows.variants.part_calls import Mixing, PartCalls
 from flows.variants.samples import mixed
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flows.variants import read_account
-from flows.variants.report import PartCalls
+from flows.variants.part_calls import PartCalls
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, names_of_types
 

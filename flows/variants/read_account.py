@@ -306,22 +306,28 @@ def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str
 def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
     """Return each replicate's file, with the reads used and not used, and the mean depth."""
     rows: dict[Column, tuple[object, ...]] = {}
+    files = [storage.shown(file) for reads in samples if reads is not None for file in reads.files]
+    folders = {file.rpartition("/")[0] for file in files}
+    folder = folders.pop() if len(folders) == 1 else ""
     for reads in samples:
         if reads is None:
             continue
         for r, column in enumerate(reads.columns):
-            used: tuple[object, ...] = ("", "")
+            used: tuple[object, ...] = (None, None)
             if reads.account is not None:
                 kept = int(kept_reads(reads.account[r]))
                 used = kept, int(reads.account[r, of.REACHED]) - kept
-            file = storage.shown(reads.files[r]) if reads.files else ""
+            file = storage.shown(reads.files[r]) if reads.files else None
+            file = file.rpartition("/")[2] if file and folder else file
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
     columns = (
         "sample", "replicate", "reads counted", "reads not counted", "its mean depth", "file"
     )  # fmt: skip
-    caption = "Every replicate; why reads were not counted is in the part Reads"
-    return [Grid(columns, list(rows.values()), caption)] if rows else []
+    caption = f"Every replicate{f'; files are in {folder}' * bool(folder)}"
+    known = [k for k in range(len(columns)) if any(row[k] is not None for row in rows.values())]
+    shown = [[row[k] for k in known] for row in rows.values()]
+    return [Grid([columns[k] for k in known], shown, caption)] if rows else []
 
 
 _HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
@@ -334,6 +340,8 @@ _NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
     every = list(dict.fromkeys(name for row in rows.values() for name in row))
+    none = [n for n in every if n not in _NOT_RULES and not any(r.get(n) for r in rows.values())]
+    every = [name for name in every if name not in none]
     grid = Grid(
         ("replicate", *(_HEADS.get(name, name) for name in every)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
@@ -345,7 +353,8 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
         for row in rows.values()
     ]
     text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
-    text += f"and {_range(out)} left out, each by the first rule that applies."
+    text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
+    text += f" Rules that left out nothing: {', '.join(none)}." * bool(none)
     return Section("Reads", text, (), (grid,))
 
 

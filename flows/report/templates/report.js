@@ -123,9 +123,38 @@ function barred(table, rows) {
   });
 }
 
+// On a narrow screen each row of a table that is cut or squeezed becomes a card: all its cells, with
+// the headings of their columns. On a wider one a table that is cut says so, below its caption.
+function fitted(table, rows) {
+  const place = table.parentElement, caption = table.caption;
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+  rows.forEach((row) => [...row.cells].forEach((cell, column) => { // what is no number names its row
+    if (column || !Number.isNaN(leading(cell.textContent.trim()))) cell.dataset.head = heads[column];
+  }));
+  const swipe = document.createElement(caption ? "div" : "p");
+  swipe.className = "how swipe";
+  swipe.textContent = "swipe for more columns";
+  swipe.hidden = true;
+  if (caption) caption.append(swipe);
+  else place.before(swipe);
+  const isCut = () => place.scrollWidth > place.clientWidth + 1;
+  const isTall = () => rows.some((row) => row.cells.length > 2 && row.offsetHeight > 140);
+  new ResizeObserver(() => { // on a wide screen cells that are a bit too long have two lines
+    place.classList.remove("tight", "cards");
+    place.classList.toggle("cards", place.clientWidth < 500 && (isCut() || isTall()));
+    place.classList.toggle("tight", isCut());
+    swipe.hidden = !isCut();
+    isLong();
+  }).observe(place);
+  const isLong = () =>
+    place.classList.toggle("more", place.scrollHeight - place.scrollTop > place.clientHeight + 2);
+  place.addEventListener("scroll", isLong);
+}
+
 for (const table of document.querySelectorAll("table[data-name]")) {
   const rows = [...table.tBodies[0].rows].filter((row) => !row.classList.contains("detail"));
   barred(table, rows);
+  fitted(table, rows);
   rows.forEach(openable);
   if (rows.length < 2) continue;
   sortable(table, rows);
@@ -136,27 +165,6 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   if (ALONE) tools.append(toolButton("download CSV", () =>
     download(asCsv(table), "text/csv", table.dataset.name)));
   table.parentElement.before(tools);
-}
-
-// A table that is cut says so, below its caption.
-for (const place of document.querySelectorAll(".scroll")) {
-  const caption = place.querySelector(":scope > table > caption");
-  const swipe = document.createElement(caption ? "div" : "p");
-  swipe.className = "how swipe";
-  swipe.textContent = "swipe for more columns";
-  swipe.hidden = true;
-  if (caption) caption.append(swipe);
-  else place.before(swipe);
-  const isCut = () => place.scrollWidth > place.clientWidth + 1;
-  new ResizeObserver(() => { // on a wide screen cells that are a bit too long have two lines
-    place.classList.remove("tight");
-    place.classList.toggle("tight", isCut());
-    swipe.hidden = !isCut();
-    isLong();
-  }).observe(place);
-  const isLong = () =>
-    place.classList.toggle("more", place.scrollHeight - place.scrollTop > place.clientHeight + 2);
-  place.addEventListener("scroll", isLong);
 }
 
 // Light or dark: as the system has it until the reader switches. Where a page may not store

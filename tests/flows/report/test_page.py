@@ -407,7 +407,7 @@ def test_no_word_of_a_table_is_broken_on_a_narrow_screen(browsed):
     assert evaluate("return document.documentElement.scrollWidth;") == 390
 
 
-def test_a_narrow_page_breaks_no_option_leaves_no_hole_and_says_what_is_cut(browsed):
+def test_a_narrow_page_breaks_no_option_and_leaves_no_hole(browsed):
     evaluate = browsed(390)
     options = evaluate(
         "return [...document.querySelectorAll('section .option')]"
@@ -419,12 +419,36 @@ def test_a_narrow_page_breaks_no_option_leaves_no_hole_and_says_what_is_cut(brow
     )
     assert widths[3] == widths[0]
     assert widths[1] < 0.5 * widths[0]
+
+
+WIDEN = (
+    "document.querySelector('td').textContent = 'electroencephalographically'.repeat(4);"
+    " await new Promise((go) => setTimeout(go, 200));"
+)
+
+
+def test_a_table_that_is_cut_says_so(browsed):
+    evaluate = browsed(800)
     cut = "return document.querySelector('caption .swipe').hidden;"
     assert evaluate(cut)
-    assert not evaluate(
-        "document.querySelector('td').textContent = 'electroencephalographically'.repeat(3);"
-        f" await new Promise((go) => setTimeout(go, 200)); {cut}"
+    assert not evaluate(WIDEN + cut)
+
+
+def test_on_a_narrow_screen_each_row_of_a_table_that_is_cut_is_a_card(browsed):
+    evaluate = browsed(390)
+    state = (
+        "const place = document.querySelector('.scroll');"
+        " const [row] = place.querySelector('tbody').rows;"
+        " const shown = (cell) => getComputedStyle(cell, '::before').content;"
+        " return [place.classList.contains('cards'), [...row.cells].map(shown),"
+        " [...row.cells].every((cell) => cell.getBoundingClientRect().right <= 390),"
+        " place.scrollWidth <= place.clientWidth];"
     )
+    assert evaluate(state) == [False, ["none", "none", "none"], True, True]
+    assert evaluate(WIDEN + state) == [True, ["none", '"value "', '"note "'], True, True]
+    assert evaluate("return document.querySelector('.swipe').hidden;")
+    evaluate(CLICK.format(1))
+    assert evaluate("return document.querySelector('th[aria-sort]').offsetHeight;") > 0
 
 
 def test_names_in_a_chart_end_no_script():

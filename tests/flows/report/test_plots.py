@@ -102,6 +102,13 @@ def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     )
 
 
+def test_a_rule_has_ticks_of_ratios_on_both_sides():
+    spec = plots.paired_intervals(NAMES, [("a", [(1.0, 0.9, 1.2)] * 2)], "x", "t", rule=1.0)
+    assert spec["layer"][0]["encoding"]["x"] == {"datum": 1.0}
+    ticks = spec["encoding"]["x"]["axis"]["values"]
+    assert [one for one in ticks if 0.6 < one < 2.0] == [0.67, 0.83, 1.0, 1.2, 1.5]
+
+
 def test_what_is_not_finite_is_null():
     spec = plots.lines([1.0, 2.0], [("a", [np.nan, 1.0])], "x", "y", "t", "A line.")
     assert [row["y"] for row in spec["layer"][0]["data"]["values"]] == [None, 1.0]

@@ -212,11 +212,13 @@ def test_every_file_of_reads_is_an_input():
     reads = SampleReads(columns, 300, 299, depth, account, ["/d/t.bam", "/d/n.bam"])
     (grid,) = input_grids([reads, reads, None])
     assert list(grid.rows) == [
-        ("tumour", "1", 2000, 0, "20.0", "/d/t.bam"),
-        ("normal", "1", 600, 400, "10.0", "/d/n.bam"),
+        ["tumour", "1", 2000, 0, "20.0", "t.bam"],
+        ["normal", "1", 600, 400, "10.0", "n.bam"],
     ]
+    assert grid.caption.endswith("; files are in /d")
     (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
-    assert grid.rows[0] == ("tumour", "1", "", "", "20.0", "")
+    assert grid.columns == ["sample", "replicate", "its mean depth"]
+    assert grid.rows[0] == ["tumour", "1", "20.0"]
     assert input_grids([None]) == []
 
 
@@ -238,7 +240,8 @@ def test_the_account_of_reads_is_a_sentence_and_a_folded_table():
     rows = {"a 1": {"counted": 9, "unmapped": 0, "duplicate": 0},
             "b 1": {"counted": 8, "unmapped": 0, "duplicate": 1}}  # fmt: skip
     found = section(rows)
-    assert found.grids[0].columns == ("replicate", "reads counted", "unmapped", "duplicate")
+    assert found.grids[0].columns == ("replicate", "reads counted", "duplicate")
+    assert found.text.endswith("Rules that left out nothing: unmapped.")
     assert found.grids[0].folded
     assert found.text.startswith("8 to 9 reads are counted in each replicate and 0 to 1 left out")
 

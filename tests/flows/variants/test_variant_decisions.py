@@ -15,7 +15,8 @@ from flows.variants import calls as variant_calls
 from flows.variants import training_sites
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
-from flows.variants.report import Mixing, PartCalls, report
+from flows.variants.part_calls import Mixing, PartCalls
+from flows.variants.report import report
 from flows.variants.settings import VariantSettings
 from flows.variants.simulate import write_drawn
 from tests.flows.commands import answer, succeed

@@ -14,7 +14,7 @@ from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
-from flows.variants.report import _missed
+from flows.variants.limits_report import _missed
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
@@ -86,20 +86,25 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     parts = [detection.missed_regions(*own, 0.05, 10) for own in (first, second, other)]
     found = detection.join_missed(parts)
     assert [one.name for one in found] == ["chr1:1-2", "chr1:5-7", "chr1:9", "chr2:10"]
-    assert [(one.case, one.control) for one in found] == [(20, 10), (80, 40), (40, 20), (4, 2)]
-    assert found[0].limit == 0.3
-    assert np.isnan(found[1].limit)
+    assert [(one.case, one.control) for one in found] == [
+        ((10, 20), (5, 10)), ((50, 80), (25, 40)), ((40, 40), (20, 20)), ((4, 4), (2, 2)),
+    ]  # fmt: skip
+    assert found[0].limit == (0.2, 0.3)
+    assert found[1].limit[0] == 0.06
+    assert np.isnan(found[1].limit[1])
     assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
     assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
     grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
     assert grid.caption.startswith("Not callable: 7 positions with reads, 2 without; ")
     assert grid.columns[3] == "reads of tumour"
     assert grid.rows[:2] == [
-        ("chr1:1-2", "30.0 %", "few reads", 20, 10), ("chr1:5-7", "none", "few reads", 80, 40)
-    ]  # fmt: skip
+        ("chr1:1-2", "20.0 to 30.0 %", "few reads", "10 to 20", "5 to 10"),
+        ("chr1:5-7", "6.0 %, or none", "few reads", "50 to 80", "25 to 40"),
+    ]
+    assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
     grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
-    assert grid.rows[0][2:] == ("another base in 3 of control's reads", 20, 13)
+    assert grid.rows[0][2:] == ("another base in 3 reads of control", "10 to 20", "5 to 13")
     many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 

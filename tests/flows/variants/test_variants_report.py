@@ -6,18 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from flows.variants.calls_report import _without_power, calls_section
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
+from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
 from flows.variants.loci import Filtered
-from flows.variants.report import (
-    PartCalls,
-    _calls,
-    _depth,
-    _q_values,
-    _without_power,
-    callable_in_words,
-    headline_of,
-)
+from flows.variants.part_calls import NO_STRANDS, PartCalls
+from flows.variants.report import headline_of
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.read_filters import AlleleReads
 
@@ -32,7 +27,7 @@ FIT = IndelFit((("deletion, run of 1", 1e-5, 0.4),), True, 3)
 
 
 def test_no_call_is_said_and_has_no_empty_table():
-    part = _calls([], PAIRED, {"strand_bias": "these counts have no strands"}, "")
+    part = calls_section([], PAIRED, {"strand_bias": "these counts have no strands"}, "")
     assert part.text.startswith("No allele is called. Somatic test")
     assert "strand_bias did not run" in part.text
     assert not part.grids
@@ -40,7 +35,7 @@ def test_no_call_is_said_and_has_no_empty_table():
 
 
 def test_a_call_and_its_chart_have_the_names_of_the_samples():
-    part = _calls([CALL], PAIRED, {}, "")
+    part = calls_section([CALL], PAIRED, {}, "")
     assert part.grids[0].columns[2:4] == ("tumour", "normal")
     (row,) = part.grids[0].rows
     assert row[2:4] == ("3/30", "0/40")
@@ -58,12 +53,20 @@ def test_a_call_opens_to_what_its_filters_compared():
     compared = Filtered({}, np.zeros(1), (reads_of(10, 30, 2), reads_of(3, 40, 0))).compared(0)
     assert compared["low_mapq"] == [60.0, None]  # three reads are too few
     assert compared["low_baseq"] == [30.0, None]  # of those that have a quality
-    call = CALL | {"compared": compared, "samples": {"case": {"strands": (15, 5, 1, 3)}}}
-    (opened,) = _calls([call], PAIRED, {}, "").grids[0].details
-    rows = {row[0]: row[1:] for row in opened.grids[1].rows}
-    assert rows["strand_bias"] == (0.25, 0.75, "share on the forward strand")
-    assert rows["low_mapq"] == (60.0, None, "mean mapping quality")
-    (opened,) = _calls([CALL], PAIRED, {}, "").grids[0].details
+    call = CALL | {"compared": compared, "samples": {"case": {"strands": (15, 5, 1, 3)}},
+                   "filters": ["low_baseq"]}  # fmt: skip
+    not_run = {"read_end": "skip_filters names it"}
+    (opened,) = calls_section([call], PAIRED, not_run, "").grids[0].details
+    assert opened.grids[0].rows[0][2:] == (3, 30, "10.00 %")
+    rows = {row[3]: (*row[:3], row[4]) for row in opened.grids[1].rows}
+    assert rows["strand_bias"] == ("on the forward strand", "25 %", "75 %", "passed")
+    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "passed")
+    assert rows["low_baseq"][3] == "removed"
+    alike = call | {"samples": {"case": {"strands": (10, 10, 4, 4)}}}
+    (opened,) = calls_section([alike], PAIRED, not_run, "").grids[0].details
+    assert opened.grids[1].rows[0][1:] == ("50 %", "50 %", "strand_bias", "no difference")
+    assert rows["read_end"][1:] == ("25.0 bases", "too few reads", "did not run")
+    (opened,) = calls_section([CALL], PAIRED, {}, "").grids[0].details
     assert len(opened.grids) == 1
 
 
@@ -107,20 +110,35 @@ def test_of_several_cases_the_range_of_positions_is_said():
 def test_the_next_best_allele_is_named_with_its_probability():
     parts = [replace(PART, next_best=(0.011, 0.494, "1:70 G>A")), PART,
              replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
-    text = _q_values(parts, PAIRED).text
+    text = q_values_section(parts).text
     assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
-    assert "Next best" not in _q_values([PART], PAIRED).text
+    assert "Next best" not in q_values_section([PART]).text
+
+
+def test_samples_of_a_panel_are_named():
+    panel = VariantSettings(case="tumour", control="", panel="ann,bob")
+    call = CALL | {"replicates": {"case": [(3, 30)], "panel": [(0, 4000), (2, 4000)]}}
+    (grid,) = calls_section([call], panel, {}, "").grids
+    assert grid.rows[0][3] == "2/8,000; 2/4,000 in bob"
+    assert grid.details[0].grids[0].rows[1:] == [
+        ("ann", "all", 0, 4000, "0.00 %"), ("bob", "all", 2, 4000, "0.05 %"),
+    ]  # fmt: skip
+
+
+def test_what_a_warning_says_of_filters_is_not_repeated():
+    text = calls_section([CALL], PAIRED, {"strand_bias": NO_STRANDS}, "").text
+    assert NO_STRANDS not in text
 
 
 def test_pass_names_the_filters_that_ran():
-    text = _calls([CALL], PAIRED, {"strand_bias": "no strands"}, "").text
+    text = calls_section([CALL], PAIRED, {"strand_bias": "no strands"}, "").text
     assert "PASS: called, and not removed by any filter (read_end, low_mapq" in text
     assert "strand_bias did not run: no strands." in text
 
 
 def test_the_depth_leads_to_a_limit_where_there_is_one():
-    assert _depth([], PAIRED, True).how.endswith("see Limit of detection.")
-    assert "Limit" not in _depth([], PAIRED, False).how
+    assert depth_section([], PAIRED, True).how.endswith("see Limit of detection.")
+    assert "Limit" not in depth_section([], PAIRED, False).how
 
 
 def test_indels_have_short_heads_and_no_control_no_column():

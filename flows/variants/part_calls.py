@@ -1,0 +1,92 @@
+"""What a partition adds to the VCF and the report, and what partitions have together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flows.variants import detection, indel_report
+from flows.variants.read_account import SampleReads
+from flows.variants.settings import READ_FILTERS, VariantSettings
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_MISSED = 10  # regions that are not callable
+GOOD_R_HAT = 1.05
+NO_STRANDS = "these counts do not have the strands of reads"
+NO_READS = "these counts do not have the qualities of reads"
+LACKING = (NO_STRANDS, NO_READS)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How far one partition's draws can be trusted."""
+
+    largest_r_hat: float
+    smallest_effective_draws: float
+    above: int  # locations whose R-hat is above `GOOD_R_HAT`
+
+    @classmethod
+    def of(cls, mixing: FloatArray) -> Mixing:
+        """Summarise R-hat and effective number of draws by location, [J, 2].
+
+        Locations where nothing varies have no R-hat; chains that disagree no effective draws.
+        """
+        r_hat, ess = mixing.T
+        worst = float(np.fmax.reduce(r_hat, initial=1.0))
+        return cls(worst, float(np.nan_to_num(ess).min()), int((r_hat > GOOD_R_HAT).sum()))
+
+
+@dataclass(frozen=True)
+class PartCalls:
+    """What one partition adds to the VCF and the report."""
+
+    locations: int
+    units: int
+    contigs: tuple[str, ...]
+    calls: tuple[dict[str, Any], ...]
+    q_histogram: IntArray
+    depth: tuple[tuple[str, int, float, float], ...] = field(default=())
+    mixing: Mixing | None = None
+    strands: bool = True  # whether it is known on which strand a read lies
+    reads: bool = True  # whether it is known what reads are like
+    limits: detection.LimitCounts | None = None
+    callable: bytes = b""  # BED of where the callable share would be called
+    missed: tuple[detection.Missed, ...] = ()  # the first regions where it would not
+    indels: indel_report.PartIndels | None = None
+    indel_fit: indel_report.IndelFit | None = None  # the same of every partition
+    no_indels: str | None = None  # why they were not called
+    mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
+    next_best: tuple[float, float, str] | None = None  # not called: probability, q-value, name
+    sample_reads: SampleReads | None = None  # what is known of the replicates' reads
+
+
+def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
+    """Return the filters that did not run on these partitions, and why."""
+    found = {}
+    if not all(part.strands for part in parts):
+        found["strand_bias"] = NO_STRANDS
+    if not all(part.reads for part in parts):
+        found |= {name: NO_READS for name in READ_FILTERS if name != "strand_bias"}
+    return found | {
+        name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
+    }
+
+
+def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:
+    """Return all calls, best first."""
+    return sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
+
+
+def positions_of(parts: Sequence[PartCalls]) -> int:
+    """Return how many positions the regions have, those without reads included."""
+    locations = sum(p.locations for p in parts)
+    reads = parts[0].sample_reads if parts else None
+    return locations if reads is None else max(reads.positions, locations)
+
+
+def callable_of(parts: Sequence[PartCalls]) -> int:
+    """Return at how many positions the callable share would be called."""
+    return sum(detection.positions(part.callable) for part in parts)
