@@ -27,7 +27,8 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     x
         [M, Q] raw features of the phrases that do not hang on a fit; the first column is 1.
     member
-        [M, K] rows of the phrase's words, -1 beyond the last one.
+        [M, K] rows of the phrase's words, -1 beyond the last one; where the type has no sign,
+        words after its document's first one, and the type's largest number beyond the last.
     y
         [M] whether the phrase is known.
     offsets
@@ -42,7 +43,7 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
 
     words: KeywordBatch
     x: FloatArray
-    member: NDArray[np.signedinteger]
+    member: NDArray[np.integer]
     y: BoolArray
     offsets: IntArray
     document: IntArray
@@ -56,11 +57,16 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
 
     def compact(self) -> PhraseBatch:
         """Return the same for the corpus model: without graphs, features in codes."""
+        words, member = self.words, self.member
+        if member.dtype.kind == "i":
+            first = np.repeat(words.offsets[self.document], np.diff(self.offsets))
+            kind = np.min_scalar_type(int(words.sizes.max(initial=0)))
+            member = np.where(member < 0, np.iinfo(kind).max, member - first[:, None]).astype(kind)
         return replace(
             self,
-            words=self.words.compact(),
+            words=words.compact(),
             x=self.x[:, :0].copy(),
-            member=self.member.astype(np.int32),
+            member=member,
             coded=CodedFeatures.of(self.features),
         )
 
@@ -101,9 +107,10 @@ SCORED = (
     "single_word_score",
 )
 """The columns that `scored` makes, after those of `PhraseBatch.x`."""
+RANK = SCORED.index("word_score_rank")
 
 
-def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
+def scored(batch: PhraseBatch, eta: FloatArray, rank: FloatArray | None = None) -> FloatArray:
     """Return what the words' scores say of the phrases [M, 6].
 
     Mean, least, most and last of the scores eta of its words; the normal quantile of the mean's
@@ -115,24 +122,16 @@ def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
         The partition.
     eta
         [W] score of every word.
+    rank
+        [M] the quantiles, where they are known.
     """
-    if not batch.n_phrases:
-        return np.zeros((0, len(SCORED)))
-    least, most, total = ends_and_sum(batch.member, eta)
-    size = np.count_nonzero(batch.member >= 0, axis=1)
-    mean = total / size
-    last = eta[batch.member[np.arange(len(size)), size - 1]]
+    found, absolute = np.empty((batch.n_phrases, len(SCORED))), batch.member.dtype.kind == "i"
+    first = batch.words.offsets[batch.document] * (not absolute)
+    beyond = -1 if absolute else np.iinfo(batch.member.dtype).max
+    kernels.scores(batch.member, beyond, batch.offsets, first, eta, found)
     document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
-    return np.column_stack(
-        [
-            mean,
-            least,
-            most,
-            last,
-            score_columns(mean, document)[1],
-            np.where(size == 1, last, 0.0),
-        ]
-    )
+    found[:, RANK] = score_columns(found[:, 0], document)[1] if rank is None else rank
+    return found
 
 
 def ends_and_sum(

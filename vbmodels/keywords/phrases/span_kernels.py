@@ -193,3 +193,21 @@ def ends(words, values, least, most, total):
                 value = values[word]
                 low, high, found = min(low, value), max(high, value), found + value
         least[m], most[m], total[m] = low, high, found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scores(member, beyond, offsets, first, values, out):
+    """Fill `batch.scored`, but for ranks: of each document's phrases, by the values [W] of words.
+
+    ``first`` [D'] is to be added to the numbers in ``member``, which ends at ``beyond``.
+    """
+    for d in range(len(first)):
+        for m in range(offsets[d], offsets[d + 1]):
+            low, high, total, size, value = np.inf, -np.inf, 0.0, 0, 0.0
+            for word in member[m]:
+                if word == beyond:
+                    break
+                value = values[first[d] + word]
+                low, high, total, size = min(low, value), max(high, value), total + value, size + 1
+            out[m, 0], out[m, 1], out[m, 2], out[m, 3] = total / size, low, high, value
+            out[m, 5] = value if size == 1 else 0.0
