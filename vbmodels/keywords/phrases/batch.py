@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import score_columns
+from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, score_columns
 from vbmodels.keywords.phrases import span_kernels as kernels
 
 
@@ -56,7 +56,10 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
         return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
     def compact(self) -> PhraseBatch:
-        """Return the same for the corpus model: without graphs, features in codes."""
+        """Return the same for the corpus model: without graphs, features in codes.
+
+        Nor has it the features of words by which no phrase is scored (`jackknife`).
+        """
         words, member = self.words, self.member
         if member.dtype.kind == "i":
             first = np.repeat(words.offsets[self.document], np.diff(self.offsets))
@@ -64,7 +67,7 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             member = np.where(member < 0, np.iinfo(kind).max, member - first[:, None]).astype(kind)
         return replace(
             self,
-            words=words.compact(),
+            words=words.compact(COLUMNS_OF_OWN_LABELS),
             x=self.x[:, :0].copy(),
             member=member,
             coded=CodedFeatures.of(self.features),
