@@ -8,6 +8,7 @@ together (counts, their logarithms, numbers of words) share a place where that t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -102,6 +103,17 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         """What the kernels take of it."""
         return self.kind, self.place, self.start, self.short, self.long, self.plain, self.values
 
+    def changed(self, j: int, change: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return a function of column j [W], computed once for each of its numbers."""
+        place, table = self.place[j], self.values[self.start[j] :]
+        if self.kind[j] == kernels.PLAIN:
+            return change(self.plain[place])
+        if self.kind[j] == kernels.CONSTANT:
+            return np.repeat(change(table[:1]), self.rows)
+        codes = (self.short if self.kind[j] == kernels.SHORT else self.long)[place]
+        found: FloatArray = change(table[: int(codes.max()) + 1])[codes]
+        return found
+
     def dense(self) -> FloatArray:
         """Return the matrix [W, P] as it was."""
         size = len(self.kind)
@@ -139,6 +151,8 @@ class _Shared:
         kind = max(self.kind, other.kind)
         room = self.size + other.size - len(self.codes) * kind
         most = min(room // (8 * len(columns)), SHORTEST if kind == kernels.SHORT else LONGEST)
+        if not self.kind or not other.kind or most < max(len(self.found), len(other.found)):
+            return None
         both = self.codes.astype(np.uint64) << np.uint64(16) | other.codes
         if (encoded := _encoded(both, most)) is None:
             return None

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.keywords.coded_feature_kernels import PLAIN
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, score_columns
@@ -38,7 +39,9 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     listed
         Known keywords of all D documents, those that are no candidate phrase too.
     coded
-        As in `KeywordBatch`.
+        As in `KeywordBatch`; without the columns `PMI` where ``n_documents`` is there.
+    n_documents
+        Documents of the corpus, which these columns are made with; 0 where x or ``coded`` has them.
     """
 
     words: KeywordBatch
@@ -49,11 +52,37 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     document: IntArray
     listed: int
     coded: CodedFeatures | None = None
+    n_documents: int = 0
 
     @property
     def features(self) -> FloatArray:
         """[M, Q] what x holds, or would if it were not coded; columns lie in one piece."""
-        return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
+        coded = self.whole_coded
+        return np.asfortranarray(self.x) if coded is None else coded.dense()
+
+    @property
+    def whole_coded(self) -> CodedFeatures | None:
+        """``coded`` with all columns: 16 bytes a phrase more, from those of its words."""
+        coded, words, size = self.coded, self.words.coded, self.n_documents
+        if coded is None or words is None or not size:
+            return coded
+
+        def log_frequency(idf: FloatArray) -> FloatArray:
+            frequency = np.rint((1.0 + size) / np.exp(idf - 1.0)) - 1.0
+            return np.log(np.maximum(frequency, 1.0))
+
+        plain = np.empty((len(coded.plain) + 2, self.n_phrases))
+        plain[:-2] = coded.plain
+        level, alone = coded.changed(IDF, log_frequency), words.changed(IDF, log_frequency)
+        kernels.pmi(self.member, *self._places, alone, level, np.log(size), plain[-2:])
+        return replace(coded, plain=plain)
+
+    @property
+    def _places(self) -> tuple[int, IntArray, IntArray]:
+        """What ends a row of ``member``, ``offsets``, and what [D'] is to be added to it."""
+        if self.member.dtype.kind == "i":
+            return -1, self.offsets, np.zeros(len(self.document), np.int64)
+        return np.iinfo(self.member.dtype).max, self.offsets, self.words.offsets[self.document]
 
     def compact(self) -> PhraseBatch:
         """Return the same for the corpus model: without graphs, features in codes.
@@ -65,13 +94,20 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             first = np.repeat(words.offsets[self.document], np.diff(self.offsets))
             kind = np.min_scalar_type(int(words.sizes.max(initial=0)))
             member = np.where(member < 0, np.iinfo(kind).max, member - first[:, None]).astype(kind)
-        return replace(
-            self,
-            words=words.compact(COLUMNS_OF_OWN_LABELS),
-            x=self.x[:, :0].copy(),
-            member=member,
-            coded=CodedFeatures.of(self.features),
+        features, none = self.features, self.x[:, :0].copy()
+        whole = replace(
+            self, words=words.compact(COLUMNS_OF_OWN_LABELS), x=none, member=member, n_documents=0
         )
+        if self.n_documents and self.n_phrases:
+            rest = features.copy("F")
+            rest[:, PMI] = 0.0
+            coded = CodedFeatures.of(rest)
+            coded.kind[list(PMI)] = PLAIN
+            coded.place[list(PMI)] = len(coded.plain) + np.arange(2)
+            short = replace(whole, coded=coded, n_documents=self.n_documents)
+            if short.features.tobytes() == features.tobytes():
+                return short
+        return replace(whole, coded=CodedFeatures.of(features))
 
     @property
     def n_phrases(self) -> int:
@@ -110,6 +146,8 @@ SCORED = (
     "single_word_score",
 )
 """The columns that `scored` makes, after those of `PhraseBatch.x`."""
+IDF, PMI = 2, (12, 13)
+"""Columns of x: idf, of words too, and those that follow from it and from the phrase's words."""
 RANK = SCORED.index("word_score_rank")
 
 
@@ -128,10 +166,8 @@ def scored(batch: PhraseBatch, eta: FloatArray, rank: FloatArray | None = None) 
     rank
         [M] the quantiles, where they are known.
     """
-    found, absolute = np.empty((batch.n_phrases, len(SCORED))), batch.member.dtype.kind == "i"
-    first = batch.words.offsets[batch.document] * (not absolute)
-    beyond = -1 if absolute else np.iinfo(batch.member.dtype).max
-    kernels.scores(batch.member, beyond, batch.offsets, first, eta, found)
+    found = np.empty((batch.n_phrases, len(SCORED)))
+    kernels.scores(batch.member, *batch._places, eta, found)
     document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
     found[:, RANK] = score_columns(found[:, 0], document)[1] if rank is None else rank
     return found

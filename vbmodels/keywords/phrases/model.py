@@ -268,7 +268,7 @@ class Keyphrases:
     ) -> tuple[KeywordBatch, FloatArray]:
         """Return the phrases with the features that they came with, and the words' scores."""
         scores = _SCORES.of(q.scorer, q.coefficients, batch)
-        return batch.units(batch.x, batch.coded), scores
+        return batch.units(batch.x, batch.whole_coded), scores
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""

@@ -211,3 +211,20 @@ def scores(member, beyond, offsets, first, values, out):
                 low, high, total, size = min(low, value), max(high, value), total + value, size + 1
             out[m, 0], out[m, 1], out[m, 2], out[m, 3] = total / size, low, high, value
             out[m, 5] = value if size == 1 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pmi(member, beyond, offsets, first, alone, level, log_documents, out):
+    """Fill the columns `batch.PMI` [2, M]; ``member`` to ``first`` as in `scores`.
+
+    ``alone`` [W] and ``level`` [M] are logarithms of the documents that have a word, and a phrase.
+    """
+    for d in range(len(first)):
+        for m in range(offsets[d], offsets[d + 1]):
+            total, size = 0.0, 0
+            for word in member[m]:
+                if word == beyond:
+                    break
+                total, size = total + alone[first[d] + word], size + 1
+            value = level[m] + (size - 1) * log_documents - total if size > 1 else 0.0
+            out[0, m], out[1, m] = value, value * level[m]
