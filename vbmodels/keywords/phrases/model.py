@@ -76,7 +76,7 @@ class KeptScores:
         name = id(batch)
         known = self._kept.get(name)
         if known is not None and known[0]() is batch and known[1] == mark:
-            return scored(batch, known[2], known[3].dense()[:, 0])
+            return scored(batch, known[2], known[3].changed(0, np.positive))
         eta = word_scores(scorer, coefficients, batch.words)
         found = scored(batch, eta)
         forget = weakref.ref(batch, lambda _: self._kept.pop(name, None))
