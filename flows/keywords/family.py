@@ -116,6 +116,10 @@ class Keywords:
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
+    def threads(self, settings: KeywordSettings) -> bool:
+        """Return whether the fit is compiled."""
+        return settings.model == "corpus"
+
     def settings_from_input(
         self, source: storage.Sources, settings: KeywordSettings
     ) -> KeywordSettings:

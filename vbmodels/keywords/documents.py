@@ -7,7 +7,7 @@ words of document d, k_d = observed keywords among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,9 +118,14 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
             edge_offsets=np.zeros(len(self.offsets), np.int64),
         )
 
-    def compact(self) -> KeywordBatch:
-        """Return the same words for the corpus model: without graphs, features in codes."""
-        coded = CodedFeatures.of(self.features)
+    def compact(self, without: Sequence[int] = ()) -> KeywordBatch:
+        """Return the same words for the corpus model: without graphs, features in codes.
+
+        Those of the columns ``without`` are 0.
+        """
+        features = self.features.copy("F")
+        features[:, [i for i in without if i < features.shape[1]]] = 0.0
+        coded = CodedFeatures.of(features)
         return replace(self.without_graphs(), x=self.x[:, :0].copy(), coded=coded)
 
     def adjacency(self, d: int) -> FloatArray:

@@ -80,6 +80,8 @@ phrase are known with it and are its neighbours, so these features separate know
 ones.
 """
 
+COLUMNS_OF_OWN_LABELS = [i for i, name in enumerate(FEATURE_NAMES) if name in OF_OWN_LABELS]
+
 MOST_IN_PHRASES = 0.1
 """Share of known keywords with several words up to which words count as known one by one."""
 

@@ -30,6 +30,15 @@ def test_every_number_comes_back_to_the_bit(distinct):
     assert coded.dense().tobytes() == x.tobytes()
 
 
+def test_columns_that_go_together_share_a_code():
+    count = columns(20_000, 300)
+    x = np.column_stack([count, np.exp(count), count > 0.0, columns(20_000, 299)])
+    coded = CodedFeatures.of(x)
+    assert (len(coded.short), len(coded.long), len(coded.plain)) == (0, 2, 0)
+    assert coded.dense().tobytes() == np.asfortranarray(x).tobytes()
+    assert coded.changed(1, np.log).tobytes() == np.log(np.exp(count)).tobytes()
+
+
 def test_a_fit_in_codes_is_the_fit():
     batch, _ = drawn(np.random.default_rng(2), 120)
     compact = from_bytes(to_bytes(batch.compact()), PhraseBatch)

@@ -14,7 +14,7 @@ from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, POS_GROUPS, Elsewhere
-from vbmodels.keywords.phrases.batch import SCORED
+from vbmodels.keywords.phrases.batch import IDF, PMI, SCORED
 from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,
     build_phrases,
@@ -160,6 +160,18 @@ def test_features_by_hand():
     assert_allclose(x["first_position"][at["w2",]], np.log(1 + 6))
     assert_allclose(x["log_n_phrases"], np.log(len(names)))
     assert_allclose(x["idf"], np.log(51 / 2) + 1)  # seen in no counts: as if in this one alone
+
+
+def test_pmi_is_left_out_where_it_follows_from_other_columns():
+    tokens = tokens_of([["w0", "w1", "", "w1", "w0", "w1", "w2"], ["w2", "w0"]])
+    _, batch, _ = features(tokens, lambda s: np.zeros(len(s.size), bool))
+    assert [PHRASE_FEATURES[i] for i in (IDF, *PMI)] == ["idf", "pmi", "pmi_log_documents"]
+    assert FEATURE_NAMES[IDF] == "idf"
+    seen = np.full_like(batch.words.x, np.log(51 / 5) + 1.0)  # in four of 50 documents
+    for words, left_out in ((batch.words, 0), (replace(batch.words, x=seen), 50)):
+        own = replace(batch, words=words).compact()
+        assert (own.n_documents, own.member.dtype) == (left_out, np.uint8)
+        assert own.features.tobytes() == np.asfortranarray(batch.x).tobytes()
 
 
 def test_no_phrase_knows_its_own_label():

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.keywords.coded_feature_kernels import PLAIN
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import score_columns
+from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, score_columns
 from vbmodels.keywords.phrases import span_kernels as kernels
 
 
@@ -27,7 +28,8 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     x
         [M, Q] raw features of the phrases that do not hang on a fit; the first column is 1.
     member
-        [M, K] rows of the phrase's words, -1 beyond the last one.
+        [M, K] rows of the phrase's words, -1 beyond the last one; where the type has no sign,
+        words after its document's first one, and the type's largest number beyond the last.
     y
         [M] whether the phrase is known.
     offsets
@@ -37,32 +39,75 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     listed
         Known keywords of all D documents, those that are no candidate phrase too.
     coded
-        As in `KeywordBatch`.
+        As in `KeywordBatch`; without the columns `PMI` where ``n_documents`` is there.
+    n_documents
+        Documents of the corpus, which these columns are made with; 0 where x or ``coded`` has them.
     """
 
     words: KeywordBatch
     x: FloatArray
-    member: NDArray[np.signedinteger]
+    member: NDArray[np.integer]
     y: BoolArray
     offsets: IntArray
     document: IntArray
     listed: int
     coded: CodedFeatures | None = None
+    n_documents: int = 0
 
     @property
     def features(self) -> FloatArray:
         """[M, Q] what x holds, or would if it were not coded; columns lie in one piece."""
-        return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
+        coded = self.whole_coded
+        return np.asfortranarray(self.x) if coded is None else coded.dense()
+
+    @property
+    def whole_coded(self) -> CodedFeatures | None:
+        """``coded`` with all columns: 16 bytes a phrase more, from those of its words."""
+        coded, words, size = self.coded, self.words.coded, self.n_documents
+        if coded is None or words is None or not size:
+            return coded
+
+        def log_frequency(idf: FloatArray) -> FloatArray:
+            frequency = np.rint((1.0 + size) / np.exp(idf - 1.0)) - 1.0
+            return np.log(np.maximum(frequency, 1.0))
+
+        plain = np.empty((len(coded.plain) + 2, self.n_phrases))
+        plain[:-2] = coded.plain
+        level, alone = coded.changed(IDF, log_frequency), words.changed(IDF, log_frequency)
+        kernels.pmi(self.member, *self._places, alone, level, np.log(size), plain[-2:])
+        return replace(coded, plain=plain)
+
+    @property
+    def _places(self) -> tuple[int, IntArray, IntArray]:
+        """What ends a row of ``member``, ``offsets``, and what [D'] is to be added to it."""
+        if self.member.dtype.kind == "i":
+            return -1, self.offsets, np.zeros(len(self.document), np.int64)
+        return np.iinfo(self.member.dtype).max, self.offsets, self.words.offsets[self.document]
 
     def compact(self) -> PhraseBatch:
-        """Return the same for the corpus model: without graphs, features in codes."""
-        return replace(
-            self,
-            words=self.words.compact(),
-            x=self.x[:, :0].copy(),
-            member=self.member.astype(np.int32),
-            coded=CodedFeatures.of(self.features),
+        """Return the same for the corpus model: without graphs, features in codes.
+
+        Nor has it the features of words by which no phrase is scored (`jackknife`).
+        """
+        words, member = self.words, self.member
+        if member.dtype.kind == "i":
+            first = np.repeat(words.offsets[self.document], np.diff(self.offsets))
+            kind = np.min_scalar_type(int(words.sizes.max(initial=0)))
+            member = np.where(member < 0, np.iinfo(kind).max, member - first[:, None]).astype(kind)
+        features, none = self.features, self.x[:, :0].copy()
+        whole = replace(
+            self, words=words.compact(COLUMNS_OF_OWN_LABELS), x=none, member=member, n_documents=0
         )
+        if self.n_documents and self.n_phrases:
+            rest = features.copy("F")
+            rest[:, PMI] = 0.0
+            coded = CodedFeatures.of(rest)
+            coded.kind[list(PMI)] = PLAIN
+            coded.place[list(PMI)] = len(coded.plain) + np.arange(2)
+            short = replace(whole, coded=coded, n_documents=self.n_documents)
+            if short.features.tobytes() == features.tobytes():
+                return short
+        return replace(whole, coded=CodedFeatures.of(features))
 
     @property
     def n_phrases(self) -> int:
@@ -101,9 +146,12 @@ SCORED = (
     "single_word_score",
 )
 """The columns that `scored` makes, after those of `PhraseBatch.x`."""
+IDF, PMI = 2, (12, 13)
+"""Columns of x: idf, of words too, and those that follow from it and from the phrase's words."""
+RANK = SCORED.index("word_score_rank")
 
 
-def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
+def scored(batch: PhraseBatch, eta: FloatArray, rank: FloatArray | None = None) -> FloatArray:
     """Return what the words' scores say of the phrases [M, 6].
 
     Mean, least, most and last of the scores eta of its words; the normal quantile of the mean's
@@ -115,24 +163,14 @@ def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
         The partition.
     eta
         [W] score of every word.
+    rank
+        [M] the quantiles, where they are known.
     """
-    if not batch.n_phrases:
-        return np.zeros((0, len(SCORED)))
-    least, most, total = ends_and_sum(batch.member, eta)
-    size = np.count_nonzero(batch.member >= 0, axis=1)
-    mean = total / size
-    last = eta[batch.member[np.arange(len(size)), size - 1]]
+    found = np.empty((batch.n_phrases, len(SCORED)))
+    kernels.scores(batch.member, *batch._places, eta, found)
     document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
-    return np.column_stack(
-        [
-            mean,
-            least,
-            most,
-            last,
-            score_columns(mean, document)[1],
-            np.where(size == 1, last, 0.0),
-        ]
-    )
+    found[:, RANK] = score_columns(found[:, 0], document)[1] if rank is None else rank
+    return found
 
 
 def ends_and_sum(

@@ -144,7 +144,9 @@ def build_phrases(
     sizes = np.diff(spans.offsets)
     has = np.flatnonzero(sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes[has])]).astype(np.int64)
-    return PhraseBatch(words, x, spans.words, y, offsets, has.astype(np.int64), listed)
+    return PhraseBatch(
+        words, x, spans.words, y, offsets, has.astype(np.int64), listed, n_documents=n_documents
+    )
 
 
 def _ends(spans: Spans, values: FloatArray) -> tuple[FloatArray, FloatArray]:

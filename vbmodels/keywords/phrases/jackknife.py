@@ -21,7 +21,7 @@ from vbmodels.core.state import FloatArray, Stats
 from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, CorpusStats, inverse
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS, OF_OWN_LABELS
+from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, N_FOLDS
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ class FoldSums(Stats, kind="keywords/phrases.FoldSums"):
 def without_labels(q: CorpusGlobal) -> CorpusGlobal:
     """Return ``q`` with the features of `OF_OWN_LABELS` left out: an infinite scale drops them."""
     scale = q.scale.copy()
-    scale[[i for i, name in enumerate(FEATURE_NAMES[: len(scale)]) if name in OF_OWN_LABELS]] = (
-        np.inf
-    )
+    scale[[i for i in COLUMNS_OF_OWN_LABELS if i < len(scale)]] = np.inf
     return replace(q, scale=scale)
 
 

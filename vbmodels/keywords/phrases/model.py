@@ -36,6 +36,7 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, within
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.corpus.likelihood import moments
 from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
@@ -45,7 +46,7 @@ from vbmodels.keywords.corpus.model import (
 )
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import Lengths
-from vbmodels.keywords.phrases.batch import PhraseBatch, scored
+from vbmodels.keywords.phrases.batch import RANK, PhraseBatch, scored
 from vbmodels.keywords.phrases.jackknife import (
     FoldSums,
     fold_sums,
@@ -55,15 +56,18 @@ from vbmodels.keywords.phrases.jackknife import (
 )
 from vbmodels.keywords.rate_prior import PHRASES_SD
 
+_Kept = tuple[weakref.ref[PhraseBatch], bytes, FloatArray, CodedFeatures]
+
 
 class KeptScores:
-    """Scores of a partition's phrases while its arrays live: one pass in twenty makes them.
+    """Scores of a partition's words, and ranks of its phrases, while its arrays live.
 
-    They follow from the coefficients and the partition alone, so keeping them moves no bit.
+    They follow from the coefficients and the partition alone, so keeping them moves no bit. Each
+    pass makes the phrases' scores of them, which would take more memory than the partition.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[weakref.ref[PhraseBatch], bytes, FloatArray]] = {}
+        self._kept: dict[int, _Kept] = {}
 
     def of(self, scorer: CorpusGlobal, coefficients: FloatArray, batch: PhraseBatch) -> FloatArray:
         """Return `scored` of the batch by the coefficients [N_FOLDS + 1, P] of its words."""
@@ -72,10 +76,11 @@ class KeptScores:
         name = id(batch)
         known = self._kept.get(name)
         if known is not None and known[0]() is batch and known[1] == mark:
-            return known[2]
-        found = scored(batch, word_scores(scorer, coefficients, batch.words))
+            return scored(batch, known[2], known[3].changed(0, np.positive))
+        eta = word_scores(scorer, coefficients, batch.words)
+        found = scored(batch, eta)
         forget = weakref.ref(batch, lambda _: self._kept.pop(name, None))
-        self._kept[name] = (forget, mark, found)
+        self._kept[name] = (forget, mark, eta, CodedFeatures.of(found[:, RANK : RANK + 1]))
         return found
 
 
@@ -263,7 +268,7 @@ class Keyphrases:
     ) -> tuple[KeywordBatch, FloatArray]:
         """Return the phrases with the features that they came with, and the words' scores."""
         scores = _SCORES.of(q.scorer, q.coefficients, batch)
-        return batch.units(batch.x, batch.coded), scores
+        return batch.units(batch.x, batch.whole_coded), scores
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""

@@ -193,3 +193,42 @@ def ends(words, values, least, most, total):
                 value = values[word]
                 low, high, found = min(low, value), max(high, value), found + value
         least[m], most[m], total[m] = low, high, found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scores(member, beyond, offsets, first, values, out):
+    """Fill `batch.scored`, but for ranks: of each document's phrases, by the values [W] of words.
+
+    ``first`` [D'] is to be added to the numbers in ``member``, which ends at ``beyond``. No branch
+    depends on the number of words: a processor could not foresee it.
+    """
+    for d in range(len(first)):
+        for m in range(offsets[d], offsets[d + 1]):
+            last = values[first[d] + member[m, 0]]
+            low, high, total, size = last, last, last, 1
+            for n in range(1, MOST_WORDS):
+                there = member[m, n] != beyond
+                value = values[first[d] + (member[m, n] if there else 0)]
+                last = value if there else last
+                low, high = min(low, last), max(high, last)
+                total += value if there else 0.0
+                size += there
+            out[m, 0], out[m, 1], out[m, 2], out[m, 3] = total / size, low, high, last
+            out[m, 5] = last if size == 1 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pmi(member, beyond, offsets, first, alone, level, log_documents, out):
+    """Fill the columns `batch.PMI` [2, M]; ``member`` to ``first`` as in `scores`.
+
+    ``alone`` [W] and ``level`` [M] are logarithms of the documents that have a word, and a phrase.
+    """
+    for d in range(len(first)):
+        for m in range(offsets[d], offsets[d + 1]):
+            total, more = alone[first[d] + member[m, 0]], 0
+            for n in range(1, MOST_WORDS):
+                there = member[m, n] != beyond
+                total += alone[first[d] + (member[m, n] if there else 0)] if there else 0.0
+                more += there
+            value = level[m] + more * log_documents - total if more else 0.0
+            out[0, m], out[1, m] = value, value * level[m]
