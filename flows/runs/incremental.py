@@ -64,6 +64,8 @@ def find(run: Run) -> Since | None:
     if run.family.model(run.settings) is None:
         run.events.say("since has no effect: these settings fit no model, all is read")
         return None
+    if run.settings.partitions is not None:
+        run.events.say("partitions has no effect with since: rows_per_partition cuts each file")
     began = read_request(run.paths) if run.is_resume and run.since == LATEST else None
     base = run.since if began is None or began.since is None else began.since
     found = look_up(run.family, run.paths.target, base, run.settings) if base else Since()

@@ -2,16 +2,18 @@
 
 Docker does not run where these tests run. What takes the place of its images: Debian's
 PostgreSQL (or SQLite), `rclone serve s3` for the store, and this environment for our own.
+A worker of the cluster is killed in the fit, and the result has the bits of one process.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 import pytest
 import yaml
@@ -20,6 +22,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
 from tests.faults import stores
+from tests.faults.pipelines import published
 from tests.flows.runs.test_deployments import PASSWORD, call_api, served
 
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
@@ -28,6 +31,8 @@ VALUES = {
     "PREFECT_PASSWORD": PASSWORD.partition(":")[2], "DASK_WORKER_MEMORY": "1g",
     "VBFLOWS_SOURCE": "s3://vbflows/in", "VBFLOWS_TARGET": "s3://vbflows/out",
 }  # fmt: skip
+SETTINGS = {"keyphrases": 8, "rows_per_partition": 125, "checkpoint_every": 1}
+CHECKPOINTS = "s3/vbflows/out/keywords/runs/*/work/checkpoints/*"
 
 
 class Composed:
@@ -85,17 +90,18 @@ class Composed:
         command, env = self.of(name, extra)
         log = self.folder / f"{name}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(command, env=env, cwd=self.folder, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                command, env=env, cwd=self.folder, stdout=out, stderr=out, start_new_session=True
+            )
         try:
             self.healthy(name, process, log)
-            yield
+            yield process
         finally:
             process.terminate()
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                kill(process)
 
     def healthy(self, name, process, log):
         """Run the service's healthcheck until it succeeds."""
@@ -105,6 +111,13 @@ class Composed:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(1)
+
+
+def kill(process):
+    """Kill a service with all of its processes, as a container is killed."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @pytest.mark.slow
@@ -126,7 +139,9 @@ def test_a_deployment_is_run_and_published(tmp_path, monkeypatch):
         composed.once("certs", "sh", "-c", certs)
         composed.once("certs", "sh", "-c", certs)  # as when the service starts again
         stack.enter_context(composed.running("scheduler", "--host", "127.0.0.1"))
-        stack.enter_context(composed.running("compute", "--host", "tls://127.0.0.1"))
+        host = ("--host", "tls://127.0.0.1")
+        doomed = stack.enter_context(composed.running("compute", *host))
+        stack.enter_context(composed.running("compute", *host))
         composed.once("register")
         stack.enter_context(composed.running("worker"))
         composed.once("worker", "vbflows", "simulate", "keywords", "s3://vbflows/in/keywords")
@@ -135,17 +150,32 @@ def test_a_deployment_is_run_and_published(tmp_path, monkeypatch):
             if d["name"] == "nightly" and "keywords" in d["entrypoint"]
         )  # fmt: skip
         made = call_api(
-            client, f"deployments/{one['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}}
-        )
+            client, f"deployments/{one['id']}/create_flow_run",
+            {"state": {"type": "SCHEDULED"}, "parameters": {"settings": SETTINGS}},
+        )  # fmt: skip
         deadline = time.monotonic() + 300
         state = {"type": ""}
         while state["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
             assert time.monotonic() < deadline, (state, (tmp_path / "worker.log").read_text())
-            time.sleep(2)
+            time.sleep(0.2)
+            if doomed.poll() is None and any(tmp_path.glob(CHECKPOINTS)):
+                kill(doomed)
             state = call_api(client, f"flow_runs/{made['id']}")["state"]
         assert state["type"] == "COMPLETED", (state, (tmp_path / "worker.log").read_text())
         stores.enter(monkeypatch, store.url)
         _, record = open_run("s3://vbflows/out/keywords")
         assert record.rows_kept == 500
         assert storage.exists("s3://vbflows/out/keywords/latest.json")
+        assert doomed.poll() == -signal.SIGKILL
+        sets = (f"--set={name}={value}" for name, value in SETTINGS.items())
+        composed.once(
+            *("worker", "vbflows", "keywords", "s3://vbflows/in/keywords", "s3://vbflows/one"),
+            *("--since", "latest", *sets),
+        )
+        both = [
+            published({"target": target, "run_id": open_run(target)[1].run_id})
+            for target in ("s3://vbflows/out/keywords", "s3://vbflows/one")
+        ]
+        assert both[0] == both[1]
+        assert record.partitions == 4
         assert "tls://" in (tmp_path / "compute.log").read_text()

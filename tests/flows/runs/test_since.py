@@ -19,7 +19,7 @@ from flows.events import Sweep, listening
 from flows.faults import InputError
 from flows.run import run as launch
 from flows.settings import ComputeSettings
-from tests.flows.commands import answer, succeed
+from tests.flows.commands import answer, printed, succeed
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.variants.two_groups.model import TwoGroups
@@ -234,7 +234,9 @@ def test_a_run_that_would_repeat_the_latest_does_nothing(capsys, tmp_path):
     said = f"No new files since run {first}; nothing to do."
     assert (found["run_id"], found["lines"][0]) == (first, said)
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [first]
-    other = answer(capsys, *command, "--set", "min_count=2")["run_id"]
+    said = printed(capsys, *command, "--set", "min_count=2", "--partitions", 2)
+    assert "partitions has no effect with since: rows_per_partition cuts each file" in said
+    (other,) = {path.name for path in (tmp_path / "out" / "runs").iterdir()} - {first}
     succeed("simulate", "keywords", tmp_path / "more", "--rows", 5, "--seed", 2)
     more = pq.read_table(tmp_path / "more")
     named = more.set_column(0, "doc_id", pa.array([f"new {n}" for n in range(5)]))
