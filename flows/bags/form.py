@@ -29,7 +29,8 @@ from vbmodels.bags.multilabel import (
     join_groups,
     unit_rows,
 )
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 
 MEASURED = 10_000

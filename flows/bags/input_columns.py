@@ -26,10 +26,12 @@ from flows.data.names import row_of
 from flows.data.storage import InputFile, StorageError
 from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
+from vbmodels.core.cells import number_of
 from vbmodels.core.column_table import ColumnRead, column_read
-from vbmodels.core.columns import Rule, Seen, Unclear, names_rows, number_of
+from vbmodels.core.columns import Rule, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
 from vbmodels.core.scales import scale_of
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import IntArray
 
 LOOKED = 20_000

@@ -21,7 +21,7 @@ from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import CheckedPiece
 from flows.faults import Fault, InputError
-from vbmodels.core.columns import Seen
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import IntArray
 
 

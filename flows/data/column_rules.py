@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from flows.faults import Fault
 from flows.settings.tables import TableSettings
-from vbmodels.core.columns import Rule, Seen, Unclear, Wishes, rules_of
+from vbmodels.core.columns import Rule, Unclear, Wishes, rules_of
+from vbmodels.core.seen import Seen
 
 
 def column_rules(

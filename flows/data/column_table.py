@@ -12,10 +12,17 @@ from typing import Any
 from flows.data.names import listed
 from flows.data.table import Table
 from flows.settings.tables import TableSettings
-from vbmodels.core import columns as rules
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import NumberForm, Rule, Seen
+from vbmodels.core.columns import (
+    NumberForm,
+    Rule,
+    doubtful,
+    looks_like_design,
+    looks_like_weight,
+    number_forms,
+)
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import DECIMAL_COMMA, Seen, sentinels_of
 
 _MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
 _MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them
@@ -53,7 +60,7 @@ def suggestions(
     lines = []
     codes: dict[str, dict[str, int]] = {}
     for name in used:
-        for word, count in rules.sentinels_of(seen[name]).items():
+        for word, count in sentinels_of(seen[name]).items():
             codes.setdefault(word, {})[name] = count
     words: dict[str, dict[str, int]] = {}
     for name in used:
@@ -70,7 +77,7 @@ def suggestions(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
                 f"{_setting(found)}."
             )
-    weights = [name for name in (*used, *numbers) if rules.looks_like_weight(name)]
+    weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
     if weights:
         by = f"--column weight={weights[0]} weighs rows by it, " if weighs else ""
         more = "" if weighs else "; this pipeline does not weigh rows"
@@ -78,7 +85,7 @@ def suggestions(
             f"Column {weights[0]} looks like survey weights{more}: {by}--exclude {weights[0]} "
             "leaves it out."
         )
-    design = [name for name in (*used, *numbers) if rules.looks_like_design(name)]
+    design = [name for name in (*used, *numbers) if looks_like_design(name)]
     if design:
         lines.append(
             f"{_some(design)} looks like a survey's design, which is not modelled: "
@@ -109,7 +116,7 @@ def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> l
     """Say which numbers are written otherwise than computers do, and as what they were read."""
     forms: dict[str, list[tuple[str, NumberForm]]] = {}
     for name, rule in rules_of.items():
-        for form in rules.number_forms(seen[name], rule):
+        for form in number_forms(seen[name], rule):
             forms.setdefault(form.name, []).append((name, form))
     lines = []
     for what, found in forms.items():
@@ -130,7 +137,7 @@ def doubtful_numbers(
         return []
     lines = []
     for name, rule in rules_of.items():
-        one = rules.doubtful(seen[name], rule)
+        one = doubtful(seen[name], rule)
         if one is None:
             continue
         more = f" ({one.count - 1:,} more cells like it)" if one.count > 1 else ""
@@ -140,8 +147,8 @@ def doubtful_numbers(
                 "; no cell shows whether the comma sets thousands apart or is a decimal sign: "
                 "--set decimal=, reads decimals."
             )
-        elif rules.DECIMAL_COMMA in seen[name].examples:
-            sure = _cell(*seen[name].examples[rules.DECIMAL_COMMA])
+        elif DECIMAL_COMMA in seen[name].examples:
+            sure = _cell(*seen[name].examples[DECIMAL_COMMA])
             line += f", since {sure} has a decimal comma; if that is wrong, write all numbers of "
             line += "the column in one way."
         else:

@@ -1,6 +1,6 @@
 """Columns as they come: numbers, text, dates or categories, by all of their cells.
 
-What a column's cells are is counted piece by piece (`vbmodels.core.columns.Seen`), with Arrow where
+What a column's cells are is counted piece by piece (`vbmodels.core.seen.Seen`), with Arrow where
 cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
 """
 
@@ -15,9 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.arrow_types import decoded, is_text
-from vbmodels.core import columns as rules
-from vbmodels.core.columns import DASH, MISSING, PLUS, Order, Rule, Seen
+from vbmodels.core import cells as rules
+from vbmodels.core.cells import DASH, MISSING, PLUS, Order
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import DATE_CELL, NO, YES
+from vbmodels.core.seen import (
+    BRACKET,
+    COMMA_OR_GROUP,
+    DECIMAL_COMMA,
+    DECIMAL_POINT,
+    DOT_OR_GROUP,
+    IN_GROUPS,
+    Seen,
+    ends_in,
+    seen_numbers,
+)
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 NUMBER: Final = "number"
@@ -120,7 +132,7 @@ def _numbers_seen(cells: pa.Array, words: Mapping[str, int]) -> Seen:
     values = cells.to_numpy(zero_copy_only=False)
     if cells.null_count:
         values = values[np.asarray(cells.is_valid())]
-    return rules.seen_numbers(values, cells.null_count, words)
+    return seen_numbers(values, cells.null_count, words)
 
 
 def _seen_text(
@@ -178,15 +190,15 @@ def _seen_cells(
             # A number that needs a decimal point decides it: the others need not be looked at.
             comma = int(counts[plain & ~pointed].sum())
             commas[pointed] = np.nan
-            examples |= _first(values, {rules.DECIMAL_POINT: pointed})
+            examples |= _first(values, {DECIMAL_POINT: pointed})
             dots = _matches(values.slice(0, _LOOKED), r"[-+]?" + rules.DOT_GROUPS)
             if (dots | ~pointed[:_LOOKED]).all():
                 dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
                 found["dot_groups"] = int(counts[dots].sum())
                 comma += found["dot_groups"]
                 commas[dots] = 1000.0 * numbers[dots]
-                del examples[rules.DECIMAL_POINT]
-                decimals = {rules.DECIMAL_POINT: pointed & ~dots, rules.DOT_OR_GROUP: dots}
+                del examples[DECIMAL_POINT]
+                decimals = {DECIMAL_POINT: pointed & ~dots, DOT_OR_GROUP: dots}
                 examples |= _first(values, decimals)
     if not plain.all():
         rest = values.filter(pa.array(~plain))
@@ -207,7 +219,7 @@ def _seen_cells(
         zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
         ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
         pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()), examples=examples,
-        **rules.ends_in(numbers[read], counts[read]), **found,
+        **ends_in(numbers[read], counts[read]), **found,
     )  # fmt: skip
 
 
@@ -230,7 +242,7 @@ def _seen_decorated(
     either = at["."] | at[","]
     units: dict[str, int] = {}
     with_unit: dict[str, BoolArray] = {}
-    bracket = pc.if_else(pc.equal(parts.field("sign"), rules.BRACKET), rules.BRACKET, "")
+    bracket = pc.if_else(pc.equal(parts.field("sign"), BRACKET), BRACKET, "")
     for words in (*(parts.field(name) for name in ("quote", "before", "after")), bracket):
         for word in pc.unique(words.filter(pa.array(either))).to_pylist():
             if word:
@@ -244,8 +256,8 @@ def _seen_decorated(
     )
     several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
     examples = _first(rest, {
-        rules.DECIMAL_POINT: at["."] & ~at[","], rules.DECIMAL_COMMA: at[","] & ~at["."],
-        rules.IN_GROUPS: several, rules.DOT_OR_GROUP: dots, rules.COMMA_OR_GROUP: commas,
+        DECIMAL_POINT: at["."] & ~at[","], DECIMAL_COMMA: at[","] & ~at["."],
+        IN_GROUPS: several, DOT_OR_GROUP: dots, COMMA_OR_GROUP: commas,
         **with_unit,
     })  # fmt: skip
     odd = rest.filter(pa.array(~either))

@@ -12,7 +12,7 @@ from flows.data.checks import Checker
 from flows.data.row_weights import WEIGHT, others_in, weights_in
 from flows.data.table import ROW_ID, Table
 from flows.settings.tables import TableSettings
-from vbmodels.core.columns import Seen
+from vbmodels.core.seen import Seen
 
 ID = ROW_ID.name
 

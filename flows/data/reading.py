@@ -30,8 +30,10 @@ from flows.data.table import (
     matches,
 )
 from flows.faults import Fault, nearest
-from vbmodels.core.columns import Rule, Seen, number_of
+from vbmodels.core.cells import number_of
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray
 
 

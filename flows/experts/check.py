@@ -32,8 +32,9 @@ from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, shown
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen
 
 LEAST = 3
 """Rows of each label, where there are more than two."""

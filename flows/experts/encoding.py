@@ -15,8 +15,9 @@ from flows.data.names import listed
 from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, in_order, labels_of
 from flows.experts.settings import ExpertSettings
-from vbmodels.core.columns import Rule, Seen, ends_of
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen, ends_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.columns import (
     ColumnSums,

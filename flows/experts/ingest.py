@@ -16,8 +16,9 @@ from flows.data.row_weights import WeightSums
 from flows.experts.labels import LABEL
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import level_key
 

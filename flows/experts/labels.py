@@ -13,10 +13,11 @@ from flows.data.column_rules import column_rules
 from flows.data.mixed import FLAG, NUMBER
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule, Seen, sentinels_of
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.scales import order_of
+from vbmodels.core.seen import Seen, sentinels_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50

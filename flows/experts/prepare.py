@@ -44,7 +44,8 @@ from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, Seen, names_rows
+from vbmodels.core.columns import Rule, names_rows
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows

@@ -26,9 +26,10 @@ from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, InputError, did_you_mean
 from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
-from vbmodels.core.columns import Rule, Seen, Unclear
+from vbmodels.core.columns import Rule, Unclear
 from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.scales import numbers_of
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import take_codes
 

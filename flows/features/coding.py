@@ -25,8 +25,9 @@ from flows.features.columns import Survey, columns_of, compare_columns, survey_c
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP

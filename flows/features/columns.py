@@ -15,9 +15,10 @@ from flows.faults import InputError
 from flows.features.check import RARE, Column, order_levels, recoded, rules_of
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import YES, Levels
 from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import is_measured, measured_in_words, why_left_out
 

@@ -36,7 +36,7 @@ from flows.features.sections import answer_patterns
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
 from flows.report.own_words import in_own_words
-from vbmodels.core.columns import Seen
+from vbmodels.core.seen import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.options import LARGEST_LAPLACE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from vbmodels.core import columns as rules
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core import cells as rules
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.scales import order_of
+from vbmodels.core.seen import Seen, ends_of
 
 USED = "yes"
 _SHOWN = 3  # levels
@@ -107,7 +108,7 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         no = seen.cells - yes + (seen.missing if rule.blank_is_no else 0)
         return f"yes {yes:,}, no {no:,}"
     if rule.kind == "number":
-        low, high = rules.ends_of(seen, rule.decimal)
+        low, high = ends_of(seen, rule.decimal)
         return f"{_number(low)} to {_number(high)}"
     if levels is None:
         return ""

@@ -16,8 +16,9 @@ from sklearn.utils.validation import (
 )
 
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
+from vbmodels.core.columns import names_rows, rules_of
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen, seen_numbers
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     NO_TARGET,

@@ -15,19 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.columns import (
-    DASH,
-    MISSING,
-    Rule,
-    Seen,
-    Unclear,
-    days_of,
-    level_text,
-    number_of,
-    seen_in,
-    seen_numbers,
-)
+from vbmodels.core.cells import DASH, MISSING, days_of, level_text, number_of
+from vbmodels.core.columns import Rule, Unclear
 from vbmodels.core.levels import MOST, NO, YES, Levels
+from vbmodels.core.seen import Seen, seen_in, seen_numbers
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import cells_at, is_arrow, is_frame, is_missing, labels_of, text_of
 from vbmodels.experts.columns import level_key

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
+from vbmodels.core.columns import Rule, Unclear, names_rows
 from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 MISSING = -1

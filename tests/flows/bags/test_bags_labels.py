@@ -14,7 +14,7 @@ from flows.bags.settings import BagSettings
 from flows.data import partition, storage
 from flows.data.storage import InputFile
 from flows.settings import load
-from vbmodels.core.columns import number_of
+from vbmodels.core.cells import number_of
 
 
 @pytest.fixture(scope="module")
