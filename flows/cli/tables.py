@@ -23,6 +23,7 @@ from flows.runs.compare import (
     effects,
     estimates_in_words,
     headline,
+    implied,
     new_warnings,
     same,
     unit,
@@ -242,9 +243,9 @@ def show_comparison(console: Console, found: Comparison) -> None:
     """Print what differs between two runs and some of the rows that changed, in about 25 lines."""
     _say(console, headline(found))
     table = _table("", "first", "second", "")
-    differ = [(row, row.name in found.parts["settings"]) for row in changes(found)]
-    for row, plain in [*differ, *((row, False) for row in effects(found))]:
-        note = "" if plain else row.note.rpartition(": ")[2]
+    differ = [*changes(found), *implied(found)]
+    for row in [*differ, *effects(found)]:
+        note = "" if row in differ else row.note.rpartition(": ")[2]
         name = f"{row.name}{unit(found, row.name)}"
         table.add_row(*map(_text, (name, row.first, row.second, note)))
     if table.row_count:
@@ -254,12 +255,12 @@ def show_comparison(console: Console, found: Comparison) -> None:
     for line in new_warnings(found):
         _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     show_changed_rows(console, found, _CHANGED)
-    _say(console, f"The same: {', '.join(name for name, _ in same(found))}.")
+    alike = (f"{name} ({value})" if value else name for name, value in same(found))
+    _say(console, f"The same: {', '.join(alike)}.")
     for which, paths in zip(("first", "second"), found.runs, strict=True):
         console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
-    console.print(
-        _text("add --rows: all rows; --json: all numbers; --report compared.html: a page")
-    )
+    console.print(_text("add to this command --rows for all rows, --json for all numbers, or"))
+    console.print(_text("--report compared.html for a page"))
 
 
 _ALL = "--json and --report have them"
@@ -290,4 +291,6 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if rows and len(rows) < one.count:
-            console.print(_text(f"{len(rows)} of {one.count:,} {every_row_of(one)} that changed"))
+            parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
+            some = f"the first {len(rows)} of {one.count:,} {every_row_of(one)}"
+            console.print(_text(f"{some}, the most probable first: {parts}"))

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.report.labels import LABELS
-from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Moved, in_digits
+from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Change, Moved, in_digits
 
 _ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
 _EVERY = {"keywords": "candidate phrases"}  # what all rows of a table are
 NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
-_GROUPS = {"doc_id": "documents"}  # what rows of a selection are listed by, to be read
-MOST_GROUPS = 10  # of these
+DRAWN = 20  # rows of a selection, to be read
 
 
 def rows_in_words(one: Moved) -> str:
@@ -106,25 +102,28 @@ def every_row_of(one: Moved) -> str:
     return _EVERY.get(one.table, "rows")
 
 
-def groups_of(one: Moved) -> str:
-    """Return what the rows of a selection are listed by; "" where they are not."""
-    first, *more = one.every.keys
-    return _GROUPS.get(first, "") if one.lost is not None and more else ""
+def drawn_rows(one: Moved) -> list[Change]:
+    """Draw rows that only one run selects, to be read: the new ones, else those that are gone.
 
-
-def drawn_lists(one: Moved) -> Iterator[tuple[str, str, str, str]]:
-    """Draw groups, and yield of each what both runs select, and what one alone does.
-
-    The draw is the same for the same groups; the most probable rows are first.
+    The draw is the same for the same rows.
     """
-    table, (group, row, *_) = one.every.every, one.every.keys
-    was, now = one.every.selections
-    names = table[group].filter(pa.array(was | now)).unique().sort()
-    drawn = np.random.default_rng(0).permutation(len(names))[:MOST_GROUPS]
-    likely = np.argsort(-np.fmax(one.every.first, one.every.second), kind="stable")
-    for name in names.take(pa.array(np.sort(drawn))).to_pylist():
-        held = pc.equal(table[group], name).to_numpy()
-        sides = (held & side for side in (was & now, was & ~now, ~was & now))
-        lists = (table[row].take(pa.array(likely[side[likely]])).to_pylist() for side in sides)
-        both, first, second = (", ".join(map(str, rows)) for rows in lists)
-        yield name, both, first, second
+    what = GAINED if one.gained else LOST
+    places = one.places.get(what, np.empty(0, np.int64))
+    order = np.random.default_rng(0).permutation(len(places))[:DRAWN]
+    return one.every.changes(places[np.sort(order)], what)
+
+
+def decision_in_words(one: Moved, drawn: str) -> str:
+    """Say how rows that are drawn at random decide between the runs; "" where none is."""
+    count, right, which, kept = one.gained, one.gained_right, "second", "its settings"
+    if not count:
+        count, right, which, kept = one.lost, one.lost_right, "first", "the first run's settings"
+    if not count:
+        return ""
+    number = min(count, DRAWN)
+    rows = counted(f"{number:,}", _ROWS.get(one.table, "rows"))
+    return (
+        f"To decide, count how many you would keep of {rows} {drawn}: the {which} run expects "
+        f"{number * right / count:.0f}. If clearly fewer are right, do without them; else take "
+        f"{kept}."
+    )

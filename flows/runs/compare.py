@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from flows.catalogue import PIPELINES
@@ -16,7 +15,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.changed_rows import MOST_GROUPS, counted, rows_in_words
+from flows.runs.changed_rows import counted, decision_in_words, rows_in_words
 from flows.runs.listing import plain
 from flows.runs.predictions import (
     Limits,
@@ -44,8 +43,8 @@ UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
 _LOWER = ("log loss", "RMSE")  # what is better where it is lower
 _LIMITS = {
-    "least_probability": "What is less probable is not selected.",
-    "most_per_document": "No document has more of them selected.",
+    "least_probability": "Follows from the setting: what is less probable is not selected.",
+    "most_per_document": "Follows from the setting: no document has more of them selected.",
 }
 _ASSUMED = " assumed "  # in the label of a number that follows from a setting
 
@@ -305,10 +304,7 @@ def _extent(record: RunRecord) -> tuple[int, list[int]]:
 
 
 def effects(found: Comparison) -> list[Row]:
-    """Return the numbers of the answer that differ, and whether they do clearly; how fits ended.
-
-    How many rows are expected to be right is a count: a share alone misleads where more are found.
-    """
+    """Return the numbers of the answer that differ, and whether they do clearly; how fits ended."""
     rows = []
     for name, values in found.parts["answer"].items():
         if not differs(values) or _ASSUMED in name:
@@ -316,49 +312,31 @@ def effects(found: Comparison) -> list[Row]:
         note = " → ".join(values["intervals"])
         note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[values["clear"]]
         first, second = shown(values["first"]), shown(values["second"])
-        counts = [_right_in_words(record) for record in found.records]
-        if name.startswith("expected ") and all(counts):
-            note = f"{first} → {second}, each by its own run's estimate"
-            one = next((p for p in found.predictions if p.gained and not p.lost), None)
-            more = np.diff([_right(record) for record in found.records])[0]
-            if one and more > one.gained_right:
-                note += f". Of the {more:,.0f} more {one.gained_right:,.0f} are new ones; the other"
-                note += f" {more - one.gained_right:,.0f} are in both runs, rated higher now"
-            first, second = counts
+        if name.startswith("expected "):
+            note = "each run's own estimate, which follows from its settings: not comparable"
         rows.append(Row(name, first, second, note))
     state = found.parts["fit"]["state"]
     return rows + [Row("fit", state["first"], state["second"])] * differs(state)
 
 
-def _right(record: RunRecord) -> float:
-    """Return how many rows of those found are expected to be right; NaN if not known."""
-    every, wrong = (record.results.get(name) for name in ("found", "expected_false"))
-    return np.nan if every is None or wrong is None else float(every - wrong)
-
-
-def _right_in_words(record: RunRecord) -> str:
-    right = _right(record)
-    return "" if np.isnan(right) else f"{right:,.0f} of {record.results['found']:,}"
-
-
-def estimates_in_words(found: Comparison, drawn: str = "--report draws") -> str:
+def estimates_in_words(found: Comparison, drawn: str = "drawn by --report") -> str:
     """Say that what each run expects of itself is no verdict; empty where that does not differ.
 
-    ``drawn``: where the lists are that decide.
+    ``drawn``: where the rows are that decide.
     """
     answer = found.parts["answer"]
     names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
     if not names:
         return OTHER_ROWS if _other_rows(found) else ""
-    text = "How many are right is each run's own estimate, which does not say which run is better."
+    text = [
+        "How many are right is each run's own estimate, which does not say which run is better."
+    ]
     kind = PIPELINES.get(found.records[0].pipeline)
-    for name, unit in {} if kind is None else kind.units.items():
+    for name in {} if kind is None else kind.units:
         if name in found.parts["settings"]:
-            text += _explain_no_gain(found, name, answer[names[0]])
-            groups = f"{MOST_GROUPS} {unit.removeprefix('per ')}s"
-            text += f" To decide, read both lists of the {groups} that {drawn}, and set {name} to "
-            text += "the mean number that they should have."
-    return text
+            text.append(_explain_no_gain(found, name, answer[names[0]]))
+    text += [decision_in_words(one, drawn) for one in found.predictions[:1]]
+    return " ".join(filter(None, text))
 
 
 def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
@@ -370,7 +348,7 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
             rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
             values = " → ".join(shown(share[which]) for which in ("first", "second"))
             moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
-            return f" {moved}, so {values} right is no {gain} in quality."
+            return f"{moved}, so {values} right is no {gain} in quality."
     return ""
 
 

@@ -11,11 +11,9 @@ from flows.report import page, plots
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.changed_rows import (
     NAMES,
-    counted,
-    drawn_lists,
+    drawn_rows,
     every_row_of,
     expected_in_words,
-    groups_of,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -91,7 +89,7 @@ def _changes(found: Comparison) -> Section:
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
     text = (
-        estimates_in_words(found, "are drawn below")
+        estimates_in_words(found, "that are drawn below")
         if rows
         else "No setting, no input file, no version differs."
     )
@@ -100,19 +98,15 @@ def _changes(found: Comparison) -> Section:
 
 
 def _drawn(found: Comparison) -> Iterator[Section]:
-    """Yield lists of both runs for some documents, where the runs select otherwise."""
+    """Yield rows that one run alone selects, drawn at random, to decide by."""
     for one in found.predictions[:1]:
-        if (one.gained or one.lost) and (groups := groups_of(one)):
-            rows = list(drawn_lists(one))
-            name = groups.removesuffix("s")
-            sides = [("in both", 1), ("only in the first", 2), ("only in the second", 3)]
-            sides = [(title, at) for title, at in sides if any(row[at] for row in rows)]
-            cells = [(row[0], *(row[at] for _, at in sides)) for row in rows]
-            some = counted(f"{len(rows)}", groups)
-            title = f"{some} drawn at random: what each run selects"
-            how = f"Drawn from all {groups} for which a run selects any; the most probable first."
-            grids = [Grid((name, *(title for title, _ in sides)), cells)]
-            yield Section(title, grids=grids, how=how)
+        if one.lost is not None and (rows := drawn_rows(one)):
+            of = f"{len(rows):,} of the {len(one.places[rows[0].what]):,} {rows[0].what}"
+            order = [key for key in one.every.keys if key != "term"]
+            keys = ["term"] * ("term" in one.every.keys) + order
+            cells = [tuple(row.row[key] for key in keys) for row in rows]
+            columns = tuple(NAMES.get(key, key) for key in keys)
+            yield Section(f"{of}, drawn at random", grids=[Grid(columns, cells)])
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
@@ -142,6 +136,8 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         ):
             if count:
                 note = f"{expected_in_words(count, right)}, by the {which} run"
+                if what == GAINED and one.gained_before:
+                    note += f"; {one.gained_before:,.0f} by the first run's probabilities"
                 yield Tile(what, f"{count:,}", note)
 
 
@@ -182,13 +178,12 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
     some = len(one.drawn)
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
     title = f"{one.column.capitalize()} of {every_row_of(one)} in both runs"
-    most = "moved most of each kind" if one.lost is not None else "moved most"
+    most = "moved most, of each colour" if one.lost is not None else "moved most"
     title += f" (the {some:,} of {one.shared:,} that {most})" if some < one.shared else ""
     points = [(row.label, row.first or 0.0, row.second or 0.0, row.what) for row in one.drawn]
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
-    text = f"{said}{moved_in_words(one)}"
-    text = "\n".join(filter(None, (reasons_in_words(one), text)))
+    text = "\n".join(filter(None, (reasons_in_words(one), said, moved_in_words(one))))
     heading = f"{one.table.replace('keywords', 'keyphrases').capitalize()} that changed"
     if not one.largest and not grids:
         return Section(heading, text)

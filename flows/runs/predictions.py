@@ -127,11 +127,12 @@ class Names:
             (self.first if what == GAINED else self.second)[places],
             BELOW.format(limits.least),
         )
-        found = np.where(p < limits.least, below, ABOVE)
+        just = [f"just {below}" if f"{v:.2f}" == f"{limits.least:.2f}" else below for v in p]
+        found = np.where(p < limits.least, just, ABOVE)
         if limits.most is not None and f"{_RANK}{mark}" in self.every.schema.names:
             rank = pc.fill_null(self.every[f"{_RANK}{mark}"], 0).to_numpy()[places]
             above = np.where(rank > limits.most, BEYOND.format(limits.most), ALIKE)
-            found = np.where(p < limits.least, below, above)
+            found = np.where(p < limits.least, just, above)
         return [str(one) for one in np.where(np.isfinite(p), found, ABSENT)]
 
     def changes(self, places: np.ndarray, what: str = "") -> list[Change]:
@@ -176,8 +177,9 @@ class Moved:
         Rows that the second run selects no longer, and newly; None in a table without selection.
     gained_alone, lost_alone
         Those of them that only the second run has, and only the first.
-    gained_right, lost_right
-        How many of them are expected to be right: by the second run, and by the first.
+    gained_right, gained_before, lost_right
+        How many of them are expected to be right: of the new ones by the second run and by the
+        first, of those that are gone by the first.
     selected
         Rows that each run selects and whose keyphrase is not known to both.
     places
@@ -213,6 +215,7 @@ class Moved:
     lost_alone: int
     gained_alone: int
     gained_right: float
+    gained_before: float
     lost_right: float
     selected: tuple[int, int]
     places: Mapping[str, np.ndarray]
@@ -321,6 +324,7 @@ def _compare(
         lost_alone=int(np.sum(lost & ~there)),
         gained_alone=int(np.sum(gained & ~here)),
         gained_right=float(np.nansum(q[gained])),
+        gained_before=float(np.nansum(p[gained])),
         lost_right=float(np.nansum(p[lost])),
         selected=(int(np.sum(was & ~given)), int(np.sum(now & ~given))),
         places={

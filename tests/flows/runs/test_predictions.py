@@ -11,7 +11,7 @@ from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
 from flows.runs.changed_rows import (
-    drawn_lists,
+    drawn_rows,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -266,16 +266,17 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert (new.columns[-1], gone.columns[-1]) == tuple(f"why not in the {n} run" for n in BOTH)
     assert [row[-1] for row in new.rows] == [below[0]]
     assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
-    assert list(drawn_lists(moved)) == [("a", "v", "w, x, y", "z")]
+    assert [(one.row["doc_id"], one.row["term"]) for one in drawn_rows(moved)] == [("a", "z")]
     (_, drawn, *_) = _page(found, f"{tmp_path}/c.html").sections
-    assert drawn.title == "1 document drawn at random: what each run selects"
-    (lists,) = drawn.grids
-    assert lists.columns == ("document", "in both", "only in the first", "only in the second")
+    assert drawn.title == "1 of the 1 newly selected, drawn at random"
+    assert [(one.columns, one.rows) for one in drawn.grids] == [
+        (("phrase", "document"), [("z", "a")])
+    ]
     assert stayed.columns == ("phrase", *BOTH, "document")
     assert estimates_in_words(found) == (
         "How many are right is each run's own estimate, which does not say which run is better. To "
-        "decide, read both lists of the 10 documents that --report draws, and set keyphrases to "
-        "the mean number that they should have."
+        "decide, count how many you would keep of 1 row drawn by --report: the second run "
+        "expects 1. If clearly fewer are right, do without them; else take its settings."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
@@ -331,7 +332,7 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     code, out, _ = run(capsys, "compare", *runs)
-    assert (code, "5 of 120 rows" in out, "add --rows: all rows" in out) == (0, True, True)
+    assert (code, "the first 5 of 120 rows" in out, "--rows for all rows" in out) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, out.count(LOST), out.count("120 rows dropped")) == (0, 120, 1)
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
