@@ -10,7 +10,7 @@ import numpy as np
 
 from flows.bags.example_report import Words
 from flows.bags.summary import BagSummary
-from flows.bags.tested import Which, in_words, which_bags
+from flows.bags.tested import UNSURE, Which, in_words, which_bags
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error
@@ -92,6 +92,14 @@ def success(test: TestedBags, results: dict[str, Any], things: str, subject: str
     )
     text += f", each {how}" * bool(how)
     return f"{text}, against {other} by the more frequent label; {area}"
+
+
+def count_clear(test: TestedBags) -> tuple[int, int]:
+    """Return how many tested bags have a clear probability, and how many of these are right."""
+    low, high = UNSURE
+    clear = (test.probability <= low) | (test.probability >= high)
+    right = (test.probability > 0.5) == (test.label == 1)
+    return int(clear.sum()), int(np.sum(clear & right))
 
 
 def accuracy(

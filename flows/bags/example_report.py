@@ -47,12 +47,13 @@ class Words:
     @property
     def about_primary(self) -> str:
         """Say what an instance's probability is, and which labels it knows."""
-        text = "P(primary), in brackets after an instance: the probability that its features make "
-        text += f"a bag {self.positive}. It comes from the fit "
+        text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
+        if self.new:
+            return f"{text}."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
-        text += "that is applied" if self.new else f"to {labels}"
-        if self.unseen and not self.new:
-            text += f", P({self.positive}) from fits without this bag's: the two need not agree"
+        text += f", from the fit to {labels}"
+        if self.unseen:
+            text += f": it need not agree with P({self.positive})"
         return f"{text}. It can be above 0 in a bag labelled {self.negative}."
 
     def label(self, example: Example) -> str:
@@ -79,8 +80,8 @@ def examples_of(
     lines = []
     if words.unseen and not words.new:
         lines.append(
-            f"P({words.positive}) does not know a bag's own label: of fitted bags it is the column "
-            "without_it of the table bags."
+            f"P({words.positive}): that a bag is {words.positive}, predicted without its own label "
+            "(column without_it of the table bags)."
         )
     chances = any(i[2] is not None for e in examples for i in e.instances)
     if chances:
@@ -122,10 +123,12 @@ def examples_of(
         )
         for name, some in sorts
     ]
-    heading = "Bags predicted otherwise than labelled"
-    otherwise = [Section(heading, "", (), (apart,), measures=True)] if wrong else []
-    certain = Section(title, "\n".join(lines), (), grids)
-    return [*detail, certain, *otherwise] if ordered else detail
+    text, heading = "\n".join(lines), "Bags predicted otherwise than labelled"
+    if not wrong or words.new:  # of rows that the fit has read a score leaves them out
+        otherwise = [Section(heading, "", (), (apart,), measures=True)] if wrong else []
+        return [*detail, Section(title, text, (), grids), *otherwise] if ordered else detail
+    otherwise = [Section(heading, text, (), (apart,), measures=True)]
+    return [*otherwise, *detail, Section(title, "", (), grids)]
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from flows.bags.accuracy import TestedBags, accuracy, by_label, counted, instance_truth, success
+from flows.bags.accuracy import (
+    TestedBags,
+    accuracy,
+    by_label,
+    count_clear,
+    counted,
+    instance_truth,
+    success,
+)
 from flows.bags.example_report import Words, examples_of, listed, most_informative
 from flows.bags.model_report import AboutMembers, Block, coefficients
 from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
-from flows.bags.tiles import UNSURE, count_other_side, next_steps, tiles_of
+from flows.bags.tested import UNSURE
+from flows.bags.tiles import count_other_side, next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
@@ -88,8 +97,10 @@ def report(
     if "auroc" in results:
         subject = "" if several else "The label" if column == "label" else column
         unsure_of = f"{_count_unsure(probability):,} of {label.size:,} {things} are uncertain"
-        unsure_of += f" (probability {UNSURE[0]} to {UNSURE[1]})"
-        headline = f"{success(test, results, things, subject)}. {unsure_of}"
+        clear_of, right = count_clear(test)
+        sure = f"Of {clear_of:,} that are clear (below {UNSURE[0]} or above {UNSURE[1]}) {right:,} "
+        sure = f"{sure}are right; " * bool(clear_of)
+        headline = f"{success(test, results, things, subject)}. {sure}{unsure_of}"
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
@@ -107,6 +118,13 @@ def report(
 
 def _count_positive(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:
     """Count the bags that are probably positive, and those that are labelled so."""
+    low, high = UNSURE
+    if words.new and not (label >= 0).any():
+        return (
+            f"{np.sum(probability > high):,} of {label.size:,} {things} are probably "
+            f"{words.positive} (above {high}), {np.sum(probability < low):,} probably "
+            f"{words.negative} (below {low}), {_count_unsure(probability):,} uncertain"
+        )
     text = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
     if known := int(np.sum(label >= 0)):
         of = "" if known == label.size else f" of the {known:,} with a label"
@@ -121,8 +139,9 @@ def _count_unsure(probability: FloatArray) -> int:
 def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
     """Return how many bags of a score are probably positive, and how many uncertain."""
     of, (low, high) = f"of {probability.size:,}", UNSURE
+    whole = f"all probabilities add up to {probability.sum():,.0f}"
     tiles = [
-        Tile(f"P({words.positive}) above 0.5", f"{np.sum(probability > 0.5):,} {of}"),
+        Tile(f"P({words.positive}) above {high}", f"{np.sum(probability > high):,} {of}", whole),
         Tile("uncertain", f"{_count_unsure(probability):,} {of}", f"probability {low} to {high}"),
     ]
     return tiles * words.new
@@ -160,20 +179,23 @@ def _in_short(
         )
     elif unsure:
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
-        line += ": the model cannot decide. The nearest to 0.5 are "
+        line += ": look at these yourself"
+        count, right = test.label.size, int(np.sum((test.probability > 0.5) == (test.label == 1)))
+        if count == probability.size:
+            clear_of, sure = count_clear(test)
+            line += f" ({right - sure:,} are right, of the {clear_of:,} others {sure:,})"
+        line += ". The nearest to 0.5 are "
         line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
     lines.append(f"{line}.")
     if "expected_primary" in results:
         low = results["expected_primary_in_negative"]
-        doubtful = (
-            f", {low:,.0f} of it in bags labelled {words.negative}, where there should be none"
-        )
-        doubtful *= bool(test.label.size)
+        doubtful = f" {low:,.0f} more are expected in bags labelled {words.negative}, where there "
+        doubtful += "should be none: that much is an error of the model, or of labels."
+        low, doubtful = (low, doubtful) if test.label.size and low >= 0.5 else (0.0, "")
         lines.append(
-            f"About {results['expected_primary']:,.0f} of {results['instances']:,} instances make "
-            f"a bag {words.positive} (the sum of P(primary)"
-            f"{doubtful}). "
+            f"About {results['expected_primary'] - low:,.0f} of {results['instances']:,} instances "
+            f"make a bag {words.positive} (the sum of P(primary)).{doubtful} "
             f"Within a bag, look at the most probable first. {marks}".strip()
         )
     return "\n".join(lines)
@@ -182,7 +204,7 @@ def _in_short(
 def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]) -> str:
     """Say which label is called positive, and of how many bags it is; then of the others."""
     if not any(counts):
-        return f"Positive: {column} is {positive or 'yes, true or 1'}; all else is negative."
+        return f"Positive means that {column} is {positive or 'yes, true or 1'}."
     return (
         f"Positive: {column} is {word} ({counts[0]:,} bags); other labels are negative "
         f"({counts[1]:,} bags)."

@@ -11,6 +11,9 @@ from flows.report.page import NextStep, Tile
 Which = Literal["new", "held out", "without"]
 """Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
 
+UNSURE = 0.2, 0.8
+"""Probabilities between which a bag is worth a look."""
+
 PREDICT = NextStep(
     "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.bags.tested import PREDICT, size_tile
+from flows.bags.tested import PREDICT, UNSURE, size_tile
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
@@ -23,10 +23,6 @@ def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
         tiles.append(Tile(label("auroc"), f"{results['auroc']:.3f}", note))
         tiles += log_loss_tile(results, "base_log_loss", "")
     return [*tiles, *baseline_tile(results), size_tile(results)]
-
-
-UNSURE = 0.2, 0.8
-"""Probabilities between which a bag is worth a look."""
 
 
 def count_other_side(
@@ -45,10 +41,8 @@ def count_other_side(
     line += f"{down:,} labelled {called[1]}"
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        line += (
-            f". {clear:,} of them clearly so (below {UNSURE[0]} or above {UNSURE[1]}): the label "
-        )
-        line += f"or the model is wrong; look first at {', '.join(names)}{more}"
+        line += f". Of {clear:,} the model is sure (below {UNSURE[0]} or above {UNSURE[1]}): check "
+        line += f"these labels first: {', '.join(names)}{more}"
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])
@@ -87,7 +81,8 @@ def next_steps(
     )
     last = [PREDICT, instances] if first else [instances, PREDICT]
     if new:
-        first = [NextStep("See every bag with its probability:", "vbflows show {run} bags"), *first]
+        every = f"vbflows show {{run}} bags --rows {probability.size} --json > bags.json"
+        first = [NextStep("Write every bag with its probability to a file:", every), *first]
     return [*first, *[listing] * bool(number), *last]
 
 

@@ -242,7 +242,10 @@ def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
     if not baselines:
         return []
     name, best = min(baselines.items(), key=lambda one: one[1]["log_loss"])
-    return [against(name, label("more"), best["more"], *best["interval"])]
+    what = label("more")
+    if "auroc" in results:
+        what = f"AUROC {results['auroc']:.3f} against {best['auroc']:.3f}; {what}"
+    return [against(name, what, best["more"], *best["interval"])]
 
 
 def against(name: str, what: str, more: float, low: float, high: float) -> Tile:

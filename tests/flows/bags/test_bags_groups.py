@@ -88,12 +88,13 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     said = (
         r"The label is predicted right for \d+ of 40 bags \(\d\d %\), each without its own label, "
     )
-    said += (
-        r"against 50 % by the more frequent label; AUROC 0\.8\d\d \(.*\)\. \d+ of 40 bags are uncer"
-    )
-    assert re.match(said, found["lines"][0])
+    said += r"against 50 % by the more frequent label; AUROC 0\.8\d\d \(.*\)\. Of (\d+) that are "
+    said += r"clear \(below 0.2 or above 0.8\) (\d+) are right; (\d+) of 40 bags are uncertain"
+    numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
+    clear, right = (without <= 0.2) | (without >= 0.8), (without > 0.5) == bags["label"].to_numpy()
+    assert [*map(int, numbers)] == [clear.sum(), (clear & right).sum(), 40 - clear.sum()]
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
     assert seen.mean() > 0.0
 
@@ -145,7 +146,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
     assert f"right for {right} of 40 bags" in found["lines"][0]
-    assert "P(positive) does not know a bag" in page
+    assert "P(positive): that a bag is positive, predicted without its own label" in page
     assert "of its group" not in page
     best = bags.without_it.idxmax()
     assert f"{best}: P(positive) without its label = {bags.without_it[best]:.3f}" in page
@@ -179,7 +180,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
     fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
     page = report(tmp_path / "t")
-    assert "It comes from the fit to the labels of all bags but those held out." in page
+    assert "bag positive, from the fit to the labels of all bags but those held out. It" in page
     assert "P(primary)</th>" in page
     assert "all labels" not in page
 
@@ -203,8 +204,8 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     page = report(tmp_path / "t")
     said = f"{up + down} of 60 bags are predicted otherwise than they are labelled: {up} labelled "
     assert f"{said}positive, {down} labelled negative." in page
-    said = r"\d of them clearly so \(below 0\.2 or above 0\.8\): the label or the model is wrong"
-    assert re.search(rf"{said}; look first at .*b[78]", page)
+    said = r"Of \d the model is sure \(below 0\.2 or above 0\.8\): check these labels first"
+    assert re.search(rf"{said}: .*b[78]", page)
     assert "Bags predicted otherwise than labelled</h2>" in page
     value, sign = (1, "<") if up >= down else (0, ">")
     where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")

@@ -165,8 +165,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    said = "P(primary), in brackets after an instance: the probability that its features make a bag"
-    assert f"{said} positive. It comes from the fit to all labels, P(positive) from fits wi" in page
+    said = "P(primary), in brackets: that this instance makes its bag positive, from the fit to all"
+    assert f"{said} labels: it need not agree with P(positive). It can be above 0 in a bag" in page
     said = "Each of the 80 labelled bags was predicted by models that were fitted without it, in 5"
     assert said in page
     assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
@@ -179,16 +179,14 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert re.search(r"b\d+: P\(positive\) without its label (&gt;|&lt;|=) ", page)
     assert f"{np.sum(bags > 0.5)} of 80 bags are probably positive, 40 are labelled so." in page
     assert ", each without its own label, against 50 % by the more" in found["lines"][0]
-    assert found["lines"][0].endswith(
-        f"). {number} of 80 bags are uncertain (probability 0.2 to 0.8)"
-    )
+    assert found["lines"][0].endswith(f" are right; {number} of 80 bags are uncertain")
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)
     code, _, err = run(capsys, "score", target, source, tmp_path / "new")
     assert code == 0, err
     new = report(tmp_path / "new")
-    assert "It comes from the fit that is applied. It can be above 0" in new
+    assert "P(primary), in brackets: that this instance makes its bag positive." in new
     assert "These figures hold if the fit has seen none of these bags." in new
     assert "The models and their weights" in page
     assert "The models and their weights" not in new
