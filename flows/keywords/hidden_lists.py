@@ -14,7 +14,7 @@ from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import HiddenLists, names_of
 from flows.report.baselines import DRAWS
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.hidden_lists import LabelledDocuments, known_among_best
+from vbmodels.keywords.hidden_lists import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases
 
@@ -36,10 +36,11 @@ def hidden_lists(
     own, its = (model.phrases, q.phrases) if isinstance(model, Keyphrases) else (model, q)
     names = names_of(settings).features
     found = known_among_best(own, its, LabelledDocuments.joined(parts), names)
-    known = found.known.sum()
+    possible = np.minimum(found.known, BEST)
+    known = possible.sum()
     apart = (found.by_model - found.by_tf_idf).astype(float)
     drawn = np.random.default_rng(settings.seed).integers(len(apart), size=(DRAWS, len(apart)))
-    low, high = np.quantile(apart[drawn].sum(1) / found.known[drawn].sum(1), [0.025, 0.975])
+    low, high = np.quantile(apart[drawn].sum(1) / possible[drawn].sum(1), [0.025, 0.975])
     return HiddenLists(
         documents=len(apart),
         known=int(known),

@@ -118,11 +118,13 @@ def report(
                 what, where = _found(int(above), number, documents, observed, names, "likely ")
                 headline = (
                     f"{what} in {where} (about {100.0 * sure / above:.0f} % right) and {rest:,} "
-                    f"less likely (about {others:.0f} % right), by the model's own estimate"
+                    f"less likely (about {others:.0f} %"
                 )
+                headline += f"; {_percent(right)} of all)" if "to" in _percent(right) else ")"
+                headline += ": estimates, not measured" * (not measured)
                 if q is not None and q.sources.exact and settings.keyphrases is not None:
-                    headline += f" from your {settings.keyphrases:g} per document"
-                headline += f" ({_percent(right)} of all)" * ("to" in _percent(right))
+                    headline += ", " if not measured else ": estimates, "
+                    headline += f"from your {settings.keyphrases:g} per document"
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
@@ -131,7 +133,7 @@ def report(
         results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
                        known_among_best_apart=list(hidden.apart))  # fmt: skip
         line, against = compared_in_words(hidden)
-        headline += f"; {line}"
+        headline += f". {line}"
         warnings += against
     sections = _frequent(terms, names, scores) if found else []
     if not scores:
@@ -176,7 +178,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),
-        next_steps(scores, int(above), measured),
+        next_steps(scores, int(above), measured, mean is not None),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -218,7 +220,7 @@ def _which(
         limit = ""
         if most is not None:
             results["most_per_document"] = most
-            limit = f"No more in a document that has {most}, known ones counted (per_document)"
+            limit = f"At most {most} in a document, known ones included (per_document)"
         elif settings.per_document is not None:
             limit = f"At most {settings.per_document} new ones in a document"
         right = np.array(results["expected_right"])
@@ -230,11 +232,9 @@ def _which(
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
         if given is not None:
-            text = (
-                f"Every share of right ones follows from your {names.rate}={given:g}. With half or "
-            )
-            text += "twice as many the same ones are right to about the shares in the table at "
-            lines.append(f"{text}{0.5 * given:g} and at {2.0 * given:g}.")
+            text = f"Every share of right ones follows from your {names.rate}={given:g}: the table "
+            text += "below has, about, what the shares of the same ones would be with half or twice"
+            lines.append(f"{text} as many.")
         lines.append("No other method was compared." if hidden is None
                      else hidden_in_words(hidden, names))  # fmt: skip
         without = sum(s.documents - s.with_new for s in summaries)
@@ -246,7 +246,11 @@ def _which(
             have = f"; {alone:,} of these have known ones" * bool(alone)
             where.append(f"{without:,} documents have no new one{have}.")
         if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
-            where.append(f"{same:,} of the {found:,} are the name of their document.")
+            likely = sum(s.own_name_likely for s in summaries)
+            where.append(
+                f"{same:,} of the {found:,} ({likely:,} of those above {LEVELS[0]}) are the name "
+                "of their document: --where own_name=no leaves them out."
+            )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
         if cut is None:
@@ -277,9 +281,10 @@ def _which(
             for (level, count, sure), other in zip(levels, others, strict=True)
             if level == all_of or 0 < count < found
         ]  # fmt: skip
+        own = f" at your {given:g}" if given is not None else ""
         columns = (
-            "above", "new", "right",
-            *(f"at {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all",
+            "probability above", f"new {names.keys}", f"right{own}",
+            *(f"if {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all expected",
         )  # fmt: skip
         how = f"New {names.keys} above a probability, the share expected to be right, and the share"
         grids.append(Grid(columns, rows, f"{how} of all {whole:,.0f} expected in the texts."))
@@ -440,15 +445,20 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     )
     if alike:
         listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
-        use += f"\n{listed}: these {len(removed)} lower the variance of the estimated number of "
-        use += f"wrong new {names.keys} by {100.0 * sum(removed):.0f} %"
+        use += f"\n{listed}: these {len(removed)} narrow the range of the estimated number of "
+        use += f"wrong new {names.keys} by {_narrower(sum(removed))}"
         if len(documents) > len(removed):
-            all_of = 100.0 * sum(one.removes for one in documents)
-            use += f"; the {len(documents)} of the table ask/ by {all_of:.0f} %"
-        use += "."
+            all_of = _narrower(sum(one.removes for one in documents))
+            use += f"; the {len(documents)} of the table ask/ by {all_of}"
+        use += ". The main gain is the number itself."
         return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)
+
+
+def _narrower(removed: float) -> str:
+    """Return by how much a standard deviation falls with a share of the variance."""
+    return f"{100.0 * (1.0 - max(1.0 - removed, 0.0) ** 0.5):.0f} %"
 
 
 _DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"

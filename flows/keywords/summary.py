@@ -126,6 +126,7 @@ class Given:
 class HiddenLists:
     """Shares of the known keyphrases that are among the best where their lists are hidden.
 
+    ``known``: at most so many of a document as there are best ones.
     ``apart``: the model's share less that of tf-idf, with its 95 % interval by the bootstrap over
     the documents.
     """
@@ -161,8 +162,9 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new, with_likely
         How many documents have a new keyword, and one with a probability above 0.5.
-    own_name, new_with_known
-        How many new ones are the name of their document, and in a document with known ones.
+    own_name, own_name_likely, new_with_known
+        How many new ones are the name of their document, how many of those above 0.5, and how many
+        are in a document with known ones.
     known_alone
         How many documents have known ones and no new one.
     with_known, most_known
@@ -201,6 +203,7 @@ class KeywordSummary:
     with_new: int = 0
     with_likely: int = 0
     own_name: int = 0
+    own_name_likely: int = 0
     new_with_known: int = 0
     known_alone: int = 0
     with_known: int = 0
@@ -227,6 +230,7 @@ def summarise(
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
     sure = found & (probability > LEVELS[0])
+    own = table["own_name"].to_numpy().astype(bool)
     new, given, likely = (
         np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed, sure)
     )
@@ -260,7 +264,8 @@ def summarise(
         expected=float(probability.sum()),
         with_new=int(np.count_nonzero(new)),
         with_likely=int(np.count_nonzero(likely)),
-        own_name=int(np.count_nonzero(found & table["own_name"].to_numpy().astype(bool))),
+        own_name=int(np.count_nonzero(found & own)),
+        own_name_likely=int(np.count_nonzero(sure & own)),
         new_with_known=int(new[given > 0].sum()),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),

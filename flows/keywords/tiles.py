@@ -33,7 +33,7 @@ def tiles_of(
     if "known_among_best" in results:
         apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
         note = f"{100.0 * results['known_among_best_tf_idf']:.0f}\u00a0% by TF-IDF: {apart} points "
-        note += f"({low} to {high}); each ranked as if its document's list were not known"
+        note += f"(95\u00a0% {low} to {high}); each ranked as if its document's list were not known"
         share = f"{100.0 * results['known_among_best']:.0f} %"
         tiles.append(Tile(f"known ones among the {BEST} best of a text", share, note))
     if results["observed"]:
@@ -58,7 +58,7 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
         why = f"{share} of your {given:g}"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why = f"your {given:g} x {share}, the known ones that are in their texts"
+            why = f"your {given:g} x {share}: so many of the known ones are in their texts"
     return Tile(f"{keys} assumed in a text", number, f"{why}; {of}")
 
 
@@ -78,8 +78,14 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     return note
 
 
-def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[NextStep]:
-    """Return what to do next; ``scores``: of scores only; ``measured``: with true ones."""
+def next_steps(
+    scores: bool, likely: int = 0, measured: bool = True, given: bool = False
+) -> list[NextStep]:
+    """Return what to do next; ``scores``: of scores only; ``measured``: with true ones.
+
+    ``given``: the user says how many keyphrases a document has.
+    """
+    again = "{again keyphrases=MEAN}" if given else "{again}"
     probable = NextStep(
         "Write the new ones that are more probable than not to a file; --where own_name=no leaves "
         "out those that are the name of their document:",
@@ -87,9 +93,10 @@ def next_steps(scores: bool, likely: int = 0, measured: bool = True) -> list[Nex
         f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
-        "Measure how many are right: draw 10 to 20 documents at random, write all that they have "
-        "into a new column gold, and run again. The fit ignores that column and is compared with "
-        "it. Their mean number is also the one to set:", "{again}", True,
+        "Measure how many are right: draw 10 to 20 documents at random, write all that they have, "
+        "those too that are not in the text, into a new column gold, separated as the known ones, "
+        "and run again, with their mean number. The fit does not learn from that column:", again,
+        True,
     )  # fmt: skip
     return [
         *([probable] if likely and not scores else []),

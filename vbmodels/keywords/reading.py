@@ -54,6 +54,19 @@ class Named:
         return Named(self.count + other.count, (self.names + other.names)[:MAX_NAMED])
 
 
+def _by_document(lost: Sequence[str]) -> list[str]:
+    """Put one of each document before the others, which examples of many documents need.
+
+    >>> _by_document(["a: x", "a: y", "b: z"])
+    ['a: x', 'b: z', 'a: y']
+    """
+    first: dict[str, str] = {}
+    for one in lost:
+        first.setdefault(one.partition(": ")[0], one)
+    ahead = {*first.values()}
+    return [*first.values(), *(one for one in lost if one not in ahead)]
+
+
 @dataclass(frozen=True)
 class Report:
     """What was read and what could not be used; reports of partitions add.
@@ -614,7 +627,7 @@ def _pack(
             lost.append(f"{names[d]}: {keyword}" + (f" ({reason})" if reason else ""))
         bare = [names[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0).tolist()]
         report = replace(
-            report, observed=int(observed.sum()), absent_keywords=Named.of(lost),
+            report, observed=int(observed.sum()), absent_keywords=Named.of(_by_document(lost)),
             without_words=without + Named.of(bare),
             separators=+words.separators,
         )  # fmt: skip

@@ -122,9 +122,9 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert new.probability.min() > 0.5
     assert outcome["lines"][0] == (
         f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
-        "to be right, each more probable than not; known ones rank about as by TF-IDF "
-        f"({100 * results['known_among_best']:.0f} % among the 10 best of their text, "
-        f"{100 * results['known_among_best_tf_idf']:.0f} %)"
+        "to be right, each more probable than not. Known ones rank about as by TF-IDF: "
+        f"{100 * results['known_among_best']:.0f} % are among the 10 best of their text, "
+        f"{100 * results['known_among_best_tf_idf']:.0f} % by TF-IDF"
     )
     assert 0.5 < results["known_among_best"] <= 1.0
     least, most = results["known_among_best_apart"][1:]

@@ -111,8 +111,8 @@ def test_keywords():
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
     assert found["keyphrases assumed in a text"][1] == (
-        "your 6 x 60\u00a0%, the known ones that are in their texts; of 95 candidate phrases, on "
-        "average"
+        "your 6 x 60\u00a0%: so many of the known ones are in their texts; of 95 candidate phrases, "
+        "on average"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))
