@@ -184,8 +184,8 @@ def meaning_sections(
     note = "Named by the columns that it changes most. Share of the rows: the mean of their "
     note += "probabilities of the feature"
     if found[0].whole:
-        note += ", with a 95 % interval for a population from which the rows are drawn (on "
-        note += "simulated tables of 216 to 300 rows 50 of 55 held the truth)"
+        note += ", with a 95 % interval for a population from which the rows are drawn (in "
+        note += "simulations of 216 to 300 rows 50 of 55 contained the true share)"
     note += ". Sure rows: the share with a probability below 10 % or above 90 %. Association "
     note += "explained: how much of the dependence between columns is gone among rows alike in it."
     if not found[0].whole:

@@ -170,7 +170,10 @@ def report(
         k = strongest(described)
         words, explained = summary_of(described[k], columns)
         share = share_in_words(described[k])
-        headline = f"About {share} of the {rows:,} rows share a hidden property: {words}"
+        number = described[k].prevalence * rows
+        within = share.replace(" (", "; ").replace(")", " of a population like them")
+        headline = f"About {number:,.0f} of the {rows:,} rows ({within}) share a hidden property: "
+        headline += words
         explains = "It explains"
         if n > 1:
             headline = f"{n} hidden yes-or-no properties of {rows:,} rows; the clearest, feature "
@@ -194,7 +197,7 @@ def report(
     ]
     return Findings(
         headline, sections, results, tuple(warnings), top,
-        tiles_of(results, WEIGHT in settings.columns), next_steps(n, stable.of),
+        tiles_of(results, WEIGHT in settings.columns), next_steps(n, stable.of, rows),
     )  # fmt: skip
 
 

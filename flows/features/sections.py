@@ -85,6 +85,10 @@ def answer_sections(
     text = "Each line is one combination of answers, the most frequent first: how many rows have "
     text += "it, how many of these are expected to have a feature, and its probability for each of "
     text += f"them. The expected numbers add up to {sums}. Near 50 % the answers do not say."
+    above = found.rows[found.has[:, 0] > 0.5 * found.rows].sum()
+    if len(features) == 1 and f"{above:,.0f}" != sums:
+        text += f" To count those above 50 % gives {above:,.0f} rows, not {sums}: take the "
+        text += "probabilities as weights."
     grid = Grid((", ".join(c.name for c in columns), "rows", *features), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 

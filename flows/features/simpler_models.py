@@ -89,6 +89,9 @@ def compare_models(
     fits = few_classes(one_hot(codes, levels), levels, count)
     if len(fits) < 2:
         return None
+    # More parameters than different rows can have: such a number of classes is not determined.
+    free, cells = int(np.sum(levels - 1)), np.prod(levels.astype(float)) - 1.0
+    fits = [fit for k, fit in enumerate(fits, 1) if k < 3 or k * free + k - 1 <= cells]
     best = min(fits[1:], key=lambda fit: fit.bic)
     rows = float(count.sum())
     at, bound = searched(q), None
@@ -116,8 +119,12 @@ def model_section(found: SimplerModels, features: int) -> Section:
     ]
     text = _verdict(found, features)
     if features < 2:  # of more it is about classes alone
-        text += f" How sure the number is: {_CLASSES[int(chance.argmax())]}, with a probability "
-        text += f"{_chance(chance.max())} by the BIC, if all are equally probable beforehand."
+        text += f" Of these models {_CLASSES[int(chance.argmax())]} is the most probable: "
+        text += f"{_chance(chance.max()).removeprefix('of ')}, by the BIC, if all are equally "
+        text += "probable beforehand."
+    if features == 1:
+        text += " Something that each row has more or less of could give similar answers: that is "
+        text += "not compared here."
     note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability of the number")
     values = list(zip(_CLASSES, gains.tolist(), strict=False))
@@ -125,7 +132,7 @@ def model_section(found: SimplerModels, features: int) -> Section:
         values.append((f"features ({features}), by the bound", found.features - found.shares))
         rows.append((f"{features} features", times_in_words(values[-1][1]), ""))
     fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
-    exact = Grid(("model", "nats"), [(n, f"{v:+,.0f}") for n, v in values], fold, folded=True)
+    exact = Grid(("model", "nats"), [(n, f"{v:+,.1f}") for n, v in values], fold, folded=True)
     return Section(
         "How many features, or classes", text.strip(), (), (Grid(heads, rows, note), exact)
     )

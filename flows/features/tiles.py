@@ -46,21 +46,20 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         note += f"probable; below about {times_in_words(slack)} times no difference is clear"
         if same_model(results["features"], models["number"]):
             value = f"{times_in_words(models['classes'] - models['shares'])} times"
-            rival, note = (
-                "no feature",
-                "the probability of the answers with it, against unrelated columns",
-            )
-        tiles.append(Tile(f"against {rival}", value, note))
+            note = "as probable are the answers with it as if the columns were unrelated"
+            tiles.append(Tile("evidence for the feature", value, note))
+        else:
+            tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))
     return tiles
 
 
-def next_steps(features: int, other_starts: int = 0) -> tuple[NextStep, ...]:
+def next_steps(features: int, other_starts: int = 0, rows: int = 0) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts."""
-    rows = "vbflows show {run} rows --sort feature_1"
-    first = NextStep("See the rows that most probably have feature 1:", rows)
+    every = f"vbflows show {{run}} rows --sort feature_1 --rows {rows} --json > rows.json"
+    first = NextStep("Write each row's probability of each feature to a file:", every)
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:

@@ -490,7 +490,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
 def _table(words: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of the table of candidates."""
     names = [words["ids"][d] for d in words["document"]]
-    return {"doc_id": names, **{name: words[name] for name in TABLE}}
+    pairs = zip(words["term"], names, strict=True)
+    own_name = np.array([term.lower() == str(name).lower() for term, name in pairs], bool)
+    return {"doc_id": names, **{name: words[name] for name in TABLE}, "own_name": own_name}
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -78,7 +78,7 @@ def test_a_run_without_features_says_what_latent_classes_say():
 def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0))
     assert difference_in_words(found, 1) == ""
-    said = "One feature and two latent classes are the same model. How sure the number is: 1 f"
+    said = "One feature and two latent classes are the same model. Of these models 1 feature (2"
     assert model_section(found, 1).text.startswith(said)
     text = model_section(found, 2).text
     assert "No clear difference from 2 latent classes: with the features the answers are " in text
@@ -93,7 +93,8 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
 def test_every_number_of_classes_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0, -530.0, -545.0))
     section = model_section(found, 1)
-    assert "1 feature (2 classes), with a probability of 73\u00a0% by the BIC" in section.text
+    said = "1 feature (2 classes) is the most probable: 73\u00a0%, by the BIC, if all are equally"
+    assert said in section.text
     table, folded = section.grids
     assert [row[0] for row in table.rows] == [
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
@@ -101,7 +102,7 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert table.rows[1][1:] == ("70 billion", "73\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
     assert folded.folded
-    assert folded.rows[-1] == ("4 classes", "+9")  # one feature is two classes: no second number
+    assert folded.rows[-1] == ("4 classes", "+9.0")  # one feature is two classes: no second number
     four = model_section(found, 4)
     assert "How sure" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

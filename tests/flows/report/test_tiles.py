@@ -111,8 +111,8 @@ def test_keywords():
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
     assert found["keyphrases assumed in a text"][1] == (
-        "your 6 x 60\u00a0%: so many of the known ones are in their texts; of 95 candidate phrases, "
-        "on average"
+        "your 6 x 60\u00a0%: so many of the known ones are in their texts; of 95 candidate "
+        "phrases, on average"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))
@@ -171,9 +171,9 @@ def test_features():
         "about 65 of 216; 54 unclear (probability 10 to 90 %); 25 to 35\u00a0% of a population",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
-    assert found["against no feature"] == (
+    assert found["evidence for the feature"] == (
         "200 million times",
-        "the probability of the answers with it, against unrelated columns",
+        "as probable are the answers with it as if the columns were unrelated",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
