@@ -104,5 +104,5 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert folded.folded
     assert folded.rows[-1] == ("4 classes", "+9.0")  # one feature is two classes: no second number
     four = model_section(found, 4)
-    assert "How sure" not in four.text
+    assert "the most probable" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")
