@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.special import ndtri
+
 from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, MOST_LISTED, Example
@@ -24,17 +27,20 @@ class Words:
     unseen: bool = False
     new: bool = False
     held_out: bool = False
+    by_instance: bool = False
 
     @classmethod
     def of(
-        cls, positive: str | None, unseen: bool = False, new: bool = False, held_out: bool = False
-    ) -> Words:
+        cls, positive: str | None, unseen: bool = False, new: bool = False, held_out: bool = False,
+        by_instance: bool = False,
+    ) -> Words:  # fmt: skip
         """Return the words for a ``positive`` label, by default 1 and 0.
 
         ``unseen``: every bag of a fit is predicted without its own label; ``new``: the posterior
-        comes from other bags; ``held_out``: labels of some bags are held out of the fit.
+        comes from other bags; ``held_out``: labels of some bags are held out of the fit;
+        ``by_instance``: what features add is to their instance's score.
         """
-        of_bags = unseen, new, held_out
+        of_bags = unseen, new, held_out, by_instance
         if positive is None or positive.lower() in YES:
             return cls("positive", "negative", *of_bags)
         return cls(positive, f"not {positive}", *of_bags)
@@ -97,8 +103,11 @@ def examples_of(
         lines.append(
             f"A bag opens to its foremost instances (at most {MOST_INSTANCES}), each with the "
             f"{MOST_MARKERS} features that move {explained} most, up (+) or down (-), and their "
-            "values in brackets; what all other features add, and the start, is not shown."
-        )
+            "values in brackets; "
+            + ("rest: all other features and the start. The sum is the probit of P(primary), above "
+               "0 from a probability of 0.5 on." if words.by_instance
+               else "what all other features add, and the start, is not shown.")
+        )  # fmt: skip
     detail = []
     if requested:
         opened = [grid for e in requested for grid in _opened(e, words, pooled_counts).grids]
@@ -183,10 +192,11 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
         chance = "" if p is None else _chance(p)
         row = [name] + [modality] * with_modality + [chance] * with_chance
         adds = "" if contribution is None else f"{contribution:+.2f}"
-        markers = ", ".join(
-            f"{feature} {adds:+.2f} ({value:.3g})"
-            for feature, value, adds in example.markers.get((name, modality), ())
-        )
+        own = example.markers.get((name, modality), ())
+        markers = ", ".join(f"{feature} {adds:+.2f} ({value:.3g})" for feature, value, adds in own)
+        if own and words.by_instance and p is not None:
+            rest = ndtri(np.clip(p, 1e-9, 1.0 - 1e-9)) - sum(adds for *_, adds in own)
+            markers += f"; rest {rest:+.2f}"
         rows.append(row + [adds] * with_contribution + [markers] * with_markers)
     chance = _chance(example.probability)
     caption = f"{example.bag_id}: {words.chance} {chance if chance[0] in '<>' else f'= {chance}'}"

@@ -23,6 +23,7 @@ from flows.bags.tested import UNSURE
 from flows.bags.tiles import count_other_side, next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Section, Tile
+from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.state import FloatArray, IntArray
 
 
@@ -59,7 +60,10 @@ def report(
     meant = "" if several else _meant(column, positive, word, counts)
     new = summaries[0].new
     unseen = not new and all(s.unseen for s in summaries)
-    words = Words.of(None if several else positive, unseen, new, bool(held_out.any()))
+    words = Words.of(
+        None if several else positive, unseen, new, bool(held_out.any()),
+        members.explained_by in (INSTANCES, PRIMARY),
+    )  # fmt: skip
     measured = accuracy(test, results, meant, words, several)
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import ndtr
 
 from flows.data import storage
 from flows.data.runs import open_run
@@ -205,3 +206,9 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "Bags by P(positive) and label" in page
     assert "features that move the score most" in page
     assert "Features of primary instances" in page
+    rows = re.findall(r"<td[^>]*>(0\.\d{3})</td><td[^>]*>([^<]*); rest ([-+][\d.]+)</td>", page)
+    assert len(rows) > 20
+    for chance, features, rest in rows:
+        adds = re.findall(r" ([-+][\d.]+) \(", features)
+        assert len(adds) == 3
+        assert abs(ndtr(sum(map(float, (*adds, rest)))) - float(chance)) < 0.01
