@@ -10,7 +10,7 @@ from typing import Any
 from flows.report.page import Findings
 
 _GENERIC = {"code", "file", "identifier", "index", "key", "label", "name", "number", "path", "text"}
-_KEPT = {"command", "results", "row", "top", "used"}  # fields that are no prose
+_KEPT = {"command", "results", "row", "script", "top", "url", "used"}  # fields that are no prose
 _TEXTS = {"description", "how", "tip", "title"}  # of a chart
 
 
