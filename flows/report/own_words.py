@@ -9,7 +9,21 @@ from typing import Any
 
 from flows.report.page import Findings
 
-_GENERIC = {"code", "file", "identifier", "index", "key", "label", "name", "number", "path", "text"}
+_NOUNS = frozenset(
+    "abstract account animal article assay author bird book building cancer car card cell chapter "
+    "child city class client clip clone company compound conversation core country county "
+    "customer device district document donor driver droplet drug email employee event "
+    "experiment eye family farm field firm flight frame game gene graph group hospital house "
+    "household image interview island item job lake lead leaf lesion loan machine mail member "
+    "message molecule mother movie neuron nodule order page paper parcel part participant "
+    "patch patient peptide person photo picture pixel plant plate player plot policy post product "
+    "profile project protein pupil question rat reading recording region respondent review room "
+    "sample scan school section segment sensor sentence session sheet shop site slice slide song "
+    "specimen station store street student subject survey teacher team ticket tile tissue "
+    "town track tract transaction transcript tree trial trip tumour tumor tweet user vehicle video "
+    "village vineyard visit vote voter well wine word worker year".split()
+)
+"""What rows may be called: other names of columns, such as seqn, are no words."""
 _KEPT = {"command", "results", "row", "script", "top", "url", "used"}  # fields that are no prose
 _TEXTS = {"description", "how", "tip", "title"}  # of a chart
 
@@ -17,13 +31,12 @@ _TEXTS = {"description", "how", "tip", "title"}  # of a chart
 def own_word(column: str) -> str:
     """Return what people call the things that a column names; "" where its name does not say it.
 
-    >>> [own_word(name) for name in ("sheet", "Patient_ID", "patientId", "TissueCore", "x1")]
+    >>> [own_word(name) for name in ("sheet", "Patient_ID", "patientId", "TissueCore", "SEQN")]
     ['sheet', 'patient', 'patient', 'tissue core', '']
     """
     parts = re.sub("(?<=[a-z])(?=[A-Z])", " ", column.strip()).lower()
     word = re.sub("[ _-]+(id|no|nr)$", "", parts).replace("_", " ")
-    singular = re.fullmatch("[a-z]{3,14}(?: [a-z]{3,14})?", word) and not re.search("[^s]s$", word)
-    return word if singular and word not in _GENERIC else ""
+    return word if re.fullmatch("(?:[a-z]+ )?[a-z]+", word) and word.split()[-1] in _NOUNS else ""
 
 
 def in_own_words(found: Findings, columns: Mapping[str, str], named: Iterable[str]) -> Findings:
