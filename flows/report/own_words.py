@@ -11,7 +11,7 @@ from flows.report.page import Findings
 
 _WORDS = """
 abstract account animal article assay author bird book building cancer car card cell chapter
-child city client clip clone company compound conversation core country county customer device
+city client clip clone company compound conversation core country county customer device
 district document donor driver droplet drug email employee event experiment eye family farm
 field firm flight frame game gene graph group hospital house household image interview island
 item job lake lead lesion loan machine mail member message molecule mother movie neuron nodule
