@@ -72,18 +72,17 @@ def choice_sections(
     if additive.process:
         why.append(("Gaussian process", _process(additive, results)))
     how = (
-        "Parts were chosen on the fitted rows alone, by the log loss of rows that were left out of "
-        "a fit in turn. These are other rows than the held-out ones, so the same model has "
-        "another log loss here."
+        "Parts were chosen by their log loss in cross-validation on the fitted rows alone. These "
+        "are other rows than the held-out ones, so the same model has another log loss here."
     )
     title = "What was tried, what it gained and what was taken"
-    grid = Grid(("part", "log loss of rows left out in turn"), why, title, folded=True)
+    grid = Grid(("part", "log loss in cross-validation"), why, title, folded=True)
     text = f"Predictions are made of {members_in_words(posterior, additive)}."
     return [Section("How the model was chosen", text, (), [grid], how=how, needs_fit=True)]
 
 
 def left_out_log_loss(additive: Additive, chosen: Choice | None) -> float:
-    """Return the mean log loss of rows left out in turn, of the form that was chosen by it."""
+    """Return the mean log loss in cross-validation, of the form that was chosen by it."""
     if chosen is not None and chosen.candidates[chosen.best].n_experts > 1:
         return -float(chosen.held_out[chosen.best])
     lines = float(additive.left_out.max())

@@ -18,7 +18,7 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import SOME, Encoding, Target, beyond_in_words, rows_beyond, strange
+from flows.experts.encoding import NONE_BEYOND, Beyond, Encoding, Target, count_beyond, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -280,7 +280,7 @@ def choose_scale(
 
 def build(
     index: int, settings: ExpertSettings, paths: RunPaths, new: bool, copies: float
-) -> tuple[str, dict[str, tuple[int, int]], tuple[int, list[str]]]:
+) -> tuple[str, dict[str, tuple[int, int]], Beyond]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
     ``copies`` is how many times the whole table repeats: rows weigh that much less.
@@ -288,8 +288,8 @@ def build(
     Returns
     -------
     url, counts, beyond
-        Where the arrays are, cells that the fit knew nothing of (`encoding.strange`), and how many
-        rows have numbers outside its ranges, with some of their names and of these numbers.
+        Where the arrays are, cells that the fit knew nothing of (`encoding.strange`), and rows with
+        numbers outside its ranges.
     """
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(paths.part("rows", index))
@@ -332,10 +332,9 @@ def build(
         batch = of(plain, codes, len(encoding.labels))
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    beyond = rows_beyond(raw, encoding) if new else np.zeros(0, np.int64)
-    what = beyond_in_words(raw[beyond[:SOME]], encoding)
-    some = [f"{names[i]}: {said}" for i, said in zip(beyond.tolist(), what, strict=False)]
-    return url, strange(raw, encoding) if new else {}, (len(beyond), some)
+    if not new:
+        return url, {}, NONE_BEYOND
+    return url, strange(raw, encoding), count_beyond(raw, encoding, names)
 
 
 def rows_from(

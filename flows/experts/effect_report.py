@@ -16,6 +16,10 @@ MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
 _SHARED = " Columns that measure the same thing share one effect"
 _TRADED = ": the model can trade one for another, and together they can predict well all the same"
+_GROUP = (
+    "No column alone has a sure direction: columns that measure much the same share one effect,"
+)
+_GROUP += " so the model cannot say which of them matters. Read the bars as a group. "
 LOG_ODDS = "log odds"
 NAMED, WEAK = 3, 0.1
 """Effects that are named, and the share of the largest below which one is not."""
@@ -59,10 +63,13 @@ def _named(one: Effect) -> str:
     return f"{one.column} (rises and falls)" if abs(one.change) < one.spread else one.column
 
 
-def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[plots.Spec]:
+def strength_charts(
+    effects: Sequence[Effect], unit: str, label: str, mixture: bool = False
+) -> list[plots.Spec]:
     """Return the chart of the columns that move predictions most, or none where nothing does.
 
-    ``unit`` is what they add up to, ``label`` whose log odds that is, or the number.
+    ``unit`` is what they add up to, ``label`` whose log odds that is, or the number; ``mixture``:
+    experts add to it too.
     """
     found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
     if not found:
@@ -74,11 +81,15 @@ def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[pl
     title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
     how = f"Bars to the right speak for {label}, to the left against it."
     how = how if odds else f"Bars to the right make {label} larger, to the left smaller."
+    if not sure and len(found) > 1:
+        title = "What the model uses"
+        how = f"{_GROUP}{how}"
+    how = f"{'Bars and curves leave out what the mixture of experts adds. ' * mixture}{how}"
     how += " What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
     how += ", other columns equal; a line is the 95 % interval. "
     if not sure:
-        how += "No column alone has a sure direction: every line includes zero."
+        how += "Every line includes zero."
     elif sure < len(found):
         how += f"The first {sure} have a sure direction; the lines of the others include zero."
     else:
@@ -92,8 +103,9 @@ def strength_charts(effects: Sequence[Effect], unit: str, label: str) -> list[pl
 
 
 def effect_sections(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], label: str, unit: str, text: str
-) -> list[Section]:
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], label: str, unit: str, text: str,
+    mixture: bool = False,
+) -> list[Section]:  # fmt: skip
     """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
     if not (named := moved_by(effects, pairs)):
         return []
@@ -101,7 +113,7 @@ def effect_sections(
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     if len(effects) > 1:
         named += f"{_SHARED}{_TRADED * ('direction' in named)}."
-    shown = [*strength_charts(effects, unit, label), *charts[:open_]]
+    shown = [*strength_charts(effects, unit, label, mixture), *charts[:open_]]
     sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
     if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
         title = f"{len(weaker)} charts, on the same scale"
@@ -111,15 +123,14 @@ def effect_sections(
     return sections
 
 
-def effects_text(effects: Sequence[Effect], of: str, mixture: bool = False) -> str:
-    """Say what the charts of effects on ``of`` show; ``mixture``: experts add to it too."""
+def effects_text(effects: Sequence[Effect], of: str) -> str:
+    """Say what the charts of effects on ``of`` show."""
     which = f"The {MOST_EFFECTS} strongest of {len(effects)} columns"
     if len(effects) <= MOST_EFFECTS:
         which = "All columns, the strongest first"
     return (
         f"Charts: what a column's value adds to the {of}, compared with its mean. {which}, on one "
         "scale, at whose ends wider bands are cut; ticks below a curve are quantiles of the column."
-        f"{' Bars and curves leave out what the mixture of experts adds.' if mixture else ''}"
     )
 
 

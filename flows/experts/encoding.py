@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.seen import Seen, ends_of
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import (
     ColumnSums,
     Encoded,
@@ -230,11 +232,32 @@ def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[f
     return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
 
 
-def rows_beyond(raw: FloatArray, encoding: Encoding) -> IntArray:
-    """Return the rows of a new table [N, C] with a number outside its column's range in the fit."""
+class Beyond(NamedTuple):
+    """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
+
+    ``some`` are the first ones, in words.
+    """
+
+    rows: int
+    columns: Mapping[str, int]
+    some: Sequence[str]
+
+
+NONE_BEYOND = Beyond(0, {}, ())
+
+
+def count_beyond(
+    raw: FloatArray, encoding: Encoding, names: Sequence[str], said: Sequence[str] = ()
+) -> Beyond:
+    """Count rows [N, C] with numbers outside the ranges of the fit; ``said`` is more of each."""
     ends = [encoding.ranges.get(column.name, (-inf, inf)) for column in encoding.columns]
     low, high = np.array(ends).reshape(-1, 2).T
-    return np.flatnonzero(((raw < low) | (raw > high)).any(axis=1))
+    outside = (raw < low) | (raw > high)
+    rows = np.flatnonzero(outside.any(axis=1))
+    words = zip(rows.tolist(), beyond_in_words(raw[rows[:SOME]], encoding), strict=False)
+    some = [f"{names[i]}: {what}{said[i] if said else ''}" for i, what in words]
+    counts = zip(encoding.columns, outside.sum(axis=0).tolist(), strict=True)
+    return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
 
 
 def beyond_in_words(raw: FloatArray, encoding: Encoding) -> list[str]:
@@ -243,32 +266,27 @@ def beyond_in_words(raw: FloatArray, encoding: Encoding) -> list[str]:
     for row in raw.tolist():
         named = zip(encoding.columns, row, strict=True)
         ends = ((one.name, v, *encoding.ranges.get(one.name, (-inf, inf))) for one, v in named)
-        found.append(listed([f"{n} {v:.4g}" for n, v, lo, hi in ends if v < lo or v > hi], SOME))
+        over = [
+            f"{n} {v:.4g} (fit: at {f'least {lo:.4g}' if v < lo else f'most {hi:.4g}'})"
+            for n, v, lo, hi in ends
+            if v < lo or v > hi
+        ]
+        found.append(listed(over, SOME))
     return found
 
 
-def beyond_ranges(
-    encoding: Encoding, seen: Mapping[str, Seen], rows: Sequence[tuple[int, list[str]]]
-) -> list[str]:
-    """Say which columns of a new table have numbers outside the range of the fit.
-
-    ``rows`` are, of each partition, how many rows have some, and some of them in words.
-    """
-    beyond = []
-    for name, (low, high) in ranges_of(encoding, seen).items():
-        least, most = encoding.ranges.get(name, (-inf, inf))
-        if low < least or high > most:
-            beyond.append(f"{name} ({low:.4g} to {high:.4g}; fit {least:.4g} to {most:.4g})")
-    if not beyond:
+def beyond_ranges(parts: Sequence[Beyond]) -> list[str]:
+    """Say which rows of a new table have numbers outside the ranges of the fit."""
+    count = sum(one.rows for one in parts)
+    if not count:
         return []
-    of = f"{len(beyond):,} of {len(encoding.ranges):,} columns of numbers"
-    count, names = sum(n for n, _ in rows), [name for _, some in rows for name in some]
-    have = f"{count:,} row{' has' if count == 1 else 's have'}"
-    more = "; ..." if count > len(names[:SOME]) else ""
-    return [
-        f"{have} numbers outside the range of the fit, where predictions are extrapolated "
-        f"({'; '.join(names[:SOME])}{more}), in {of}: {listed(beyond)}."
-    ]
+    names = [name for one in parts for name in one.some][:SOME]
+    text = f"{count:,} row{' has' if count == 1 else 's have'} numbers outside the range of the "
+    text += f"fit, where predictions are extrapolated: {'; '.join(names)}"
+    if count > len(names):
+        by = sum((Counter(one.columns) for one in parts), Counter[str]()).most_common()
+        text += f"; ... Rows by column: {listed([f'{name} ({n:,})' for name, n in by])}"
+    return [f"{text}."]
 
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:

@@ -31,7 +31,7 @@ from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
 from flows.experts.numbers import NumberModel, NumberSummary
-from flows.experts.predictions import Reasons, predictions_of
+from flows.experts.predictions import OF_FIT, Reasons, predictions_of
 from flows.experts.prepare import prepared
 from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
@@ -201,7 +201,8 @@ class Experts:
         )  # fmt: skip
         more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
         if fitted is not None:
-            fit = () if index else read_record(fitted).results.get("thresholds", ())
+            of_fit = {} if index else read_record(fitted).results
+            fit = {name: of_fit[name] for name in OF_FIT if name in of_fit}
             predictions = replace(predictions_of(rows, reasons), fit=fit)
             more.update(applied=True, predictions=predictions)
         named = names_of(posterior, design.columns, basis)

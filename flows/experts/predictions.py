@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,19 +14,27 @@ from flows.data import storage
 from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Design, rows_from
-from flows.experts.encoding import Encoding, beyond_in_words
-from flows.experts.ingest import raw_of
+from flows.experts.encoding import (
+    NONE_BEYOND,
+    SOME,
+    Beyond,
+    Encoding,
+    beyond_in_words,
+    count_beyond,
+)
+from flows.experts.ingest import ID, raw_of
 from flows.experts.settings import ExpertSettings
-from flows.experts.thresholds import SHOWN, called_by_thresholds
+from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
+from flows.experts.tiles import ALL, TOO_FEW
 from flows.report import plots
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.columns import Encoded
-from vbmodels.experts.moves import both_ways, moves, without_each
+from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
 
-MOST, FEW, ALL = 50, 5, 200
-"""Rows of a list at most, and where fewer have what is listed; rows that are all in one list."""
+MOST, FEW = 50, 5
+"""Rows of a list at most, and where fewer have what is listed."""
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
 NEAREST, UNCERTAIN, REASONS = "Nearest to 0.5", "uncertain", "reasons"
 PROBABILITY = "probability_"
@@ -38,8 +46,12 @@ NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
 HOW = (
     "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
     "value there and what it adds to the log odds of {label}, by the whole model, compared with "
-    "the column's mean or most frequent level, other columns equal."
+    "the column's mean or most frequent level, other columns equal. The start (a row with usual "
+    "values) and the other columns are the rest of the row's log odds: 0 is a probability of 0.5, "
+    "+1 of 0.73, +2 of 0.88."
 )
+OF_FIT = "thresholds", "test_rows", "fitted_share"
+"""Results of a fit that the page of a score has."""
 Picked = tuple[tuple[float, tuple[str, ...]], ...]
 """Rows with what they are sorted by, the smallest first."""
 
@@ -69,6 +81,11 @@ class Reasons:
         raw, _ = raw_of(self.table.take(picked), self.encoding.kinds)
         return beyond_in_words(raw, self.encoding)
 
+    def count(self, said: Sequence[str]) -> Beyond:
+        """Count all rows with such numbers; ``said`` is what is predicted of each."""
+        raw, _ = raw_of(self.table, self.encoding.kinds)
+        return count_beyond(raw, self.encoding, self.table[ID].to_pylist(), said)
+
     def why(self, picked: IntArray) -> list[str]:
         """Name the columns that move the log odds of rows [n] most; empty where nothing does."""
         columns = self.encoding.columns
@@ -80,11 +97,20 @@ class Reasons:
         found = []
         for i, own in enumerate(raw):
             batch = rows_from(without_each(own, usual), self.encoding, self.design, self.basis)
-            moved = moves(self.predict(batch))
-            words = ((j, columns[j]) for j in both_ways(moved, NAMED, LEAST))
-            said = (f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words)
-            found.append(", ".join(said))
+            p = self.predict(batch)
+            moved, odds = moves(p), round(log_odds(p[-1:]).item(), 1)
+            most = both_ways(moved, NAMED, LEAST)
+            words = ((j, columns[j]) for j in most)
+            said = [f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words]
+            rest = odds - sum(round(float(moved[j]), 1) for j in most)
+            found.append(", ".join(said) + _rest(len(columns) - len(most), rest, odds) * bool(most))
         return found
+
+
+def _rest(others: int, rest: float, odds: float) -> str:
+    """Name what the columns that are named leave of a row's log odds."""
+    them = f" and {others} other{'s' * (others > 1)}" if others else ""
+    return f"; start{them} {rest + 0.0:+.1f}; sum {odds + 0.0:+.1f}"
 
 
 def _cell(rows: pa.Table, one: Encoded, row: int) -> str:
@@ -113,7 +139,9 @@ class Predictions:
     called
         Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
     fit
-        What those thresholds gave in the fit; with the first partition.
+        Results of the fit, of `OF_FIT`; with the first partition.
+    beyond
+        Rows of two labels with numbers outside the fit's ranges.
     """
 
     counts: IntArray
@@ -122,7 +150,8 @@ class Predictions:
     uncertain: int = 0
     between: int = 0
     called: IntArray | None = None
-    fit: Sequence[Mapping[str, float]] = ()
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    beyond: Beyond = NONE_BEYOND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +189,10 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
         int(np.sum(unsure & (probability > 0.5))),
         (probability[:, None] >= SHOWN).sum(0),
+        beyond=reasons.count(
+            [f", {UNCERTAIN if one == UNCERTAIN else f'predicted {one}'}, P {p}"
+             for one, p in zip(said, text, strict=True)]
+        ),
     )  # fmt: skip
 
 
@@ -179,9 +212,12 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
 
 
 def count_predictions(
-    summaries: Sequence[Any], predicted: str = "", named: str = ""
+    summaries: Sequence[Any], predicted: str = "", named: str = "", plain: str = ""
 ) -> tuple[str, list[Tile]]:
-    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones."""
+    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones.
+
+    ``plain`` is the label where it is a word.
+    """
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
         return "", []
@@ -193,9 +229,11 @@ def count_predictions(
     if predicted:
         between = sum(one.between for one in parts)
         sure = likely - between
+        are = f"{'is' if sure == 1 else 'are'} probably {plain}"
+        no = "probably not" if plain else "probably do not"
         said = (
-            f"{sure:,} of {rows:,} rows probably have {predicted} (above {high}), "
-            f"{rows - sure - unsure:,} do not (below {low}), {unsure:,} "
+            f"{sure:,} of {rows:,} rows {are if plain else f'probably have {predicted}'} "
+            f"(above {high}), {rows - sure - unsure:,} {no} (below {low}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         note = f"{between:,} more of the uncertain {'is' if between == 1 else 'are'} above 0.5"
@@ -223,26 +261,44 @@ def predictions_section(
     lists = {name: rows[: min(max(most[name], FEW), MOST)] for name, rows in merged.items()}
     name, label = (settings.columns.get(own, own) for own in ("id", "label"))
     heads = (name, *columns, label, "outside the fit's range", REASONS)
-    grids, counts = [], np.sum([part.counts for part in parts], axis=0)
+    counts = np.sum([part.counts for part in parts], axis=0)
     if row_count <= FEW:
         lists = {"All rows": merged[last if counts.any() else first]}
     elif row_count <= ALL and counts.any():
         lists = {"All rows": merged[first], last: lists[last]}
+    few = 0 < sum(one.beyond.rows for one in parts) <= SOME  # the warning has their numbers
+    sections: list[Section] = []
     # Of probabilities those to look at first are first.
-    for caption, rows in list(lists.items())[:: -1 if counts.any() else 1]:
-        total, caption = max(most.get(caption, 0), len(rows)), f"{caption} ({len(rows):,})"
+    for title, rows in list(lists.items())[:: -1 if counts.any() else 1]:
+        if few:
+            rows = [(*r[:2], r[2] + ", extrapolated" * bool(r[4]), r[3], "", *r[5:]) for r in rows]
         grid = with_content(heads, rows)
-        caption += f". {HOW.format(label=predicted)}" * (REASONS in grid.columns)
-        grids.append(replace(grid, caption=caption, total=total, where="the table rows"))
-    if predicted and parts[0].fit:
-        called = np.sum([one.called for one in parts], axis=0)
-        grids.insert(1, called_by_thresholds(parts[0].fit, called, row_count, predicted))
-    charts = []
+        how = HOW.format(label=predicted) if REASONS in grid.columns else ""
+        total = max(most.get(title, 0), len(rows))
+        grid = replace(grid, total=total, where="the table rows")
+        sections.append(Section(f"{title} ({len(rows):,})", "", (), [grid], how=how))
     if counts.any():
         what = next(one for one in columns if one.startswith("P("))
-        charts.append(plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}"))
-    text = f"The table rows has all {row_count:,} rows; the command for it is in What to do next."
-    return [Section("Predictions", text, charts, grids)]
+        chart = plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}")
+        sections[0] = replace(sections[0], plots=[chart])
+    if predicted and parts[0].fit.get("thresholds"):
+        called = np.sum([one.called for one in parts], axis=0)
+        found = parts[0].fit["thresholds"]
+        text = missed_at(found, UNSURE, predicted) + _calibrated(parts[0].fit, predicted)
+        grid = called_by_thresholds(found, called, row_count, predicted)
+        sections.append(Section("What a threshold calls", text, (), [grid]))
+    return sections
+
+
+def _calibrated(fit: Mapping[str, Any], label: str) -> str:
+    """Say what is known of whether probabilities hold."""
+    text, n = "", fit["test_rows"]
+    if n < TOO_FEW:
+        text = f" Whether {UNSURE[1]} means {10 * UNSURE[1]:g} in 10 could not be checked: {n:,} "
+        text += "rows are too few."
+    if "fitted_share" in fit:
+        text += f" Of the fitted rows {100.0 * fit['fitted_share']:.0f} % are {label}."
+    return text
 
 
 def with_content(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Grid:

@@ -96,9 +96,8 @@ def prepared(
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
     warnings += tuple(of_encoding.unseen_values([strange for _, strange, _ in built]))
-    if fitted is not None:
-        beyond = [rows for _, _, rows in built]
-        warnings += tuple(of_encoding.beyond_ranges(encoding, about.seen, beyond))
+    if encoding.target is not None or len(encoding.labels) > 2:  # of two, the report says it
+        warnings += tuple(of_encoding.beyond_ranges([beyond for _, _, beyond in built]))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows

@@ -21,7 +21,7 @@ from flows.experts.choice_report import (
     tau_in_words,
 )
 from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
-from flows.experts.encoding import Encoding
+from flows.experts.encoding import Encoding, beyond_ranges
 from flows.experts.predictions import (
     HOW,
     IN_RANGE,
@@ -39,6 +39,7 @@ from flows.experts.tiles import (
     headline_of,
     next_steps,
     of_tested_rows,
+    rivals_in_words,
     tested_rows,
     tiles_of,
 )
@@ -65,8 +66,8 @@ DISAGREE = (
     "draws, or take fewer columns."
 )
 NO_MIXTURE = (
-    "No mixture of experts was clearly better on rows left out of a fit in turn than the model "
-    "without one, so none is used."
+    "No mixture of experts was clearly better in cross-validation than the model without one, so "
+    "none is used."
 )
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
 
@@ -122,14 +123,15 @@ def report(
          )}
         for e in order
     ]  # fmt: skip
-    counted, counts = count_predictions(summaries, predicted, named)
+    counted, counts = count_predictions(summaries, predicted, named, label * plain)
     headline = _headline(results, predicted, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
     if (encoding := encoding_of(summaries)) is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
-    warnings, notes = better, tuple[str, ...]()
+    scored = [one.predictions.beyond for one in summaries if one.predictions is not None]
+    warnings, notes = (*better, *beyond_ranges(scored)), tuple[str, ...]()
     if not applied:
         warnings += (*_too_good(results, top),)
         most = settings.n_experts or 1  # nobody wants a mixture who has not set it
@@ -140,11 +142,9 @@ def report(
     if useless:
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
         if chosen is not None and "is worse" not in str(difference):
-            said = f"{difference}{leads.capitalize()}: the mixture serves as one more regression. "
-            said += (
-                "It is kept, as it made the log loss of fitted rows, left out of a fit in turn, "
-            )
-            said += f"{chosen.gain:.4f} smaller (± {chosen.error:.4f}, one standard error)."
+            losses = difference and f" ({difference.split(': ')[1].removesuffix('. ')})"
+            said = f"The mixture hardly matters{losses}. It was kept because it helped slightly in "
+            said += f"cross-validation ({chosen.gain:.4f} ± {chosen.error:.4f})."
             said += " Without it: {again n_experts=1}" * (settings.n_experts is not None)
             notes += (said,)
         else:
@@ -187,12 +187,16 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
         said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
     on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
     of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
-    text = headline_of(label, said, f"{on} ({of})", results, "log_loss")
-    if summaries[0].applied and "thresholds" in results:
-        missed, vain = at_half(results["thresholds"])
-        alarms = f"{vain:,} false alarm{'s' * (vain != 1)}"
-        text += f" A threshold of 0.5 misses {missed:,} and gives {alarms}."
-    return text
+    if "thresholds" not in results:
+        return headline_of(label, said, f"{on} ({of})", results, "log_loss")
+    missed, vain = at_half(results["thresholds"])
+    yes, name = results["test_positives"], positive_of(summaries)
+    rivals = rivals_in_words(results)
+    return (
+        f"{label}: at 0.5 the model misses {missed:,} of {yes:,} {name} and raises {vain or 'no'} "
+        f"false alarm{'s' * (vain != 1)} among {results['test_rows'] - yes:,} others ({on}). "
+        f"{said.split(', log')[0]}{f'; {rivals}' if rivals else ''}."
+    )
 
 
 def baseline_sections(
@@ -257,11 +261,12 @@ def _quality(
     if fitted:
         text += f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
         text += f"fitted rows {100.0 * positives / fitted:.0f} %."
+        results["fitted_share"] = float(positives / fitted)
     text += few_rows(n)
     if "left_out_log_loss" in results and not summaries[0].applied:
-        text += f"\nOver the {fitted.sum():,.0f} fitted rows, left out of a fit in turn while the "
-        text += f"model was chosen, the log loss was {results['left_out_log_loss']:.3f}: of more "
-        text += "rows, but a little too small, as the model was chosen by it."
+        text += f"\nIn cross-validation on the {fitted.sum():,.0f} fitted rows the log loss was "
+        text += f"{results['left_out_log_loss']:.3f}: of more rows, but a little too small, as the "
+        text += "model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
     charts, grids = (*picture, *curve), (*models, *tables)
@@ -342,13 +347,13 @@ def _effects(
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
-    text = effects_text(effects, f"log odds of {label}", mixture)
-    sections = effect_sections(effects, pairs, label, "added log odds", text)
+    text = effects_text(effects, f"log odds of {label}")
+    sections = effect_sections(effects, pairs, label, "added log odds", text, mixture)
     if (weight := additive.pairs_weight) == 0.0:
         return sections
     results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}
     more = f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
-    more += f"make the log loss of rows left out {additive.pairs_gain:.4f} smaller."
+    more += f"make the log loss in cross-validation {additive.pairs_gain:.4f} smaller."
     return sections + pair_sections(pairs, f"the log odds of {label}", more)
 
 

@@ -18,7 +18,7 @@ SHOWN = np.array(
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *np.arange(1, 10) / 10.0, 0.95, 0.98, 0.99, 0.999]
 )
 """Thresholds of the table."""
-ALWAYS = 0.1, 0.5, 0.9
+ALWAYS = 0.1, 0.2, 0.5, 0.8, 0.9
 """Those that are in it though their counts are those of the one before."""
 GRID = np.union1d(expit(np.linspace(-12.0, 12.0, 1201)), SHOWN)
 """Thresholds of the curve."""
@@ -74,13 +74,18 @@ def threshold_tables(
         if new or threshold in ALWAYS:
             found.append(counts)
     columns = "threshold", f"missed of {yes:,.0f} {label}", f"false alarms among {no:,.0f} others"
-    caption = (
-        f"What a threshold costs: {tested} are called {label} if their probability is at least it."
-    )
-    short = [row[:3] for row in _rows(_that_matter(found))]
-    title = f"All {len(found)} thresholds, with precision and recall"
-    every = (*columns, f"precision: {label} of those called (95 %)", "recall: found (95 %)")
-    return [Grid(columns, short, caption), Grid(every, _rows(found), title, folded=True)], found
+    caption = f"What a threshold costs: {tested} are called {label} if their probability is at "
+    caption += f"least it; recall is the share of {label} that is found."
+    if none := [one for one in found if not one["false_negatives"]]:
+        alarms = int(none[-1]["false_positives"])
+        caption += f" {none[-1]['threshold']:g} is the highest of the thresholds that miss none; "
+        caption += f"it raises {alarms or 'no'} false alarm{'s' * (alarms != 1)}."
+    short = [(*row[:3], row[4]) for row in _rows(_that_matter(found))]
+    title = f"All {len(found)} thresholds, with precision (the share of those called that are "
+    title += f"{label})"
+    every = "threshold", "missed", "false alarms", "precision (95 %)", "recall (95 %)"
+    first = Grid((*columns, every[4]), short, caption)
+    return [first, Grid(every, _rows(found), title, folded=True)], found
 
 
 def called_by_thresholds(
@@ -94,8 +99,8 @@ def called_by_thresholds(
     found = _that_matter([dict(one) for one in fit])
     yes = found[0]["true_positives"] + found[0]["false_negatives"]
     no = found[0]["false_positives"] + found[0]["true_negatives"]
-    here, there = f"called here, of {rows:,}", f"false alarms in the fit, of {no:,.0f}"
-    columns = "threshold", here, f"missed in the fit, of {yes:,.0f}", there
+    here, there = f"called here, of {rows:,}", f"false alarms, of {no:,.0f} held-out others"
+    columns = "threshold", here, f"missed, of {yes:,.0f} held-out {label}", there
     pairs = zip(found, _rows(found), strict=True)
     table = [(row[0], counts[one["threshold"]], *row[1:3]) for one, row in pairs]
     caption = (
@@ -111,9 +116,28 @@ def at_half(found: list[dict[str, float]]) -> tuple[int, int]:
     return int(half["false_negatives"]), int(half["false_positives"])
 
 
+def missed_at(fit: Sequence[Mapping[str, float]], ends: tuple[float, float], label: str) -> str:
+    """Say how many held-out rows of a fit were below the lower end, or above the upper, wrongly."""
+    low, high = (_at(fit, end) for end in ends)
+    yes = low["true_positives"] + low["false_negatives"]
+    no = low["true_negatives"] + low["false_positives"]
+    missed, vain = int(low["false_negatives"]), int(high["false_positives"])
+    was = "were" if missed > 1 else "was"
+    return (
+        f"On the fit's {yes + no:,.0f} held-out rows {missed or 'none'} of {yes:,.0f} {label} "
+        f"{was} below {ends[0]} and {vain or 'none'} of {no:,.0f} others above {ends[1]}."
+    )
+
+
+def _at(found: Sequence[Mapping[str, float]], threshold: float) -> dict[str, float]:
+    """Return the counts at a threshold: those of the last one where it is left out as alike."""
+    last = [one for one in found if one["threshold"] <= threshold][-1]
+    return {**last, "threshold": threshold}
+
+
 def _that_matter(found: list[dict[str, float]]) -> list[dict[str, float]]:
     """Return `ALWAYS`, the highest that misses none and the lowest without a false alarm."""
-    kept = [one for one in found if one["threshold"] in ALWAYS]
+    kept = [_at(found, one) for one in ALWAYS]
     ends = [one for one in found if one["false_negatives"] == 0.0][-1:]
     ends += [one for one in found if one["false_positives"] == 0.0][:1]
     alike = [list(one.values())[1:] for one in kept]

@@ -75,6 +75,39 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.1f}\u00a0%"
 
 
+def _by_verdict(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the other models by how well this one predicts in comparison."""
+    worse, better, alike = "worse than", "better than", "about as well as"
+    groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
+    others = results.get("baselines", {})
+    for name in OTHER_MODELS:
+        if name in others:
+            low, high = others[name]["interval"]
+            groups[worse if high < 0.0 else better if low > 0.0 else alike].append(name)
+    return groups
+
+
+def rivals_in_words(results: Mapping[str, Any]) -> str:
+    """Say how well other models do, and what that leaves open; empty where there is none.
+
+    >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
+    >>> found = {"boosted trees": trees, "logistic regression": line}
+    >>> rivals_in_words({"baselines": found, "test_rows": 46})
+    'boosted trees do better, logistic regression does about as well (46 are too few to tell)'
+    """
+    groups, n = _by_verdict(results), results["test_rows"]
+    parts = []
+    for names, how in zip(groups.values(), ("better", "worse", "about as well"), strict=True):
+        if names:
+            do = "do" if len(names) > 1 or names[0].endswith("s") else "does"
+            parts.append(f"{' and '.join(names)} {do} {how}")
+    _, better, alike = groups.values()
+    doubt = f" ({n:,} are too few to tell)" if alike and n < FEW else ""
+    if better and not alike and n < TOO_FEW:
+        doubt = " (on so few rows another split may say otherwise)"
+    return ", ".join(parts) + doubt
+
+
 def headline_of(
     subject: str, figures: str, rows: str, results: Mapping[str, Any], value: str
 ) -> str:
@@ -91,13 +124,8 @@ def headline_of(
     >>> headline_of("age", "R2 0.800", "99 held-out rows", {}, "r2")
     'age: R2 0.800 on 99 held-out rows.'
     """
-    others = results.get("baselines", {})
-    worse, better, alike = "worse than", "better than", "about as well as"
-    groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
-    for name in OTHER_MODELS:
-        if name in others:
-            low, high = others[name]["interval"]
-            groups[worse if high < 0.0 else better if low > 0.0 else alike].append(name)
+    others, groups = results.get("baselines", {}), _by_verdict(results)
+    worse, better, alike = groups
     parts = [f"{how} by {' and '.join(names)}" for how, names in groups.items() if names]
     if not parts:
         return f"{subject}: {figures} on {rows}."
@@ -113,6 +141,8 @@ def headline_of(
 
 
 LISTED = 1_000  # rows of a score that one command lists
+ALL = 200
+"""Rows of a score that are all on its page."""
 FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
@@ -126,8 +156,10 @@ def next_steps(column: str = "", tested: int = 0, scored: int = 0) -> tuple[Next
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
         line += f" --rows {scored}" * every
         first = NextStep(f"{text}, the largest {column} first:", line)
+    shown = column and 0 < scored <= ALL
     new = "vbflows score {run} NEW_TABLE scored/"
-    steps = first, NextStep("Predict new rows, with the same columns:", new, True)
+    second = NextStep("Predict new rows, with the same columns:", new, True)
+    steps = (second,) if shown else (first, second)
     more = f"Measure on more than {tested:,} rows: hold out three in ten."
     again = NextStep(more, "{again test_share=0.3}", True)
     return (*steps, again) if 0 < tested < FEW else steps

@@ -16,8 +16,9 @@ import numpy as np
 
 from flows.catalogue import table_read
 from flows.data import storage
-from flows.data.column_table import HEADINGS, rows_of
+from flows.data.column_table import HEADINGS, LABEL, rows_of
 from flows.data.column_table import summary as column_summary
+from flows.data.mixed import NUMBER
 from flows.data.runs import (
     Dropped,
     RunPaths,
@@ -279,7 +280,16 @@ def _columns_section(run: Run) -> list[report.Section]:
     if named and table is not None and table.id is ROW_ID:
         columns = (ColumnRead(named, "id", None, "", "names the rows, not modelled"), *columns)
     how = "How each column was read, what it holds, and whether it is used."
-    return [report.Section("Columns", grids=(report.Grid(HEADINGS, rows_of(columns)),), how=how)]
+    read = run.prepared.columns
+    inputs = [one for one in read if not one.used.startswith(LABEL)]
+    plain = all(one.read_as == NUMBER and one.missing == 0 and not one.left_out for one in inputs)
+    folded = plain or len(columns) >= _MANY_COLUMNS
+    caption = "; ".join(column_summary(read)) if folded else ""
+    grid = report.Grid(HEADINGS, rows_of(columns), caption, folded=folded)
+    return [report.Section("Columns", grids=(grid,), how=how)]
+
+
+_MANY_COLUMNS = 20  # from which on their table is folded
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:

@@ -27,8 +27,13 @@ def moves(probability: FloatArray) -> FloatArray:
     >>> moves(np.array([0.5, 0.9, 0.9])).round(1).tolist()
     [2.2, 0.0]
     """
-    odds = logit(np.clip(probability, 1e-15, 1.0 - 1e-15))
+    odds = log_odds(probability)
     return np.asarray(np.round(odds[-1] - odds[:-1], 6) + 0.0)
+
+
+def log_odds(probability: FloatArray) -> FloatArray:
+    """Return the log odds of probabilities, finite at 0 and 1 too."""
+    return np.asarray(logit(np.clip(probability, 1e-15, 1.0 - 1e-15)))
 
 
 def both_ways(moved: FloatArray, most: int, least: float) -> list[int]:
