@@ -22,12 +22,12 @@ from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.tiles import (
     TOO_FEW,
-    headline_of,
     next_steps,
     of_tested_rows,
     percent,
     tested_rows,
     tiles_of,
+    with_rivals,
 )
 from flows.report.baselines import share_interval
 from flows.report.page import Findings, Grid, Section
@@ -79,7 +79,7 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
         figures = f"accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}; "
         figures += f"the most frequent class {percent(most)}), log loss {results['log_loss']:.3f}"
         on = f"{results['test_rows']:,} {tested_rows(first.applied)}"
-        headline = headline_of(f"{label}, {len(labels)} classes", figures, on, results, "log_loss")
+        headline = with_rivals(f"{label}, {len(labels)} classes: {figures} on {on}", results)
     return Findings(
         headline, sections, results, better, top,
         [*tiles_of(results, first.applied), *tiles],

@@ -18,7 +18,7 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import NONE_BEYOND, Beyond, Encoding, Target, count_beyond, strange
+from flows.experts.encoding import Beyond, Encoding, Target, count_beyond, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -333,7 +333,7 @@ def build(
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     if not new:
-        return url, {}, NONE_BEYOND
+        return url, {}, Beyond(0, {}, ())
     return url, strange(raw, encoding), count_beyond(raw, encoding, names)
 
 

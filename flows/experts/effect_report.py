@@ -6,23 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.effects import MIDDLE, Effect, PairEffect
+from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
 """Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
-_SHARED = " Columns that measure the same thing share one effect"
-_TRADED = ": the model can trade one for another, and together they can predict well all the same"
+_MIXTURE = "Bars and curves leave out what the mixture of experts adds. "
 _GROUP = (
-    "No column alone has a sure direction: columns that measure much the same share one effect,"
+    "No column alone has a sure direction: columns that measure much the same share one effect, so "
+    "the model cannot say which of them matters. Read the bars as a group. "
 )
-_GROUP += " so the model cannot say which of them matters. Read the bars as a group. "
 LOG_ODDS = "log odds"
-NAMED, WEAK = 3, 0.1
-"""Effects that are named, and the share of the largest below which one is not."""
 
 
 def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple[str, float]]:
@@ -30,30 +26,6 @@ def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple
     found = [(one.column, one.spread) for one in effects]
     found += [(" and ".join(one.columns), one.spread) for one in pairs]
     return sorted((one for one in found if one[1] > 0.0), key=lambda one: -one[1])
-
-
-def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
-    """Name what moves predictions most in a sentence; empty where nothing does."""
-    sizes = [(one.column, one.size) for one in effects]
-    sizes += [(" and ".join(one.columns), MIDDLE * one.spread) for one in pairs]
-    found = sorted((one for one in sizes if one[1] > 0.0), key=lambda one: -one[1])
-    names = [name for name, own in found[:NAMED] if own > WEAK * found[0][1]]
-    if not names:
-        return ""
-    sure = {one.column for one in effects if one.sure}
-    sure |= {" and ".join(one.columns) for one in pairs if np.any(abs(one.mean) > 1.96 * one.sd)}
-    uncertain = [name for name in names if name not in sure]
-    effect = "effect" if len(names) == 1 else "effects"
-    return f"Largest {effect}: {listed(names)}{_uncertain(uncertain, len(names))}."
-
-
-def _uncertain(names: Sequence[str], named: int) -> str:
-    """Say of which of the effects that were named the direction is uncertain."""
-    if not names:
-        return ""
-    if len(names) == named:
-        return "; its direction is uncertain" if named == 1 else "; none alone has a sure direction"
-    return f"; the direction of {' and '.join(names)} is uncertain"
 
 
 def _named(one: Effect) -> str:
@@ -84,8 +56,8 @@ def strength_charts(
     if not sure and len(found) > 1:
         title = "What the model uses"
         how = f"{_GROUP}{how}"
-    how = f"{'Bars and curves leave out what the mixture of experts adds. ' * mixture}{how}"
-    how += " What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
+    how = f"{_MIXTURE * mixture}{how} What a high value (the column's 90 % quantile) adds beyond a "
+    how += "low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
     how += ", other columns equal; a line is the 95 % interval. "
     if not sure:
@@ -103,18 +75,15 @@ def strength_charts(
 
 
 def effect_sections(
-    effects: Sequence[Effect], pairs: Sequence[PairEffect], label: str, unit: str, text: str,
-    mixture: bool = False,
-) -> list[Section]:  # fmt: skip
+    effects: Sequence[Effect], label: str, unit: str, text: str, mixture: bool = False
+) -> list[Section]:
     """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
-    if not (named := moved_by(effects, pairs)):
+    if not any(one.spread > 0.0 for one in effects):
         return []
     charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
     open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
-    if len(effects) > 1:
-        named += f"{_SHARED}{_TRADED * ('direction' in named)}."
     shown = [*strength_charts(effects, unit, label, mixture), *charts[:open_]]
-    sections = [Section("What each column adds", f"{named}\n{text}", shown, needs_fit=True)]
+    sections = [Section("What each column adds", text, shown, needs_fit=True)]
     if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
         title = f"{len(weaker)} charts, on the same scale"
         sections.append(
@@ -129,7 +98,7 @@ def effects_text(effects: Sequence[Effect], of: str) -> str:
     if len(effects) <= MOST_EFFECTS:
         which = "All columns, the strongest first"
     return (
-        f"Charts: what a column's value adds to the {of}, compared with its mean. {which}, on one "
+        f"What a column's value adds to the {of}, compared with its mean. {which}, on one "
         "scale, at whose ends wider bands are cut; ticks below a curve are quantiles of the column."
     )
 

@@ -243,9 +243,6 @@ class Beyond(NamedTuple):
     some: Sequence[str]
 
 
-NONE_BEYOND = Beyond(0, {}, ())
-
-
 def count_beyond(
     raw: FloatArray, encoding: Encoding, names: Sequence[str], said: Sequence[str] = ()
 ) -> Beyond:

@@ -14,7 +14,7 @@ from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import headline_of, next_steps, of_tested_rows, tested_rows
+from flows.experts.tiles import next_steps, of_tested_rows, tested_rows, with_rivals
 from flows.report import plots
 from flows.report.baselines import against, rival_in_words
 from flows.report.labels import UNKNOWN, label
@@ -70,7 +70,7 @@ def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, An
     value, (low, high) = _main(results)
     figures = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f})"
     on = f"{results['test_rows']:,} {tested_rows(first.applied)}"
-    said = headline_of(label, figures, on, results, "r2")
+    said = with_rivals(f"{label}: {figures} on {on}", results)
     if results["form"] == "intercept" and not first.pairs:
         said += " No column predicts it: every row gets the mean."
     return said
@@ -207,5 +207,5 @@ def _effects(
     unit = f"added to log {label}" if target.count else f"added to {label}"
     text = effects_text(first.effects, of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
-    sections = effect_sections(first.effects, first.pairs, label, unit, text)
+    sections = effect_sections(first.effects, label, unit, text)
     return sections + pair_sections(first.pairs, of)

@@ -14,18 +14,11 @@ from flows.data import storage
 from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Design, rows_from
-from flows.experts.encoding import (
-    NONE_BEYOND,
-    SOME,
-    Beyond,
-    Encoding,
-    beyond_in_words,
-    count_beyond,
-)
+from flows.experts.encoding import SOME, Beyond, Encoding, beyond_in_words, count_beyond
 from flows.experts.ingest import ID, raw_of
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
-from flows.experts.tiles import ALL, TOO_FEW
+from flows.experts.tiles import ALL
 from flows.report import plots
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
@@ -102,15 +95,11 @@ class Reasons:
             most = both_ways(moved, NAMED, LEAST)
             words = ((j, columns[j]) for j in most)
             said = [f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words]
-            rest = odds - sum(round(float(moved[j]), 1) for j in most)
-            found.append(", ".join(said) + _rest(len(columns) - len(most), rest, odds) * bool(most))
+            others, rest = len(columns) - len(most), odds - sum(moved[most].round(1))
+            them = f" and {others} other{'s' * (others > 1)}" if others else ""
+            end = f"; start{them} {round(rest, 1) + 0.0:+.1f}; sum {odds + 0.0:+.1f}"
+            found.append(", ".join(said) + end * bool(said))
         return found
-
-
-def _rest(others: int, rest: float, odds: float) -> str:
-    """Name what the columns that are named leave of a row's log odds."""
-    them = f" and {others} other{'s' * (others > 1)}" if others else ""
-    return f"; start{them} {rest + 0.0:+.1f}; sum {odds + 0.0:+.1f}"
 
 
 def _cell(rows: pa.Table, one: Encoded, row: int) -> str:
@@ -151,7 +140,7 @@ class Predictions:
     between: int = 0
     called: IntArray | None = None
     fit: Mapping[str, Any] = field(default_factory=dict)
-    beyond: Beyond = NONE_BEYOND
+    beyond: Beyond | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,12 +201,9 @@ def _of_numbers(rows: pa.Table, predicted: FloatArray, sd: FloatArray) -> Predic
 
 
 def count_predictions(
-    summaries: Sequence[Any], predicted: str = "", named: str = "", plain: str = ""
+    summaries: Sequence[Any], predicted: str = "", named: str = ""
 ) -> tuple[str, list[Tile]]:
-    """Count a score's rows that probably have ``predicted``, of two labels, and uncertain ones.
-
-    ``plain`` is the label where it is a word.
-    """
+    """Count a score's rows that "are probably" a label or "probably have" it, of two labels."""
     parts = [one.predictions for one in summaries if one.predictions is not None]
     if not parts:
         return "", []
@@ -229,11 +215,10 @@ def count_predictions(
     if predicted:
         between = sum(one.between for one in parts)
         sure = likely - between
-        are = f"{'is' if sure == 1 else 'are'} probably {plain}"
-        no = "probably not" if plain else "probably do not"
+        one = sure == 1 and predicted.startswith("are ")
         said = (
-            f"{sure:,} of {rows:,} rows {are if plain else f'probably have {predicted}'} "
-            f"(above {high}), {rows - sure - unsure:,} {no} (below {low}), {unsure:,} "
+            f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
+            f"{high}), {rows - sure - unsure:,} probably not (below {low}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         note = f"{between:,} more of the uncertain {'is' if between == 1 else 'are'} above 0.5"
@@ -266,7 +251,9 @@ def predictions_section(
         lists = {"All rows": merged[last if counts.any() else first]}
     elif row_count <= ALL and counts.any():
         lists = {"All rows": merged[first], last: lists[last]}
-    few = 0 < sum(one.beyond.rows for one in parts) <= SOME  # the warning has their numbers
+    few = (
+        0 < sum(one.beyond.rows for one in parts if one.beyond) <= SOME
+    )  # the warning has their numbers
     sections: list[Section] = []
     # Of probabilities those to look at first are first.
     for title, rows in list(lists.items())[:: -1 if counts.any() else 1]:
@@ -283,22 +270,10 @@ def predictions_section(
         sections[0] = replace(sections[0], plots=[chart])
     if predicted and parts[0].fit.get("thresholds"):
         called = np.sum([one.called for one in parts], axis=0)
-        found = parts[0].fit["thresholds"]
-        text = missed_at(found, UNSURE, predicted) + _calibrated(parts[0].fit, predicted)
-        grid = called_by_thresholds(found, called, row_count, predicted)
+        grid = called_by_thresholds(parts[0].fit["thresholds"], called, row_count, predicted)
+        text = missed_at(parts[0].fit, UNSURE, predicted)
         sections.append(Section("What a threshold calls", text, (), [grid]))
     return sections
-
-
-def _calibrated(fit: Mapping[str, Any], label: str) -> str:
-    """Say what is known of whether probabilities hold."""
-    text, n = "", fit["test_rows"]
-    if n < TOO_FEW:
-        text = f" Whether {UNSURE[1]} means {10 * UNSURE[1]:g} in 10 could not be checked: {n:,} "
-        text += "rows are too few."
-    if "fitted_share" in fit:
-        text += f" Of the fitted rows {100.0 * fit['fitted_share']:.0f} % are {label}."
-    return text
 
 
 def with_content(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Grid:

@@ -36,12 +36,11 @@ from flows.experts.thresholds import area, at_half, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
-    headline_of,
     next_steps,
     of_tested_rows,
-    rivals_in_words,
     tested_rows,
     tiles_of,
+    with_rivals,
 )
 from flows.report import plots
 from flows.report.auroc import auroc_interval
@@ -123,14 +122,16 @@ def report(
          )}
         for e in order
     ]  # fmt: skip
-    counted, counts = count_predictions(summaries, predicted, named, label * plain)
+    counted, counts = count_predictions(
+        summaries, f"are probably {label}" if plain else f"probably have {predicted}", named
+    )
     headline = _headline(results, predicted, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
     if (encoding := encoding_of(summaries)) is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
-    scored = [one.predictions.beyond for one in summaries if one.predictions is not None]
+    scored = [p.beyond for s in summaries if (p := s.predictions) and p.beyond]
     warnings, notes = (*better, *beyond_ranges(scored)), tuple[str, ...]()
     if not applied:
         warnings += (*_too_good(results, top),)
@@ -181,22 +182,15 @@ def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSum
     if "log_loss" not in results:
         rows = sum(s.rows for s in summaries)
         return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted."
-    said = f"log loss {results['log_loss']:.3f}"
-    if "auroc" in results:
-        low, high = results["auroc_interval"]
-        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
-    on = f"{results['test_rows']:,} {tested_rows(summaries[0].applied)}"
-    of = f"{results['test_positives']:,} of them {positive_of(summaries)}"
+    yes, n, name = results["test_positives"], results["test_rows"], positive_of(summaries)
+    on = f"{n:,} {tested_rows(summaries[0].applied)}"
     if "thresholds" not in results:
-        return headline_of(label, said, f"{on} ({of})", results, "log_loss")
-    missed, vain = at_half(results["thresholds"])
-    yes, name = results["test_positives"], positive_of(summaries)
-    rivals = rivals_in_words(results)
-    return (
-        f"{label}: at 0.5 the model misses {missed:,} of {yes:,} {name} and raises {vain or 'no'} "
-        f"false alarm{'s' * (vain != 1)} among {results['test_rows'] - yes:,} others ({on}). "
-        f"{said.split(', log')[0]}{f'; {rivals}' if rivals else ''}."
-    )
+        said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
+        return with_rivals(said, results)
+    (missed, vain), (low, high) = at_half(results["thresholds"]), results["auroc_interval"]
+    said = f"{label}: at 0.5 the model misses {missed:,} of {yes:,} {name} and raises "
+    said += f"{vain or 'no'} false alarm{'s' * (vain != 1)} among {n - yes:,} others ({on})."
+    return with_rivals(f"{said} AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})", results)
 
 
 def baseline_sections(
@@ -348,7 +342,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}")
-    sections = effect_sections(effects, pairs, label, "added log odds", text, mixture)
+    sections = effect_sections(effects, label, "added log odds", text, mixture)
     if (weight := additive.pairs_weight) == 0.0:
         return sections
     results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}

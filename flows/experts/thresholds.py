@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from flows.experts.tiles import TOO_FEW
 from flows.report import plots
 from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval
@@ -78,7 +79,7 @@ def threshold_tables(
     caption += f"least it; recall is the share of {label} that is found."
     if none := [one for one in found if not one["false_negatives"]]:
         alarms = int(none[-1]["false_positives"])
-        caption += f" {none[-1]['threshold']:g} is the highest of the thresholds that miss none; "
+        caption += f" Of these {none[-1]['threshold']:g} is the highest that misses none; "
         caption += f"it raises {alarms or 'no'} false alarm{'s' * (alarms != 1)}."
     short = [(*row[:3], row[4]) for row in _rows(_that_matter(found))]
     title = f"All {len(found)} thresholds, with precision (the share of those called that are "
@@ -116,17 +117,20 @@ def at_half(found: list[dict[str, float]]) -> tuple[int, int]:
     return int(half["false_negatives"]), int(half["false_positives"])
 
 
-def missed_at(fit: Sequence[Mapping[str, float]], ends: tuple[float, float], label: str) -> str:
-    """Say how many held-out rows of a fit were below the lower end, or above the upper, wrongly."""
-    low, high = (_at(fit, end) for end in ends)
-    yes = low["true_positives"] + low["false_negatives"]
-    no = low["true_negatives"] + low["false_positives"]
+def missed_at(fit: Mapping[str, Any], ends: tuple[float, float], label: str) -> str:
+    """Say what a fit knows of rows below and above the ends, and what it cannot know."""
+    low, high = (_at(fit["thresholds"], end) for end in ends)
     missed, vain = int(low["false_negatives"]), int(high["false_positives"])
-    was = "were" if missed > 1 else "was"
-    return (
-        f"On the fit's {yes + no:,.0f} held-out rows {missed or 'none'} of {yes:,.0f} {label} "
-        f"{was} below {ends[0]} and {vain or 'none'} of {no:,.0f} others above {ends[1]}."
-    )
+    n, yes = fit["test_rows"], int(low["true_positives"]) + missed
+    text = f"On the fit's {n:,} held-out rows {missed or 'none'} of {yes:,} {label} "
+    text += f"{'were' if missed > 1 else 'was'} below {ends[0]} and {vain or 'none'} of "
+    text += f"{n - yes:,} others above {ends[1]}."
+    if n < TOO_FEW:
+        text += f" Whether {ends[1]} means {10 * ends[1]:g} in 10 could not be checked: {n:,} rows "
+        text += "are too few."
+    if "fitted_share" in fit:
+        text += f" Of the fitted rows {100.0 * fit['fitted_share']:.0f} % are {label}."
+    return text
 
 
 def _at(found: Sequence[Mapping[str, float]], threshold: float) -> dict[str, float]:

@@ -75,69 +75,30 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.1f}\u00a0%"
 
 
-def _by_verdict(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the other models by how well this one predicts in comparison."""
-    worse, better, alike = "worse than", "better than", "about as well as"
+def with_rivals(said: str, results: Mapping[str, Any]) -> str:
+    """End a sentence with how well other models do, and what that leaves open.
+
+    >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
+    >>> found = {"boosted trees": trees, "ridge regression": line}
+    >>> with_rivals("R2", {"baselines": found, "test_rows": 46})
+    'R2; boosted trees do better, ridge regression does about as well (46 are too few to tell).'
+    >>> with_rivals("R2 0.800", {"test_rows": 46})
+    'R2 0.800.'
+    """
+    others, n = results.get("baselines", {}), results["test_rows"]
+    worse, better, alike = "better", "worse", "about as well"  # of the others
     groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
-    others = results.get("baselines", {})
     for name in OTHER_MODELS:
         if name in others:
             low, high = others[name]["interval"]
             groups[worse if high < 0.0 else better if low > 0.0 else alike].append(name)
-    return groups
-
-
-def rivals_in_words(results: Mapping[str, Any]) -> str:
-    """Say how well other models do, and what that leaves open; empty where there is none.
-
-    >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
-    >>> found = {"boosted trees": trees, "logistic regression": line}
-    >>> rivals_in_words({"baselines": found, "test_rows": 46})
-    'boosted trees do better, logistic regression does about as well (46 are too few to tell)'
-    """
-    groups, n = _by_verdict(results), results["test_rows"]
-    parts = []
-    for names, how in zip(groups.values(), ("better", "worse", "about as well"), strict=True):
-        if names:
-            do = "do" if len(names) > 1 or names[0].endswith("s") else "does"
-            parts.append(f"{' and '.join(names)} {do} {how}")
-    _, better, alike = groups.values()
-    doubt = f" ({n:,} are too few to tell)" if alike and n < FEW else ""
-    if better and not alike and n < TOO_FEW:
+    do = {how: "do" if len(names) > 1 or names[0][-1] == "s" else "does"
+          for how, names in groups.items() if names}  # fmt: skip
+    parts = [f"{' and '.join(groups[how])} {verb} {how}" for how, verb in do.items()]
+    doubt = f" ({n:,} are too few to tell)" if groups[alike] and n < FEW else ""
+    if groups[better] and not groups[alike] and n < TOO_FEW:
         doubt = " (on so few rows another split may say otherwise)"
-    return ", ".join(parts) + doubt
-
-
-def headline_of(
-    subject: str, figures: str, rows: str, results: Mapping[str, Any], value: str
-) -> str:
-    """State the verdict against other models, then figures and rows, then what they leave open.
-
-    >>> trees = {"r2": 0.9, "interval": [-0.2, -0.05]}
-    >>> ridge = {"r2": 0.7, "interval": [-0.1, 0.2]}
-    >>> found = {"baselines": {"boosted trees": trees, "ridge regression": ridge}, "test_rows": 99}
-    >>> for sentence in headline_of("age", "R2 0.800", "99 held-out rows", found, "r2").split(". "):
-    ...     print(sentence)
-    age: predicted worse than by boosted trees, about as well as by ridge regression
-    R2 0.800 against 0.900 and 0.700, on 99 held-out rows
-    So few rows do not separate it from ridge regression.
-    >>> headline_of("age", "R2 0.800", "99 held-out rows", {}, "r2")
-    'age: R2 0.800 on 99 held-out rows.'
-    """
-    others, groups = results.get("baselines", {}), _by_verdict(results)
-    worse, better, alike = groups
-    parts = [f"{how} by {' and '.join(names)}" for how, names in groups.items() if names]
-    if not parts:
-        return f"{subject}: {figures} on {rows}."
-    against = [f"{others[name][value]:.3f}" for names in groups.values() for name in names]
-    text = f"{subject}: predicted {', '.join(parts)}. {figures[0].upper()}{figures[1:]} against "
-    text += f"{' and '.join(against)}, on {rows}."
-    if groups[alike] and results["test_rows"] < FEW:
-        them = "the models" if len(parts) == 1 else f"it from {' or '.join(groups[alike])}"
-        text += f" So few rows do not separate {them}."
-    elif groups[better] and results["test_rows"] < TOO_FEW:
-        text += " On so few rows another split may say otherwise."
-    return text
+    return f"{said}{'; ' * bool(parts)}{', '.join(parts)}{doubt}."
 
 
 LISTED = 1_000  # rows of a score that one command lists
