@@ -63,7 +63,8 @@ def strength_charts(
     if not sure:
         how += "Every line includes zero."
     elif sure < len(found):
-        how += f"The first {sure} have a sure direction; the lines of the others include zero."
+        have = "has" if sure == 1 else f"{sure} have"
+        how += f"The first {have} a sure direction; the lines of the others include zero."
     else:
         how += "All directions are sure: no line includes zero."
     how += " Adding 0.7 doubles the odds." * odds

@@ -68,7 +68,7 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     assert "60 with a label" in page
     assert said in page  # the fit's own warning, without what to fit next
     assert "Prefer the simpler" not in page
-    assert "The table rows has all 60 rows" in page
+    assert "All rows (60)" in page
     assert "held out" not in page
 
 
@@ -81,12 +81,16 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     said = printed(capsys, "experts", source, target, *args)
     assert "warning: 9 of 60 rows (15 %) have no label: they are predicted" in said
     assert "rows without a label" not in said
-    assert "label = 1: AUROC " in said
+    assert "label = 1: at 0.5 the model misses " in said
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     page = (folder / "report.html").read_text()
-    assert f" on {held_out} held-out rows ({record['results']['test_positives']} of them 1)" in said
+    positives = record["results"]["test_positives"]
+    assert f" of {positives} 1 and raises " in said
+    assert f" among {held_out - positives} others ({held_out} held-out rows). AUROC " in said
+    share = record["results"]["fitted_share"]
+    assert 0.0 < share < 1.0
     tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"
     assert tile in page
     assert f"The {min(held_out, 10)} whose own label had the smallest probability:" in page
@@ -97,14 +101,16 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     cells[name] = [99.0, *cells[name][1:]]
     new = written(tmp_path, cells, "new.parquet")
     said = printed(capsys, "score", target, new, tmp_path / "scored")
-    rows = rf"\d rows have .* extrapolated \(r0: {name} 99; .*\), in \d of \d columns of numbers"
-    beyond = re.search(rf"{rows}: .*{name} \(.* to 99; fit ", said)
+    rows = rf"\d rows have .* extrapolated: r0: {name} 99 \(fit: at most \d.*\), .*P .*\d; "
+    beyond = re.search(rf"{rows}.* Rows by column: .*{name} \(\d\)", said)
     assert beyond, said
     p = probabilities_of(latest(tmp_path / "scored")[0])
     unsure = int(np.sum((p > 0.2) & (p < 0.8)))
     said = " ".join(said.split())
     sure, no = int(np.sum(p >= 0.8)), int(np.sum(p <= 0.2))
-    counted = f"{sure} of 60 rows probably have label = 1 (above 0.8), {no} do not (below 0.2), "
+    counted = (
+        f"{sure} of 60 rows probably have label = 1 (above 0.8), {no} probably not (below 0.2), "
+    )
     nothing = "No labels here, so nothing new is measured; the fit had "
     assert f"{counted}{unsure} are uncertain. {nothing}" in said
     first = record["tiles"][0]
@@ -113,14 +119,16 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
         "All rows (60)", f"Nearest to 0.5 ({max(unsure, 5)})", "of the fit</dt>",
-        "List all 60 rows, the largest probability_1 first",
-        "called here, of 60", "outside the fit&#39;s range", "<td class=\"short\">a 99</td>",
+        "called here, of 60", "outside the fit&#39;s range", "a 99 (fit: at most ",
+        f"On the fit&#39;s {held_out} held-out rows ", f"{held_out} rows are too few.",
+        f"Of the fitted rows {100 * share:.0f} % are 1.",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",
         "When the labels are known, add them and score again", "those of the fit)",
         record["headline"], f"../../../out/runs/{folder.name}/report.html",
     ):  # fmt: skip
         assert text in page
     assert "How the model was chosen" not in page
+    assert "List all 60 rows" not in page
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_a_count_is_predicted_by_its_mean(fitted):
     assert results["baselines"]["the mean"]["r2"] < 0.01
     page = (folder / "report.html").read_text()
     for text in (
-        ". Deviance explained 0.",
+        ": deviance explained 0.",
         "What makes label larger or smaller",
         "added to log label",
     ):

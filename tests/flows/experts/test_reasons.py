@@ -9,7 +9,13 @@ from scipy.special import expit
 from flows.experts.design import Design
 from flows.experts.encoding import Encoding
 from flows.experts.predictions import MOST_COLUMNS, Reasons
-from flows.experts.thresholds import SHOWN, called_by_thresholds, count_scores, threshold_tables
+from flows.experts.thresholds import (
+    SHOWN,
+    called_by_thresholds,
+    count_scores,
+    missed_at,
+    threshold_tables,
+)
 from vbmodels.core.columns import Rule
 from vbmodels.experts.columns import Encoded
 
@@ -40,12 +46,16 @@ def reasons(columns=COLUMNS, weights=(2.0, 1.0, -2.9, 0.01, 0.5)):
 def test_reasons_are_what_columns_add_beyond_a_usual_cell():
     """The largest first; what adds next to nothing is none."""
     said = reasons().why(np.array([2, 0, 1]))
-    assert said == ["age 90 (+8.0), site b (+1.0)", "age 65 (+3.0), site c (-2.9)", ""]
+    assert said == [
+        "age 90 (+8.0), site b (+1.0); start and 1 other +0.5; sum +9.5",
+        "age 65 (+3.0), site c (-2.9); start and 1 other +0.5; sum +0.6",
+        "",
+    ]
 
 
 def test_a_flag_is_a_reason_by_its_word():
     found = reasons(weights=(0.0, 0.0, 0.0, 1.0, 0.0))
-    assert found.why(np.arange(2)) == ["smokes yes (+1.0)", ""]
+    assert found.why(np.arange(2)) == ["smokes yes (+1.0); start and 2 others +0.0; sum +1.0", ""]
 
 
 def test_too_many_columns_have_no_reasons():
@@ -54,7 +64,7 @@ def test_too_many_columns_have_no_reasons():
 
 
 def test_numbers_outside_the_range_of_the_fit_are_named():
-    assert reasons().beyond(np.array([2, 1])) == ["age 90", ""]
+    assert reasons().beyond(np.array([2, 1])) == ["age 90 (fit: at most 80)", ""]
 
 
 def test_the_thresholds_of_a_fit_call_new_rows():
@@ -64,4 +74,12 @@ def test_the_thresholds_of_a_fit_call_new_rows():
     grid = called_by_thresholds(found, (new[:, None] >= SHOWN).sum(0), 3, "ill")
     assert grid.columns[1] == "called here, of 3"
     assert [row[1] for row in grid.rows] == [int((new >= float(row[0])).sum()) for row in grid.rows]
-    assert [(row[0], *row[2:]) for row in grid.rows] == tables[0].rows
+    assert [(row[0], *row[2:]) for row in grid.rows] == [row[:3] for row in tables[0].rows]
+    older = [one for one in found if one["threshold"] not in (0.2, 0.8)]
+    assert called_by_thresholds(older, (new[:, None] >= SHOWN).sum(0), 3, "ill") == grid
+    said = missed_at({"thresholds": found, "test_rows": 4, "fitted_share": 0.4}, (0.2, 0.8), "ill")
+    assert said == (
+        "On the fit's 4 held-out rows none of 2 ill was below 0.2 and none of 2 others above 0.8. "
+        "Whether 0.8 means 8 in 10 could not be checked: 4 rows are too few. "
+        "Of the fitted rows 40 % are ill."
+    )

@@ -44,11 +44,15 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
     assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
 
 
-def test_three_thresholds_are_in_the_table_where_their_counts_are_those_before_them():
+def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_them():
     y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
     (first, every), _ = threshold_tables(count_scores(y, p), "ill")
-    assert len(every.rows) == 7
-    assert first.rows == [("0.1", 0, 1), ("0.5", 0, 0), ("0.9", 0, 0)]
+    assert len(every.rows) == 9
+    ends = [("0.1", 0, 1), ("0.2", 0, 1), ("0.5", 0, 0), ("0.8", 0, 0), ("0.9", 0, 0)]
+    assert first.rows == [(*row, "100 % (34 to 100)") for row in ends]
+    assert (
+        "Of these 0.9 is the highest that misses none; it raises no false alarms." in first.caption
+    )
 
 
 def test_the_curve_goes_from_no_row_to_all():
