@@ -145,7 +145,7 @@ def report(
         if chosen is not None and "is worse" not in str(difference):
             losses = difference and f" ({difference.split(': ')[1].removesuffix('. ')})"
             said = f"The mixture hardly matters{losses}. It was kept because it helped slightly in "
-            said += f"cross-validation ({chosen.gain:.4f} ± {chosen.error:.4f})."
+            said += f"cross-validation (by {chosen.gain:.4f} ± {chosen.error:.4f})."
             said += " Without it: {again n_experts=1}" * (settings.n_experts is not None)
             notes += (said,)
         else:
