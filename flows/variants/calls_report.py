@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -15,21 +15,24 @@ from flows.variants.calls import ALPHA
 from flows.variants.part_calls import LACKING
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
+from vbmodels.variants.read_filters import LEAST_READS
 
 HOW_SURE = (
     "QUAL: 30 is a probability of 0.001 that the call is false, 20 of 0.01. q-value: the smallest "
     "false discovery rate at which the variant would be called."
 )
+Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %"),
-    "read_end": ("mean distance to the read's end", " bases"),
-    "low_mapq": ("mean mapping quality", ""),
-    "low_baseq": ("mean base quality", ""),
-    "near_indel": ("with an indel near it", " %"),
-    "many_mismatches": ("with several mismatches near it", " %"),
+    "strand_bias": ("on the forward strand", " %", "strand bias"),
+    "read_end": ("mean distance to the read's end", " bases", "the position in the read"),
+    "low_mapq": ("mean mapping quality", "", "mapping quality"),
+    "low_baseq": ("mean base quality", "", "base quality"),
+    "near_indel": ("with an indel near it", " %", "indels nearby"),
+    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby"),
 }
+"""Of each filter what it compares in a table, with the unit, and what it checks in a sentence."""
 
 
 def level_of(settings: VariantSettings) -> str:
@@ -72,9 +75,13 @@ def name_of(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
-def row_of(call: dict[str, Any], *against: str) -> tuple[Any, ...]:
+def row_of(call: dict[str, Any], not_run: Container[str], *against: str) -> tuple[Any, ...]:
     """Return a call as a row of a table, with the reads of what the case is compared with."""
-    said = round(call["qual"], 1), ";".join(call["filters"]) or "PASS", call["QV"]
+    passed, found = "PASS", _compared(call)
+    tested = sum(_testable(name, pair) for name, pair in found.items() if name not in not_run)
+    if found and tested < len(READ_FILTERS):
+        passed += f" ({tested} of {len(READ_FILTERS)} filters testable)"
+    said = round(call["qual"], 1), ";".join(call["filters"]) or passed, call["QV"]
     return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
 
 
@@ -138,7 +145,9 @@ def calls_section(
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         row_of(
-            c, *(of_panel(c, settings) if one == "panel" else reads_of(c, one) for one in against)
+            c,
+            not_run,
+            *(of_panel(c, settings) if one == "panel" else reads_of(c, one) for one in against),
         )
         for c in calls[:MOST_CALLS]
     ]
@@ -150,7 +159,7 @@ def calls_section(
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
         text += "reads are those with all; loci has a row for each base."
-    said = f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
+    said = passed_in_words(not_run, settings) if calls else ""
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     said += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
     for reason in dict.fromkeys(why for why in not_run.values() if why not in LACKING):
@@ -180,25 +189,52 @@ def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> st
     return said * bool(names)
 
 
-def _compared(call: dict[str, Any]) -> dict[str, tuple[float, float]]:
+def _compared(call: dict[str, Any]) -> dict[str, Pair]:
     """Return what each filter compared: of the reads with the allele, and with the reference."""
     found = {} if is_mnv(call) else call.get("compared", {})
     if found and (strands := call["samples"]["case"]["strands"]):
-        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
+        own = (strands[2:], LEAST_READS), (strands[:2], 1)
+        at = [reads[0] / sum(reads) if sum(reads) >= least else None for reads, least in own]
         found = {"strand_bias": at, **found}
     return found
 
 
-def _without_power(calls: Sequence[dict[str, Any]]) -> str:
-    """Name the filters that had nothing to compare: all reads of every call are alike to them."""
-    every = [one for one in map(_compared, calls) if one]
-    if not every:
-        return ""
-    pairs = {name: [one.get(name, (0.0, 1.0)) for one in every] for name in every[0]}
-    alike = [name for name, found in pairs.items() if all(one == other for one, other in found)]
-    if not alike:
-        return ""
-    return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."
+def _testable(name: str, pair: Pair) -> bool:
+    """Whether a filter could have removed a call: of enough reads, which are not all alike."""
+    share = COMPARED[name][1] == " %"
+    return None not in pair and (pair[0] != pair[1] or (share and pair[0] not in (0.0, 1.0)))
+
+
+def power_warnings(
+    calls: Sequence[dict[str, Any]], not_run: Container[str], settings: VariantSettings
+) -> list[str]:
+    """Say which filters could check no call, since all reads of every call are alike to them.
+
+    That no read has an indel or mismatches near it is usual, and alone no warning.
+    """
+    every = [one for call in calls if (one := _compared(call))]
+    pairs = {name: [one[name] for one in every if name in one] for name in COMPARED}
+    known = {name: own for name, own in pairs.items() if own and name not in not_run}
+    alike = [n for n, own in known.items() if not any(_testable(n, pair) for pair in own)]
+    equal = [n for n in alike if all(None not in pair for pair in known[n])]
+    why = []
+    if "strand_bias" in equal:
+        ends = {pair[0] for pair in known["strand_bias"]}
+        strand = "one" if len(ends) > 1 else "the forward" if 1.0 in ends else "the reverse"
+        why.append(f"are on {strand} strand")
+    if quality := [COMPARED[n][2] for n in ("low_mapq", "low_baseq") if n in equal]:
+        why.append(f"have equal {'qualities' if len(quality) == 2 else quality[0]}")
+    if not why:
+        return []
+    rest = [COMPARED[name][2] for name in known if name not in alike]
+    text = f"All reads of {settings.case} at {'the call' if len(every) == 1 else 'every call'} "
+    text += f"{' and '.join(why)}: {_listed([COMPARED[n][2] for n in alike])} could not be checked"
+    text += f"; only {_listed(rest)} {'was' if len(rest) == 1 else 'were'}" if rest else ""
+    return [f"{text}. Confirm {'it' if len(every) == 1 else 'them'} by another method."]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _mean(name: str, value: float | None) -> str:
@@ -225,7 +261,7 @@ def _replicates(
     of_filters = [
         (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
          "did not run" if name in not_run else "removed" if name in call["filters"]
-         else "no difference" if pair[0] == pair[1] else "passed")
+         else "passed" if _testable(name, pair) else "not testable")
         for name, pair in _compared(call).items()
     ]  # fmt: skip
     if of_filters:

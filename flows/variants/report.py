@@ -130,6 +130,7 @@ def warnings_of(
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
         warnings += indel_report.warnings(fit)
+    warnings += calls_report.power_warnings(part_calls.in_order(parts), not_run, settings)
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     mixing = _mixing(parts)

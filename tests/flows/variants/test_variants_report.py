@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flows.variants.calls_report import _without_power, calls_section
+from flows.variants.calls_report import calls_section, power_warnings
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
@@ -60,11 +60,16 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert opened.grids[0].rows[0][2:] == (3, 30, "10.00 %")
     rows = {row[3]: (*row[:3], row[4]) for row in opened.grids[1].rows}
     assert rows["strand_bias"] == ("on the forward strand", "25 %", "75 %", "passed")
-    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "passed")
+    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "not testable")
     assert rows["low_baseq"][3] == "removed"
-    alike = call | {"samples": {"case": {"strands": (10, 10, 4, 4)}}}
-    (opened,) = calls_section([alike], PAIRED, not_run, "").grids[0].details
-    assert opened.grids[1].rows[0][1:] == ("50 %", "50 %", "strand_bias", "no difference")
+    for strands, said in (
+        ((10, 10, 4, 4), ("50 %", "50 %", "strand_bias", "passed")),
+        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable")),
+        ((20, 0, 3, 0), ("too few reads", "100 %", "strand_bias", "not testable")),
+    ):
+        other = call | {"samples": {"case": {"strands": strands}}}
+        (opened,) = calls_section([other], PAIRED, not_run, "").grids[0].details
+        assert opened.grids[1].rows[0][1:] == said
     assert rows["read_end"][1:] == ("25.0 bases", "too few reads", "did not run")
     (opened,) = calls_section([CALL], PAIRED, {}, "").grids[0].details
     assert len(opened.grids) == 1
@@ -157,9 +162,35 @@ def test_indels_have_short_heads_and_no_control_no_column():
     assert "reads of tumour." in alone.how
 
 
+def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
+    alike = {"read_end": [25.8, 24.4], "low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0],
+             "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
+    call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
+    assert power_warnings([call], {}, PAIRED) == [
+        "All reads of tumour at the call are on the forward strand and have equal qualities: "
+        "strand bias, mapping quality, base quality, indels nearby and mismatches nearby could not "
+        "be checked; only the position in the read was. Confirm it by another method."
+    ]
+    (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
+    assert row[5] == "PASS (1 of 6 filters testable)"
+    (row,) = calls_section([call], PAIRED, {"read_end": "skip_filters names it"}, "").grids[0].rows
+    assert row[5] == "PASS (0 of 6 filters testable)"
+    usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
+                    "samples": {"case": {"strands": (900, 957, 100, 116)}}}  # fmt: skip
+    assert power_warnings([usual], {}, PAIRED) == []
+    equal = usual | {"compared": usual["compared"] | {"low_mapq": [60.0, 60.0]}}
+    assert power_warnings([equal, usual], {}, PAIRED) == []
+    assert power_warnings([equal], {"low_mapq": "skip_filters names it"}, PAIRED) == []
+    (warned,) = power_warnings([equal, equal], {}, PAIRED)
+    assert warned.startswith(
+        "All reads of tumour at every call have equal mapping quality: mapping"
+    )
+
+
 def test_a_filter_that_a_call_has_not_is_not_said_to_compare_nothing():
     alike = {"low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0]}
     calls = [{"ref": "A", "alt": "C", "samples": {"case": {"strands": None}}, "compared": one}
-             for one in (alike, {"low_mapq": [60.0, 60.0]})]  # fmt: skip
-    assert _without_power(calls).endswith("PASS says nothing of low_mapq.")
-    assert _without_power([]) == ""
+             for one in (alike, {"low_mapq": [60.0, 60.0], "low_baseq": [30.0, 40.0]})]  # fmt: skip
+    (warned,) = power_warnings(calls, {}, PAIRED)
+    assert "mapping quality could not be checked; only base quality was." in warned
+    assert power_warnings([], {}, PAIRED) == []
