@@ -55,7 +55,7 @@ def report(
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_report.batch_section(batch, settings, units))
+        sections.append(batch_report.batch_section(batch, settings, units, next(iter(calls), None)))
         if settings.members:
             sections.append(panel_section(batch, settings))
     sections.append(limits_report.q_values_section(parts))
@@ -74,7 +74,7 @@ def report(
         limits=limits_report.limits_in_words(parts),
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
-        fit=(_hyperparameters(hyperparameters, units, settings),),
+        fit=(_hyperparameters(hyperparameters, units, len(calls), settings),),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
     text = (
         "Error rates of every sample that the case is compared with, as factors of the rates in "
         "their middle, by substitution. At single sites samples, the case among them, differ by a "
-        f"standard deviation of tau = {q.tau:.3f} in logit. A sample of the panel may carry an "
+        f"standard deviation of {q.tau:.3f} (site_sd) in logit. A sample of the panel may carry an "
         f"allele itself with a probability of {CONTAMINATION:g}, and then hides no "
         f"variant of the case.{single * (len(rows) == 1)}"
     )
@@ -214,6 +214,7 @@ def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
     return (*NEXT_STEPS, NextStep(text, "vbflows show {run} detection --sort limit"))
 
 
+FEW = 4  # variants: the prior of their rates is worth as many
 MEANINGS = {
     "pi": "share of alleles that are variants, before their reads (no count of missed ones)",
     "w": "share of alleles whose error rate can be anything",
@@ -222,7 +223,7 @@ MEANINGS = {
     "rho": "share of the variants by their rate",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
     "shift_sd": "case against control: sd of the differences over substitutions",
-    "tau": "case against control: sd of the differences between sites",
+    "site_sd": "case against control: sd of the differences between sites",
     "v": "share of sites far off that difference",
     "error_rate": "mean error rate",
     "error_shape": "evenness of error rates over sites (shape of their Beta)",
@@ -235,8 +236,12 @@ MEANINGS = {
 """What a parameter is, in words; the shifts by substitution have a section of their own."""
 
 
-def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Grid:
-    shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
+def _hyperparameters(
+    rows: Sequence[Parameter], units: int, called: int, settings: VariantSettings
+) -> Grid:
+    few = f" (mostly the prior: {variants(called)} called)" * (called < FEW)
+    words = MEANINGS | {"rho": MEANINGS["rho"] + few}
+    shown = [(words[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in words]
     names = ("meaning", "of", "value", "name in posterior/parameters.parquet")
     text = f"All {len(shown)} hyperparameters, estimated from "
     text += "both samples" if settings.controls else "the sample"

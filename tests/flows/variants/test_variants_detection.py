@@ -95,16 +95,25 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
     assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
     grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
-    assert grid.caption.startswith("Not callable: 7 positions with reads, 2 without; ")
+    assert grid.caption == (
+        "9 positions are not callable. For a region: smallest to largest limit and depth, "
+        "replicates added."
+    )
     assert grid.columns[3] == "reads of tumour"
     assert grid.rows[:2] == [
         ("chr1:1-2", "20.0 to 30.0 %", "few reads", "10 to 20", "5 to 10"),
         ("chr1:5-7", "6.0 %, or none", "few reads", "50 to 80", "25 to 40"),
     ]
     assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
+    without = ("2 more", "none", "no read in any sample (or N in the reference)", "0", "0")
+    assert grid.rows[-1] == without
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
     grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
-    assert grid.rows[0][2:] == ("another base in 3 reads of control", "10 to 20", "5 to 13")
+    assert grid.rows[0][2:] == (
+        "another base (G) in up to 3 reads of control",
+        "10 to 20",
+        "5 to 13",
+    )
     many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 
