@@ -117,9 +117,9 @@ class Section:
     """One part of the report: a heading, lines of text, charts, tables and a widget.
 
     ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
-    charts, where they are not open. ``needs_fit``: it is about a fit, so the page of a run that
-    scored leaves it out. ``measures``: it counts labels, so the page of a score of rows that the
-    fit has read leaves it out.
+    charts, where they are not open. ``tables_first``: its tables are above its text.
+    ``needs_fit``: it is about a fit, so the page of a run that scored leaves it out. ``measures``:
+    it counts labels, so the page of a score of rows that the fit has read leaves it out.
     """
 
     title: str
@@ -131,6 +131,7 @@ class Section:
     folded: str = ""
     needs_fit: bool = False
     measures: bool = False
+    tables_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,15 @@ def _used(record: RunRecord, row: str) -> Tile:
         said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count and what)
         return Tile(f"{row}s used", value, said if test or free else f"no {row} was left out")
     most = max(rows, key=lambda one: one.count)
-    return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)})")
+    named = f": {most.examples[0]}" if _is_in_tile(record) else ""
+    return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)}{named})")
+
+
+def _is_in_tile(record: RunRecord) -> bool:
+    """Whether the tile of the rows used has all that is known of those not used."""
+    one = record.dropped[0] if len(record.dropped) == 1 else None
+    left = record.rows_read - record.rows_kept
+    return one is not None and left == one.count == len(one.examples) == 1
 
 
 def _inputs(record: RunRecord, findings: Findings) -> Section:
@@ -356,7 +365,7 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     columns = ("file", of, "bytes")
     grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
     grids += findings.inputs
-    if record.dropped:
+    if record.dropped and not _is_in_tile(record):
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
     text = "\n".join(note for note in record.notes if note not in findings.notes)

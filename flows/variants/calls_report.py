@@ -108,7 +108,7 @@ def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
     return f"{together}; {reads[most][0]:,}/{reads[most][1]:,} in {settings.members[most]}"
 
 
-def share_of(call: dict[str, Any]) -> str:
+def share_of(call: dict[str, Any], before: str = " (", after: str = ")") -> str:
     """Return the share of the case's reads with the allele, with its 95 % interval, in per cent.
 
     >>> share_of({"MU": 0.104, "MUCI": (0.0899, 0.12)})
@@ -116,7 +116,8 @@ def share_of(call: dict[str, Any]) -> str:
     """
     low, high = (100.0 * end for end in call["MUCI"])
     digits = max(1, 1 - floor(log10(max(low, 1e-4))))
-    return f"{100.0 * call['MU']:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
+    ends = f"{before}{low:.{digits}f} to {high:.{digits}f}{after}"
+    return f"{100.0 * call['MU']:.{digits}f} %{ends}"
 
 
 def variants(count: int) -> str:
@@ -129,11 +130,18 @@ def variants(count: int) -> str:
 
 
 def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
-    """Name a call, with its share of the reads, the control's reads with it, and QUAL."""
-    reads = reads_of(call, "control", "panel").replace("/", " of ")
-    against = f"{reads} in {settings.compared_with}, " * bool(settings.controls)
-    share = f"{share_of(call)} of the reads of {settings.case}"
-    return f"{name_of(call)} in {share}, {against}QUAL {call['qual']:.1f}"
+    """Name a call, with its reads, those of the control, and how probably it is false."""
+    own, other = (
+        reads_of(call, *of).replace("/", " of ") for of in (["case"], ["control", "panel"])
+    )
+    own += f" reads of {settings.case} ({share_of(call, ', ', '')})"
+    against = f", {other} of {settings.compared_with}" * bool(settings.controls)
+    many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
+    false = f"about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
+    return (
+        f"{name_of(call)} in {own}{against}; the probability that the call is false is {false} "
+        f"(QUAL {call['qual']:.1f})"
+    )
 
 
 def calls_section(
@@ -178,7 +186,7 @@ def calls_section(
         return Section("Calls", text)
     grid = Grid(columns, rows, details=details)
     chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
-    return Section("Calls", text, [chart], (grid,), how=how)
+    return Section("Calls", text, [chart], (grid,), how=how, tables_first=len(calls) == 1)
 
 
 def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
@@ -282,8 +290,10 @@ def shares_chart(
     ]
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
     how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
-    if against:
-        how += f" Where no read of {against} has the allele, its share is its error rate."
+    if none := sum(reads_of(c, "control", "panel").startswith("0/") for _, c in shown):
+        start, then = ("No", ":") if none == len(shown) else ("Where no", ",")
+        how += f" {start} read of {against} has the allele{then} its point is the error rate "
+        how += "expected there."
     title = f"Share of reads with each called allele{some}"
     names = [name for name, _ in shown]
     return plots.paired_intervals(names, series, "% of the reads", title, how)

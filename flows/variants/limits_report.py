@@ -147,6 +147,7 @@ def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits:
                 pos, series, f"position on {contig}", "reads",
                 f"Depth of a sample along {contig}",
                 f"Reads at each position, of all replicates of a sample{of_several}.",
+                top=1.1 * max(*case, *control, 1.0),
             )
         )  # fmt: skip
     text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""

@@ -330,11 +330,19 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
     return [Grid([columns[k] for k in known], shown, caption)] if rows else []
 
 
-_HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
-"""What the report calls columns whose names in run.json do not say what is counted."""
+_WORDS = {
+    "in the file": "reads in the file", COUNTED: "reads counted", "unmapped": "unmapped reads",
+    "secondary": "secondary alignments", "failed": "reads failed by quality control",
+    "duplicate": "duplicates", "mapping quality": "reads of low mapping quality",
+    "not proper pair": "reads not in a proper pair",
+    "bases: base quality": "bases of low quality", "bases: overlap": "bases of overlapping mates",
+    "bases: primer": "bases of primers", "bases: no base": "bases other than A, C, G and T",
+}  # fmt: skip
+"""What the report calls what run.json has by these names."""
 
 
-_NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
+_KEPT = ("in the file", COUNTED, "bases counted")
+_NOT_RULES = (*_KEPT, "outside the regions")
 
 
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
@@ -343,7 +351,7 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     none = [n for n in every if n not in _NOT_RULES and not any(r.get(n) for r in rows.values())]
     every = [name for name in every if name not in none]
     grid = Grid(
-        ("replicate", *(_HEADS.get(name, name) for name in every)),
+        ("replicate", *(_WORDS.get(name, name) for name in every)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
         "Reads of every replicate, and what each rule left out",
         folded=True,
@@ -354,8 +362,10 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     ]
     text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
     text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
-    text += f" Rules that left out nothing: {', '.join(none)}." * bool(none)
-    return Section("Reads", text, (), (grid,))
+    words = ", ".join(_WORDS.get(name, name) for name in none)
+    text += f" Of these nothing was left out: {words}." * bool(none)
+    some = any(row.get(name) for row in rows.values() for name in {*every} - {*_KEPT})
+    return Section("Reads", f"{text} The files: see Input files.", (), (grid,) * some)
 
 
 def _range(values: Sequence[int]) -> str:
@@ -371,11 +381,14 @@ def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
     several = [(sample, own) for sample, own in files.items() if len(own) > 1]
     if not several:
         return ()
-    named = "; ".join(f"{', '.join(own)} of {sample}" for sample, own in several[:_MOST_NAMED])
-    named += f"; and of {len(several) - _MOST_NAMED} more" * (len(several) > _MOST_NAMED)
+    named = "; ".join(
+        f"{', '.join(own[:-1])} and {own[-1]} {'of' if k else 'are taken as libraries of'} {sample}"
+        for k, (sample, own) in enumerate(several[:_MOST_NAMED])
+    )
+    named += f"; and of {len(several) - _MOST_NAMED} more samples" * (len(several) > _MOST_NAMED)
     return (
-        f"Replicates (libraries of one sample) by the column sample: {named}. If they are of "
-        "different people, give each a name of its own, with role=case, control or panel.",
+        f"{named}. If they are different people, give each a sample name of its own in the sample "
+        "sheet, with role=case, control or panel.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,7 +69,7 @@ def report(
         tuple(warnings_of(parts, caps, settings, batch)),
         [calls_report.in_short(c) for c in calls[:20]],
         tiles_of(results, level_of(settings), settings.callable_share, positions_of(parts)),
-        _next_steps(parts),
+        _next_steps(parts, calls, settings),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
         limits=limits_report.limits_in_words(parts),
@@ -205,13 +206,23 @@ def of_settings(settings: VariantSettings) -> list[str]:
     ]
 
 
-def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
-    """Return what to do next, about positions that are not callable too."""
-    if not any(part.missed for part in parts):
-        return NEXT_STEPS
-    text = "Before you claim absence at a position that is not callable, get more reads there, or "
-    text += "fewer errors. The largest limits:"
-    return (*NEXT_STEPS, NextStep(text, "vbflows show {run} detection --sort limit"))
+def _next_steps(
+    parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
+) -> tuple[NextStep, ...]:
+    """Return what to do next: about the surest call, and positions that are not callable."""
+    reads, steps = parts[0].sample_reads if parts else None, list(NEXT_STEPS)
+    if reads is not None and calls:
+        own = [f for (sample, _), f in zip(reads.columns, reads.files, strict=False)
+               if sample == settings.case]  # fmt: skip
+        place = f"{calls[0]['chrom']}:{calls[0]['pos']}"
+        text = f"Look at the reads of the surest call (or open {place} in IGV):"
+        command = f"samtools tview -p {place} {{file}} {settings.fasta or ''}".rstrip()
+        steps[:0] = [NextStep(text, command.format(file=shlex.quote(own[0])))] if own else []
+    if any(part.missed for part in parts):
+        text = "Before you claim absence at a position that is not callable, get more reads there, "
+        text += "or fewer errors. The largest limits:"
+        steps.insert(2, NextStep(text, "vbflows show {run} detection --sort limit"))
+    return tuple(steps)
 
 
 FEW = 4  # variants: the prior of their rates is worth as many

@@ -84,7 +84,10 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
     callable_ += "279 of 300 positions."
-    call = "1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, 0 of 40 in normal, QUAL 9.0."
+    call = (
+        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal; the "
+        "probability that the call is false is about 1 in 8 (QUAL 9.0)."
+    )
     filtered = CALL | {"filters": ["strand_bias"]}
     level = "at a false discovery rate of 0.05"
     for calls, said in (
@@ -97,7 +100,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         assert headline_of([FOUND], calls, PAIRED) == said + callable_
     alone = headline_of([FOUND], [CALL], ALONE)
     assert alone.startswith(
-        "1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, QUAL 9.0."
+        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0); the probability"
     )
     assert "; without a control errors" in alone
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
