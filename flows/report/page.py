@@ -348,15 +348,8 @@ def _used(record: RunRecord, row: str) -> Tile:
         said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count and what)
         return Tile(f"{row}s used", value, said if test or free else f"no {row} was left out")
     most = max(rows, key=lambda one: one.count)
-    named = f": {most.examples[0]}" if _is_in_tile(record) else ""
-    return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)}{named})")
-
-
-def _is_in_tile(record: RunRecord) -> bool:
-    """Whether the tile of the rows used has all that is known of those not used."""
-    one = record.dropped[0] if len(record.dropped) == 1 else None
-    left = record.rows_read - record.rows_kept
-    return one is not None and left == one.count == len(one.examples) == 1
+    named = ", ".join([_cell(most.count), *most.examples[: most.count == 1]])
+    return Tile(f"{row}s used", value, f"not used: {most.reason} ({named})")
 
 
 def _inputs(record: RunRecord, findings: Findings) -> Section:
@@ -365,7 +358,8 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     columns = ("file", of, "bytes")
     grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
     grids += findings.inputs
-    if record.dropped and not _is_in_tile(record):
+    lost = [(one.count, len(one.examples[:2])) for one in record.dropped]
+    if lost and not (lost == [(1, 1)] and record.rows_read > record.rows_kept):  # else the tile's
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
     text = "\n".join(note for note in record.notes if note not in findings.notes)

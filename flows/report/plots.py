@@ -308,10 +308,7 @@ def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
     how: str, log: bool = False, mark: float | None = None, top: float | None = None,
 ) -> Spec:  # fmt: skip
-    """Plot one line for each series; ``log`` makes the axis of ``x`` logarithmic.
-
-    ``mark`` is a place of ``x`` that has a line, ``top`` the end of the axis of ``y``.
-    """
+    """Plot series over ``x``, logarithmic if ``log``, to ``top``, with a line at ``mark``."""
     at = np.asarray(x, float)
     digits = 3 if log else 10
     names = [name for name, _ in series]
@@ -325,7 +322,8 @@ def lines(
         layers += added
     shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
     if log:
-        axis = {"grid": False, "values": _DECADES, "labelExpr": "format(datum.value, '~r')"}
+        axis = {"grid": False, "values": _DECADES, "labelOverlap": False,
+                "labelExpr": "format(datum.value, '~r')"}  # fmt: skip
         shown = {"scale": {"type": "log"}, "axis": axis}
     layers += [] if mark is None else [_rule(mark, "x", "y", "height")]
     up = {"domainMin": 0.0} | ({} if top is None else {"domainMax": top})

@@ -5,7 +5,7 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from math import floor, log10
 from typing import Any
 
@@ -16,13 +16,8 @@ from flows.report.page import Grid, Section
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
-from vbmodels.variants.two_groups.batch_null import (
-    V_PRIOR,
-    WIDE,
-    BatchGlobal,
-    BatchNull,
-    names_of_types,
-)
+from vbmodels.variants.two_groups import batch_null
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import names_of_contexts
 
 LEAST_SHIFT, LEAST_Z = 0.4, 4.0
@@ -97,34 +92,28 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
 def _verdict(low: FloatArray, high: FloatArray) -> str:
     out = int(np.sum((low > 1.0) | (high < 1.0)))
     k = int(np.argmax(high / low))
-    widest = f"the widest is {names_of_types()[k]}, {low[k]:.2f} to {high[k]:.2f}"
+    said = f"{out} of {len(low)} intervals do not include 1"
     if not out:
-        return (
-            f"All {len(low)} intervals include 1, so the data are compatible with no "
-            f"difference ({widest})."
-        )
-    return f"{out} of {len(low)} intervals do not include 1 ({widest})."
+        said = f"All {len(low)} intervals include 1, so the data are compatible with no difference"
+    return f"{said} (the widest is {names_of_types()[k]}, {low[k]:.2f} to {high[k]:.2f})."
 
 
-def _far_in_words(q: BatchGlobal, alleles: int, surest: Mapping[str, Any] | None) -> str:
+def _far_in_words(q: BatchGlobal, alleles: int, calls: Sequence[dict[str, Any]]) -> str:
     """Say how many alleles differ far for technical reasons, and why a call is none of these."""
-    off, prior = q.v * alleles, V_PRIOR[0] / V_PRIOR[1]
-    number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
-    text = f"the model expects about {number} of the {alleles:,} alleles ({100.0 * q.v:.2f} %"
-    text += ", the prior, which the data do not raise" * (q.v < 1.2 * prior)
+    off, (hits, misses) = q.v * alleles, batch_null.V_PRIOR
+    text = f"the model expects about {f'{off:.1g}' if off < 1.0 else f'{off:,.0f}'} of the "
+    text += f"{alleles:,} alleles ({100.0 * q.v:.2f} %"
+    text += ", the prior, which the data do not raise" * (q.v < 1.2 * hits / misses)
     text += ") to differ far more for technical reasons. QUAL counts both as no variant: 95 % of "
-    text += f"these alleles differ by a factor below {np.exp(1.96 * WIDE):.0f}"
-    if surest is None or not surest.get("CMU"):
-        return f"{text}."
-    ratio = surest["MU"] / surest["CMU"]
-    name = f"{surest['chrom']}:{surest['pos']} {surest['ref']}>{surest['alt']}"
-    return (
-        f"{text}, the surest call ({name}) by about {float(f'{max(ratio, 1 / ratio):.2g}'):,.0f}."
-    )
+    text += f"these alleles differ by a factor below {np.exp(1.96 * batch_null.WIDE):.0f}"
+    for one in calls[:1]:
+        ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
+        text += f", the surest call by about {float(f'{ratio:.2g}'):,.0f}"
+    return f"{text}."
 
 
 def batch_section(
-    q: BatchGlobal, settings: VariantSettings, alleles: int, surest: Mapping[str, Any] | None = None
+    q: BatchGlobal, settings: VariantSettings, alleles: int, calls: Sequence[dict[str, Any]]
 ) -> Section:
     """Return the difference by substitution of so many alleles, as a table and a picture."""
     names, case, control = names_of_types(), settings.case, settings.compared_with
@@ -151,7 +140,7 @@ def batch_section(
         "share comes from the library or the sequencer: an allele is called only if it is more "
         f"frequent in {case} than its rate in {control} times this factor.\n"
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        f"Besides, {_far_in_words(q, alleles, surest)}"
+        f"Besides, {_far_in_words(q, alleles, calls)}"
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)

@@ -25,14 +25,14 @@ Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %", "strand bias"),
-    "read_end": ("mean distance to the read's end", " bases", "the position in the read"),
-    "low_mapq": ("mean mapping quality", "", "mapping quality"),
-    "low_baseq": ("mean base quality", "", "base quality"),
-    "near_indel": ("with an indel near it", " %", "indels nearby"),
-    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby"),
+    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand"),
+    "read_end": ("mean distance to the read's end", " bases", "the position in the read", ""),
+    "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality"),
+    "low_baseq": ("mean base quality", "", "base quality", "of one base quality"),
+    "near_indel": ("with an indel near it", " %", "indels nearby", ""),
+    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby", ""),
 }
-"""Of each filter what it compares in a table, with the unit, and what it checks in a sentence."""
+"""What each filter compares, its unit, what it checks, and how reads are that it cannot check."""
 
 
 def level_of(settings: VariantSettings) -> str:
@@ -75,12 +75,11 @@ def name_of(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
-def row_of(call: dict[str, Any], not_run: Container[str], *against: str) -> tuple[Any, ...]:
+def row_of(call: dict[str, Any], settings: VariantSettings, *against: str) -> tuple[Any, ...]:
     """Return a call as a row of a table, with the reads of what the case is compared with."""
-    passed, found = "PASS", _compared(call)
-    tested = sum(_testable(name, pair) for name, pair in found.items() if name not in not_run)
-    if found and tested < len(READ_FILTERS):
-        passed += f" ({tested} of {len(READ_FILTERS)} filters testable)"
+    found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
+    tested = sum(_testable(name, pair) for name, pair in found.items())
+    passed = "PASS" + f" ({tested} of {every} filters testable)" * bool(found and tested < every)
     said = round(call["qual"], 1), ";".join(call["filters"]) or passed, call["QV"]
     return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
 
@@ -91,10 +90,10 @@ def in_short(call: dict[str, Any]) -> dict[str, Any]:
     return {"variant": name_of(call), "prob": call["P"], **short}
 
 
-def reads_of(call: dict[str, Any], *roles: str) -> str:
+def reads_of(call: dict[str, Any], *roles: str, by: str = "/") -> str:
     """Return the reads with the allele and the depth, of all replicates of some samples."""
     pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
-    return f"{sum(a for a, _ in pairs):,}/{sum(n for _, n in pairs):,}"
+    return f"{sum(a for a, _ in pairs):,}{by}{sum(n for _, n in pairs):,}"
 
 
 def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
@@ -108,7 +107,7 @@ def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
     return f"{together}; {reads[most][0]:,}/{reads[most][1]:,} in {settings.members[most]}"
 
 
-def share_of(call: dict[str, Any], before: str = " (", after: str = ")") -> str:
+def share_of(call: dict[str, Any]) -> str:
     """Return the share of the case's reads with the allele, with its 95 % interval, in per cent.
 
     >>> share_of({"MU": 0.104, "MUCI": (0.0899, 0.12)})
@@ -116,8 +115,7 @@ def share_of(call: dict[str, Any], before: str = " (", after: str = ")") -> str:
     """
     low, high = (100.0 * end for end in call["MUCI"])
     digits = max(1, 1 - floor(log10(max(low, 1e-4))))
-    ends = f"{before}{low:.{digits}f} to {high:.{digits}f}{after}"
-    return f"{100.0 * call['MU']:.{digits}f} %{ends}"
+    return f"{100.0 * call['MU']:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def variants(count: int) -> str:
@@ -131,17 +129,13 @@ def variants(count: int) -> str:
 
 def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     """Name a call, with its reads, those of the control, and how probably it is false."""
-    own, other = (
-        reads_of(call, *of).replace("/", " of ") for of in (["case"], ["control", "panel"])
-    )
-    own += f" reads of {settings.case} ({share_of(call, ', ', '')})"
-    against = f", {other} of {settings.compared_with}" * bool(settings.controls)
+    text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case} "
+    text += f"({share_of(call).replace(' (', ', ')}"
+    if settings.controls:
+        text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
     false = f"about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
-    return (
-        f"{name_of(call)} in {own}{against}; the probability that the call is false is {false} "
-        f"(QUAL {call['qual']:.1f})"
-    )
+    return f"{text}; the probability that the call is false is {false} (QUAL {call['qual']:.1f})"
 
 
 def calls_section(
@@ -152,13 +146,9 @@ def calls_section(
     against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
-        row_of(
-            c,
-            not_run,
-            *(of_panel(c, settings) if one == "panel" else reads_of(c, one) for one in against),
-        )
-        for c in calls[:MOST_CALLS]
-    ]
+        row_of(c, settings, *(of_panel(c, settings) if one == "panel" else reads_of(c, one)
+                              for one in against)) for c in calls[:MOST_CALLS]
+    ]  # fmt: skip
     heads = ("panel; most in" if name == "panel" else str(settings.control) for name in against)
     columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
@@ -197,14 +187,14 @@ def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> st
     return said * bool(names)
 
 
-def _compared(call: dict[str, Any]) -> dict[str, Pair]:
+def _compared(call: dict[str, Any], skipped: Container[str] = ()) -> dict[str, Pair]:
     """Return what each filter compared: of the reads with the allele, and with the reference."""
     found = {} if is_mnv(call) else call.get("compared", {})
     if found and (strands := call["samples"]["case"]["strands"]):
         own = (strands[2:], LEAST_READS), (strands[:2], 1)
         at = [reads[0] / sum(reads) if sum(reads) >= least else None for reads, least in own]
         found = {"strand_bias": at, **found}
-    return found
+    return {name: pair for name, pair in found.items() if name not in skipped}
 
 
 def _testable(name: str, pair: Pair) -> bool:
@@ -213,36 +203,19 @@ def _testable(name: str, pair: Pair) -> bool:
     return None not in pair and (pair[0] != pair[1] or (share and pair[0] not in (0.0, 1.0)))
 
 
-def power_warnings(
-    calls: Sequence[dict[str, Any]], not_run: Container[str], settings: VariantSettings
-) -> list[str]:
-    """Say which filters could check no call, since all reads of every call are alike to them.
-
-    That no read has an indel or mismatches near it is usual, and alone no warning.
-    """
-    every = [one for call in calls if (one := _compared(call))]
-    pairs = {name: [one[name] for one in every if name in one] for name in COMPARED}
-    known = {name: own for name, own in pairs.items() if own and name not in not_run}
+def power_warnings(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> list[str]:
+    """Say which filters could check no call: that no read has an indel nearby alone is usual."""
+    every = [one for call in calls if (one := _compared(call, settings.skipped_filters))]
+    known = {n: own for n in COMPARED if (own := [one[n] for one in every if n in one])}
     alike = [n for n, own in known.items() if not any(_testable(n, pair) for pair in own)]
-    equal = [n for n in alike if all(None not in pair for pair in known[n])]
-    why = []
-    if "strand_bias" in equal:
-        ends = {pair[0] for pair in known["strand_bias"]}
-        strand = "one" if len(ends) > 1 else "the forward" if 1.0 in ends else "the reverse"
-        why.append(f"are on {strand} strand")
-    if quality := [COMPARED[n][2] for n in ("low_mapq", "low_baseq") if n in equal]:
-        why.append(f"have equal {'qualities' if len(quality) == 2 else quality[0]}")
-    if not why:
+    sure = [n for n in alike if all(None not in pair for pair in known[n])]
+    if not (why := ", ".join(filter(None, (COMPARED[n][3] for n in sure)))):
         return []
-    rest = [COMPARED[name][2] for name in known if name not in alike]
-    text = f"All reads of {settings.case} at {'the call' if len(every) == 1 else 'every call'} "
-    text += f"{' and '.join(why)}: {_listed([COMPARED[n][2] for n in alike])} could not be checked"
-    text += f"; only {_listed(rest)} {'was' if len(rest) == 1 else 'were'}" if rest else ""
-    return [f"{text}. Confirm {'it' if len(every) == 1 else 'them'} by another method."]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    names = ", ".join(COMPARED[n][2] for n in alike)
+    rest = ", ".join(COMPARED[n][2] for n in known if n not in alike)
+    text = f"All reads of {settings.case} at {'the' if len(every) == 1 else 'every'} call are {why}"
+    text += f": {names} could not be checked{f'; only {rest} could' * bool(rest)}"
+    return [f"{text}. Confirm by another method."]
 
 
 def _mean(name: str, value: float | None) -> str:
@@ -290,10 +263,10 @@ def shares_chart(
     ]
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
     how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
-    if none := sum(reads_of(c, "control", "panel").startswith("0/") for _, c in shown):
-        start, then = ("No", ":") if none == len(shown) else ("Where no", ",")
-        how += f" {start} read of {against} has the allele{then} its point is the error rate "
-        how += "expected there."
+    none = against and sum(reads_of(c, "control", "panel").startswith("0/") for _, c in shown)
+    if none:
+        no, then = ("No", ":") if none == len(shown) else ("Where no", ",")
+        how += f" {no} read of {against} has the allele{then} its point is the error rate expected."
     title = f"Share of reads with each called allele{some}"
     names = [name for name, _ in shown]
     return plots.paired_intervals(names, series, "% of the reads", title, how)

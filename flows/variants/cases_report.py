@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,8 @@ def cases_report(
         said += f"; without reads: {', '.join(thin)}"
     headline += f". {said[0].upper()}{said[1:]}."
     rows = {name: row for own in results.values() for name, row in own.get("reads", {}).items()}
-    not_run = filters_not_run(found[0].parts, settings)
     sections = [
-        _cases(results, warned, found, not_run, settings), _calls(calls, not_run, settings),
-        _errors(found, settings),
+        _cases(results, warned, found, settings), _calls(calls, settings), _errors(found, settings)
     ]  # fmt: skip
     sections += [read_account.section(rows)] if rows else []
     every = {"cases": results, **sums}
@@ -73,7 +71,7 @@ def cases_report(
 
 def _cases(
     results: dict[str, dict[str, Any]], warned: dict[str, list[str]], found: Sequence[CaseFound],
-    not_run: Mapping[str, str], settings: VariantSettings,
+    settings: VariantSettings,
 ) -> Section:  # fmt: skip
     rows = []
     common = set.intersection(*(set(warnings) for warnings in warned.values()))
@@ -95,7 +93,7 @@ def _cases(
         "false discovery rate: a run of it alone calls the same. Its calls are in "
         f"{CASES}/NAME/variants.vcf.gz, with callable.bed; the tables loci, indels and detection "
         "have all cases, by the column sample."
-        f"{calls_report.passed_in_words(not_run, settings)}"
+        f"{calls_report.passed_in_words(filters_not_run(found[0].parts, settings), settings)}"
     )
     how = (
         "Indels are among the variants; positions are those with reads; limit: of detection, which "
@@ -106,11 +104,9 @@ def _cases(
     return Section("Cases", text, (), (Grid(columns, rows),), how=how)
 
 
-def _calls(
-    calls: Sequence[tuple[str, dict[str, Any]]], not_run: Container[str], settings: VariantSettings
-) -> Section:
+def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
     rows = [
-        (name, *calls_report.row_of(c, not_run, reads_of(c, "control", "panel")))
+        (name, *calls_report.row_of(c, settings, reads_of(c, "control", "panel")))
         for name, c in calls[:MOST_CALLS]
     ]
     columns = ("case", "variant", "share (95 %)", "reads", str(settings.compared_with), "QUAL",

@@ -184,9 +184,7 @@ class Missed:
     limit
         The least and the largest limit of detection; NaN where no location, or one, has none.
     errors
-        The largest number of the control's reads with one other base at one of them.
-    base
-        That base.
+        The largest number of the control's reads with one other base at one of them, and the base.
     """
 
     contig: str
@@ -195,8 +193,7 @@ class Missed:
     case: tuple[int, int]
     control: tuple[int, int]
     limit: tuple[float, float]
-    errors: int = 0
-    base: str = ""
+    errors: tuple[int, str] = (0, "")
 
     @property
     def name(self) -> str:
@@ -211,11 +208,8 @@ class Missed:
     def joined(self, other: Missed) -> Missed:
         """Return both as one."""
         case, control = _ends([*self.case, *other.case]), _ends([*self.control, *other.control])
-        limit = _limits([*self.limit, *other.limit])
-        most = max(self, other, key=lambda one: one.errors)
-        return replace(
-            most, start=self.start, stop=other.stop, case=case, control=control, limit=limit
-        )
+        limit, errors = _limits([*self.limit, *other.limit]), max(self.errors, other.errors)
+        return Missed(self.contig, self.start, other.stop, case, control, limit, errors)
 
 
 def _ends(values: Any) -> tuple[int, int]:
@@ -248,7 +242,8 @@ def missed_regions(
             Missed(
                 str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
                 _ends(depth[:, batch.case].sum(axis=1)), _ends(depth[:, ~batch.case].sum(axis=1)),
-                _limits(limit[own]), int(errors.max()), BASES[int(errors.argmax()) % len(BASES)],
+                _limits(limit[own]),
+                (int(errors.max()), BASES[int(errors.argmax()) % len(BASES)]),
             )
         )  # fmt: skip
     return tuple(found)

@@ -14,7 +14,6 @@ from flows.variants.calls_report import level_of
 from flows.variants.part_calls import MOST_MISSED, PartCalls, callable_of, positions_of
 from flows.variants.settings import VariantSettings
 
-_SHOWN_SHARES = (1, 2, 5)  # % of the reads, in the caption of the plot
 MOST_LIMITS = 200  # different limits of detection in the plot
 
 
@@ -29,13 +28,6 @@ def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSet
     said += f"called, with a probability of {detection.PROBABILITY:g}, at {some} of {positions:,} "
     said += "positions"
     return f"{said}{' of each case' * (len(cases) > 1)}"
-
-
-def limits_in_words(parts: Sequence[PartCalls]) -> str:
-    """Say how many positions are not callable, where that is known and there are some."""
-    positions = positions_of(parts)
-    missed = positions - callable_of(parts) if all(p.limits is not None for p in parts) else 0
-    return f"{missed:,} of {positions:,} positions not callable" if missed else ""
 
 
 def detection_section(
@@ -100,9 +92,10 @@ def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     """Say why a share would be missed: too few reads, or the control's with another base."""
     if settings.controls and not one.control[1]:
         return f"no read in {settings.compared_with}"
-    if one.errors:
-        many = f"{'up to ' * (one.stop > one.start)}{one.errors:,} read{'s' * (one.errors > 1)}"
-        return f"another base ({one.base}) in {many} of {settings.compared_with}"
+    errors, base = one.errors
+    if errors:
+        many = f"{'up to ' * (one.stop > one.start)}{errors:,} read{'s' * (errors > 1)}"
+        return f"another base ({base}) in {many} of {settings.compared_with}"
     return f"few reads{'' if settings.controls else ', or many errors'}"
 
 
@@ -115,18 +108,18 @@ def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tu
     share, below = 100.0 * limits.share[shown], 100.0 * limits.below()[shown]
     series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
     title = "Where an allele of a given share would be called"
-    every = limits.below()
-    reached = [100.0 * max(every[limits.share <= at / 100.0], default=0.0) for at in _SHOWN_SHARES]
-    said = [
-        f"{part:.0f} % {'one' if k else 'of the positions would show an allele'} of {at} %"
-        for k, (at, part) in enumerate(zip(_SHOWN_SHARES, reached, strict=True))
-    ]
-    mark = 100.0 * settings.callable_share
-    how = f"{', '.join(said)}. The vertical line is at {mark:g} %, the setting callable_share: a "
-    how += "position whose limit is left of it is callable."
+    mark, some = 100.0 * settings.callable_share, max(limits.locations, 1)
+    low, middle, high = (
+        100.0 * limits.count[limits.share <= at].sum() / some for at in (0.01, 0.02, 0.05)
+    )
+    how = f"{low:.0f} % of the positions would show an allele of 1 %, {middle:.0f} % one of 2 %, "
+    how += (
+        f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left of "
+    )
+    how += "it is callable."
     x, y = "limit of detection (% of the reads)", "% of the positions with reads"
-    at = np.insert(share, 0, share[0])
-    return (plots.lines(at, series, x, y, title, how, log=True, mark=mark),)
+    share = np.insert(share, 0, share[0])
+    return (plots.lines(share, series, x, y, title, how, log=True, mark=mark),)
 
 
 def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits: bool) -> Section:

@@ -56,7 +56,7 @@ def report(
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_report.batch_section(batch, settings, units, next(iter(calls), None)))
+        sections.append(batch_report.batch_section(batch, settings, units, calls))
         if settings.members:
             sections.append(panel_section(batch, settings))
     sections.append(limits_report.q_values_section(parts))
@@ -72,10 +72,9 @@ def report(
         _next_steps(parts, calls, settings),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
-        limits=limits_report.limits_in_words(parts),
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
-        fit=(_hyperparameters(hyperparameters, units, len(calls), settings),),
+        fit=(_hyperparameters(hyperparameters, units, settings),),
     )  # fmt: skip
 
 
@@ -131,7 +130,7 @@ def warnings_of(
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
         warnings += indel_report.warnings(fit)
-    warnings += calls_report.power_warnings(part_calls.in_order(parts), not_run, settings)
+    warnings += calls_report.power_warnings(part_calls.in_order(parts), settings)
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     mixing = _mixing(parts)
@@ -211,13 +210,11 @@ def _next_steps(
 ) -> tuple[NextStep, ...]:
     """Return what to do next: about the surest call, and positions that are not callable."""
     reads, steps = parts[0].sample_reads if parts else None, list(NEXT_STEPS)
-    if reads is not None and calls:
-        own = [f for (sample, _), f in zip(reads.columns, reads.files, strict=False)
-               if sample == settings.case]  # fmt: skip
-        place = f"{calls[0]['chrom']}:{calls[0]['pos']}"
-        text = f"Look at the reads of the surest call (or open {place} in IGV):"
-        command = f"samtools tview -p {place} {{file}} {settings.fasta or ''}".rstrip()
-        steps[:0] = [NextStep(text, command.format(file=shlex.quote(own[0])))] if own else []
+    files = zip(reads.columns, reads.files, strict=False) if reads else ()
+    for file in [file for (sample, _), file in files if calls and sample == settings.case][:1]:
+        at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
+        view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
+        steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads there, "
         text += "or fewer errors. The largest limits:"
@@ -225,13 +222,12 @@ def _next_steps(
     return tuple(steps)
 
 
-FEW = 4  # variants: the prior of their rates is worth as many
 MEANINGS = {
     "pi": "share of alleles that are variants, before their reads (no count of missed ones)",
     "w": "share of alleles whose error rate can be anything",
     "log_M_mean": "precision of replicates M: mean of its logarithm",
     "log_M_sd": "precision of replicates M: sd of its logarithm",
-    "rho": "share of the variants by their rate",
+    "rho": "share of the variants by their rate (of few variants mostly the prior)",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
     "shift_sd": "case against control: sd of the differences over substitutions",
     "site_sd": "case against control: sd of the differences between sites",
@@ -247,12 +243,8 @@ MEANINGS = {
 """What a parameter is, in words; the shifts by substitution have a section of their own."""
 
 
-def _hyperparameters(
-    rows: Sequence[Parameter], units: int, called: int, settings: VariantSettings
-) -> Grid:
-    few = f" (mostly the prior: {variants(called)} called)" * (called < FEW)
-    words = MEANINGS | {"rho": MEANINGS["rho"] + few}
-    shown = [(words[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in words]
+def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Grid:
+    shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     names = ("meaning", "of", "value", "name in posterior/parameters.parquet")
     text = f"All {len(shown)} hyperparameters, estimated from "
     text += "both samples" if settings.controls else "the sample"

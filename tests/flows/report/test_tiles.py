@@ -225,7 +225,7 @@ def test_every_file_of_reads_is_an_input():
 def test_one_row_not_used_is_named_in_its_tile_and_has_no_table():
     lost = [{"reason": "position without a read", "count": 1, "examples": ["amplicon:300"]}]
     found = page_of(record(rows_read=300, rows_kept=299, dropped=lost), Findings("h", []))
-    assert "<dd>not used: position without a read (1: amplicon:300)</dd>" in found
+    assert "<dd>not used: position without a read (1, amplicon:300)</dd>" in found
     assert "Rows and values not used" not in found
     lost[0] |= {"count": 2}
     found = page_of(record(rows_read=300, rows_kept=298, dropped=lost), Findings("h", []))

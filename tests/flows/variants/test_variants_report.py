@@ -165,35 +165,39 @@ def test_indels_have_short_heads_and_no_control_no_column():
     assert "reads of tumour." in alone.how
 
 
+def without(name):
+    return VariantSettings(case="tumour", control="normal", skip_filters=name)
+
+
 def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     alike = {"read_end": [25.8, 24.4], "low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0],
              "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
     call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
-    assert power_warnings([call], {}, PAIRED) == [
-        "All reads of tumour at the call are on the forward strand and have equal qualities: "
-        "strand bias, mapping quality, base quality, indels nearby and mismatches nearby could not "
-        "be checked; only the position in the read was. Confirm it by another method."
+    assert power_warnings([call], PAIRED) == [
+        "All reads of tumour at the call are on one strand, of one mapping quality, of one base "
+        "quality: strand bias, mapping quality, base quality, indels nearby, mismatches nearby "
+        "could not be checked; only the position in the read could. Confirm by another method."
     ]
     (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
     assert row[5] == "PASS (1 of 6 filters testable)"
-    (row,) = calls_section([call], PAIRED, {"read_end": "skip_filters names it"}, "").grids[0].rows
+    (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
     assert row[5] == "PASS (0 of 6 filters testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
                     "samples": {"case": {"strands": (900, 957, 100, 116)}}}  # fmt: skip
-    assert power_warnings([usual], {}, PAIRED) == []
+    assert power_warnings([usual], PAIRED) == []
     equal = usual | {"compared": usual["compared"] | {"low_mapq": [60.0, 60.0]}}
-    assert power_warnings([equal, usual], {}, PAIRED) == []
-    assert power_warnings([equal], {"low_mapq": "skip_filters names it"}, PAIRED) == []
-    (warned,) = power_warnings([equal, equal], {}, PAIRED)
-    assert warned.startswith(
-        "All reads of tumour at every call have equal mapping quality: mapping"
-    )
+    assert power_warnings([equal, usual], PAIRED) == []
+    assert power_warnings([equal], without("low_mapq")) == []
+    (warned,) = power_warnings([equal, equal], PAIRED)
+    assert warned.startswith("All reads of tumour at every call are of one mapping quality: mappin")
+    few = usual | {"samples": {"case": {"strands": (900, 957, 3, 0)}}}
+    assert power_warnings([few], PAIRED) == []
 
 
 def test_a_filter_that_a_call_has_not_is_not_said_to_compare_nothing():
     alike = {"low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0]}
     calls = [{"ref": "A", "alt": "C", "samples": {"case": {"strands": None}}, "compared": one}
              for one in (alike, {"low_mapq": [60.0, 60.0], "low_baseq": [30.0, 40.0]})]  # fmt: skip
-    (warned,) = power_warnings(calls, {}, PAIRED)
-    assert "mapping quality could not be checked; only base quality was." in warned
-    assert power_warnings([], {}, PAIRED) == []
+    (warned,) = power_warnings(calls, PAIRED)
+    assert "mapping quality could not be checked; only base quality could." in warned
+    assert power_warnings([], PAIRED) == []
