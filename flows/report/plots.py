@@ -322,7 +322,7 @@ def lines(
         layers += added
     shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
     if log:
-        axis = {"grid": False, "values": _DECADES, "labelOverlap": False,
+        axis = {"grid": False, "values": _DECADES, "tickCount": len(_DECADES),
                 "labelExpr": "format(datum.value, '~r')"}  # fmt: skip
         shown = {"scale": {"type": "log"}, "axis": axis}
     layers += [] if mark is None else [_rule(mark, "x", "y", "height")]

@@ -110,13 +110,11 @@ def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tu
     title = "Where an allele of a given share would be called"
     mark, some = 100.0 * settings.callable_share, max(limits.locations, 1)
     low, middle, high = (
-        100.0 * limits.count[limits.share <= at].sum() / some for at in (0.01, 0.02, 0.05)
+        100.0 * limits.count[limits.share <= 1.001 * at].sum() / some for at in (0.01, 0.02, 0.05)
     )
     how = f"{low:.0f} % of the positions would show an allele of 1 %, {middle:.0f} % one of 2 %, "
-    how += (
-        f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left of "
-    )
-    how += "it is callable."
+    how += f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left "
+    how += "of it is callable."
     x, y = "limit of detection (% of the reads)", "% of the positions with reads"
     share = np.insert(share, 0, share[0])
     return (plots.lines(share, series, x, y, title, how, log=True, mark=mark),)

@@ -12,8 +12,10 @@ from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
 from flows.variants.loci import Filtered
 from flows.variants.part_calls import NO_STRANDS, PartCalls
-from flows.variants.report import headline_of
+from flows.variants.read_account import SampleReads
+from flows.variants.report import _next_steps, headline_of
 from flows.variants.settings import VariantSettings
+from flows.variants.tiles import NEXT_STEPS
 from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")
@@ -121,6 +123,24 @@ def test_the_next_best_allele_is_named_with_its_probability():
     text = q_values_section(parts).text
     assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
     assert "Next best" not in q_values_section([PART]).text
+
+
+def test_the_next_step_shows_the_reads_of_the_surest_call():
+    depth, files = np.zeros((2, 2), int), ("/d/a b.bam", "/d/n.bam")
+    reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 299, depth, files=files)
+    step = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)[0]
+    assert step.command == "samtools tview -p 1:5 '/d/a b.bam'"
+    assert _next_steps([PART], [], PAIRED) == NEXT_STEPS
+
+
+def test_a_single_call_is_open_above_the_text():
+    assert calls_section([CALL], PAIRED, {}, "").tables_first
+    assert not calls_section([CALL, CALL], PAIRED, {}, "").tables_first
+    (chart,) = calls_section([CALL], PAIRED, {}, "").plots
+    said = "No read of normal has the allele: its point is the error rate expected."
+    assert chart["usermeta"]["how"].endswith(said)
+    (chart,) = calls_section([CALL | {"replicates": {"case": [(3, 30)]}}], ALONE, {}, "").plots
+    assert "has the allele" not in chart["usermeta"]["how"]
 
 
 def test_samples_of_a_panel_are_named():
