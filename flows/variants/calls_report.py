@@ -213,7 +213,7 @@ def power_warnings(calls: Sequence[dict[str, Any]], settings: VariantSettings) -
         return []
     names = ", ".join(COMPARED[n][2] for n in alike)
     rest = ", ".join(COMPARED[n][2] for n in known if n not in alike)
-    text = f"All reads of {settings.case} at {'the' if len(every) == 1 else 'every'} call are {why}"
+    text = f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}"
     text += f": {names} could not be checked{f'; only {rest} could' * bool(rest)}"
     return [f"{text}. Confirm by another method."]
 

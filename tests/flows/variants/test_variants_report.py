@@ -194,7 +194,7 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
              "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
     call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
     assert power_warnings([call], PAIRED) == [
-        "All reads of tumour at the call are on one strand, of one mapping quality, of one base "
+        "All reads of the case at the call are on one strand, of one mapping quality, of one base "
         "quality: strand bias, mapping quality, base quality, indels nearby, mismatches nearby "
         "could not be checked; only the position in the read could. Confirm by another method."
     ]
@@ -209,7 +209,9 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert power_warnings([equal, usual], PAIRED) == []
     assert power_warnings([equal], without("low_mapq")) == []
     (warned,) = power_warnings([equal, equal], PAIRED)
-    assert warned.startswith("All reads of tumour at every call are of one mapping quality: mappin")
+    assert warned.startswith(
+        "All reads of the case at every call are of one mapping quality: mappin"
+    )
     few = usual | {"samples": {"case": {"strands": (900, 957, 3, 0)}}}
     assert power_warnings([few], PAIRED) == []
 
