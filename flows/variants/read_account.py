@@ -349,7 +349,9 @@ def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
     if not several:
         return ()
     named = "; ".join(
-        f"{', '.join(own[:-1])} and {own[-1]} {'of' if k else 'are taken as libraries of'} {sample}"
+        f"{', '.join(own[:-1])} and {own[-1]} "
+        + ("of " if k else "are taken as libraries of one sample, ")
+        + sample
         for k, (sample, own) in enumerate(several[:_MOST_NAMED])
     )
     named += f"; and of {len(several) - _MOST_NAMED} more samples" * (len(several) > _MOST_NAMED)

@@ -261,7 +261,7 @@ def test_replicates_of_one_sample_are_named_with_their_files():
     columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
     reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
     (said,) = replicates_in_words(reads)
-    start = "a.bam and b.bam are taken as libraries of tumour. If they are different people, give"
-    assert said.startswith(start)
+    start = "a.bam and b.bam are taken as libraries of one sample, tumour. If they are different "
+    assert said.startswith(f"{start}people, give each a sample name of its own")
     assert replicates_in_words(reads.of(columns[1:])) == ()
     assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()
