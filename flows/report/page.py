@@ -117,9 +117,9 @@ class Section:
     """One part of the report: a heading, lines of text, charts, tables and a widget.
 
     ``how`` says how to read it, below the heading; ``folded`` is what one clicks to open its
-    charts, where they are not open. ``needs_fit``: it is about a fit, so the page of a run that
-    scored leaves it out. ``measures``: it counts labels, so the page of a score of rows that the
-    fit has read leaves it out.
+    charts, where they are not open. ``tables_first``: its tables are above its text.
+    ``needs_fit``: it is about a fit, so the page of a run that scored leaves it out. ``measures``:
+    it counts labels, so the page of a score of rows that the fit has read leaves it out.
     """
 
     title: str
@@ -131,6 +131,7 @@ class Section:
     folded: str = ""
     needs_fit: bool = False
     measures: bool = False
+    tables_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,8 @@ def _used(record: RunRecord, row: str) -> Tile:
         said = ", ".join(f"{_cell(count)} {what}" for count, what in parts if count and what)
         return Tile(f"{row}s used", value, said if test or free else f"no {row} was left out")
     most = max(rows, key=lambda one: one.count)
-    return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)})")
+    named = ", ".join([_cell(most.count), *most.examples[: most.count == 1]])
+    return Tile(f"{row}s used", value, f"not used: {most.reason} ({named})")
 
 
 def _inputs(record: RunRecord, findings: Findings) -> Section:
@@ -356,7 +358,8 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     columns = ("file", of, "bytes")
     grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
     grids += findings.inputs
-    if record.dropped:
+    lost = [(one.count, len(one.examples[:2])) for one in record.dropped]
+    if lost and not (lost == [(1, 1)] and record.rows_read > record.rows_kept):  # else the tile's
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
     text = "\n".join(note for note in record.notes if note not in findings.notes)

@@ -35,6 +35,7 @@ _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
 _LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
+_DECADES = [float(f"{m}e{e}") for e in range(-4, 3) for m in (1, 2, 5)]
 _RATIOS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)  # ticks around a rule
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
@@ -305,9 +306,9 @@ def agreement(
 
 def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
-    how: str, log: bool = False,
+    how: str, log: bool = False, mark: float | None = None, top: float | None = None,
 ) -> Spec:  # fmt: skip
-    """Plot one line for each series; ``log`` makes the axis of ``x`` logarithmic."""
+    """Plot series over ``x``, logarithmic if ``log``, to ``top``, with a line at ``mark``."""
     at = np.asarray(x, float)
     digits = 3 if log else 10
     names = [name for name, _ in series]
@@ -321,11 +322,12 @@ def lines(
         layers += added
     shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
     if log:
-        shown = {"scale": {"type": "log"}, "axis": _LOG_AXIS}
-    return _chart(
-        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0}),
-        how=how,
-    )  # fmt: skip
+        axis = {"grid": False, "values": _DECADES, "tickCount": len(_DECADES),
+                "labelExpr": "format(datum.value, '~r')"}  # fmt: skip
+        shown = {"scale": {"type": "log"}, "axis": axis}
+    layers += [] if mark is None else [_rule(mark, "x", "y", "height")]
+    up = {"domainMin": 0.0} | ({} if top is None else {"domainMax": top})
+    return _chart(title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale=up), how=how)
 
 
 def curve(

@@ -5,6 +5,7 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, log10
 from typing import Any
 
@@ -15,6 +16,7 @@ from flows.report.page import Grid, Section
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
+from vbmodels.variants.two_groups import batch_null
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import names_of_contexts
 
@@ -35,7 +37,7 @@ def null_of(model: Any, q: Any) -> str:
     against = "panel's" if isinstance(model, PanelNull) else "control's"
     return (
         f"batch: without a variant the case's error rates are the {against} times a factor by "
-        f"substitution ({factors}), and sites differ by tau = {q.tau:.3f} in logit"
+        f"substitution ({factors}), and sites differ by site_sd = {q.tau:.3f} in logit"
     )
 
 
@@ -80,7 +82,7 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     # What is usual between samples a panel shows, and tau has learned it.
     if (q.tau > MOST_TAU and not isinstance(q, PanelGlobal)) or q.v > MOST_V:
         warnings.append(
-            f"Sites differ between {case} and {control} beyond replicates (tau = {q.tau:.2f}, "
+            f"Sites differ between {case} and {control} beyond replicates (site_sd = {q.tau:.2f}, "
             f"{q.v:.1%} of sites far off): a call of a small share rests on few replicates; look "
             "at a control of the same protocol."
         )
@@ -89,12 +91,30 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
 
 def _verdict(low: FloatArray, high: FloatArray) -> str:
     out = int(np.sum((low > 1.0) | (high < 1.0)))
+    k = int(np.argmax(high / low))
+    said = f"{out} of {len(low)} intervals do not include 1"
     if not out:
-        return f"All {len(low)} intervals include 1: no difference is seen."
-    return f"{out} of {len(low)} intervals do not include 1."
+        said = f"All {len(low)} intervals include 1, so the data are compatible with no difference"
+    return f"{said} (the widest is {names_of_types()[k]}, {low[k]:.2f} to {high[k]:.2f})."
 
 
-def batch_section(q: BatchGlobal, settings: VariantSettings, alleles: int) -> Section:
+def _far_in_words(q: BatchGlobal, alleles: int, calls: Sequence[dict[str, Any]]) -> str:
+    """Say how many alleles differ far for technical reasons, and why a call is none of these."""
+    off, (hits, misses) = q.v * alleles, batch_null.V_PRIOR
+    text = f"the model expects about {f'{off:.1g}' if off < 1.0 else f'{off:,.0f}'} of the "
+    text += f"{alleles:,} alleles ({100.0 * q.v:.2f} %"
+    text += ", the prior, which the data do not raise" * (q.v < 1.2 * hits / misses)
+    text += ") to differ far more for technical reasons. QUAL counts both as no variant: 95 % of "
+    text += f"these alleles differ by a factor below {np.exp(1.96 * batch_null.WIDE):.0f}"
+    for one in calls[:1]:
+        ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
+        text += f", the surest call by about {float(f'{ratio:.2g}'):,.0f}"
+    return f"{text}."
+
+
+def batch_section(
+    q: BatchGlobal, settings: VariantSettings, alleles: int, calls: Sequence[dict[str, Any]]
+) -> Section:
     """Return the difference by substitution of so many alleles, as a table and a picture."""
     names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
@@ -114,15 +134,13 @@ def batch_section(q: BatchGlobal, settings: VariantSettings, alleles: int) -> Se
         "shows no difference.",
         rule=1.0,
     )  # fmt: skip
-    off = q.v * alleles
-    number = f"{off:.1g}" if off < 1.0 else f"{off:,.0f}"
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
         f"by that in {control}: near 1 the samples were made alike. A factor that all positions "
-        "share comes from the library or the sequencer, and only what exceeds it is called.\n"
+        "share comes from the library or the sequencer: an allele is called only if it is more "
+        f"frequent in {case} than its rate in {control} times this factor.\n"
         f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        f"Besides, the model expects about {number} of the {alleles:,} alleles "
-        f"({100.0 * q.v:.2f} %) to differ far more for technical reasons. QUAL allows for both."
+        f"Besides, {_far_in_words(q, alleles, calls)}"
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)

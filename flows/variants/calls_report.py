@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -15,21 +15,24 @@ from flows.variants.calls import ALPHA
 from flows.variants.part_calls import LACKING
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
+from vbmodels.variants.read_filters import LEAST_READS
 
 HOW_SURE = (
     "QUAL: 30 is a probability of 0.001 that the call is false, 20 of 0.01. q-value: the smallest "
     "false discovery rate at which the variant would be called."
 )
+Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %"),
-    "read_end": ("mean distance to the read's end", " bases"),
-    "low_mapq": ("mean mapping quality", ""),
-    "low_baseq": ("mean base quality", ""),
-    "near_indel": ("with an indel near it", " %"),
-    "many_mismatches": ("with several mismatches near it", " %"),
+    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand"),
+    "read_end": ("mean distance to the read's end", " bases", "the position in the read", ""),
+    "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality"),
+    "low_baseq": ("mean base quality", "", "base quality", "of one base quality"),
+    "near_indel": ("with an indel near it", " %", "indels nearby", ""),
+    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby", ""),
 }
+"""What each filter compares, its unit, what it checks, and how reads are that it cannot check."""
 
 
 def level_of(settings: VariantSettings) -> str:
@@ -72,9 +75,12 @@ def name_of(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
-def row_of(call: dict[str, Any], *against: str) -> tuple[Any, ...]:
+def row_of(call: dict[str, Any], settings: VariantSettings, *against: str) -> tuple[Any, ...]:
     """Return a call as a row of a table, with the reads of what the case is compared with."""
-    said = round(call["qual"], 1), ";".join(call["filters"]) or "PASS", call["QV"]
+    found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
+    tested = sum(_testable(name, pair) for name, pair in found.items())
+    passed = "PASS" + f" ({tested} of {every} filters testable)" * bool(found and tested < every)
+    said = round(call["qual"], 1), ";".join(call["filters"]) or passed, call["QV"]
     return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
 
 
@@ -84,10 +90,10 @@ def in_short(call: dict[str, Any]) -> dict[str, Any]:
     return {"variant": name_of(call), "prob": call["P"], **short}
 
 
-def reads_of(call: dict[str, Any], *roles: str) -> str:
+def reads_of(call: dict[str, Any], *roles: str, by: str = "/") -> str:
     """Return the reads with the allele and the depth, of all replicates of some samples."""
     pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
-    return f"{sum(a for a, _ in pairs):,}/{sum(n for _, n in pairs):,}"
+    return f"{sum(a for a, _ in pairs):,}{by}{sum(n for _, n in pairs):,}"
 
 
 def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
@@ -122,11 +128,14 @@ def variants(count: int) -> str:
 
 
 def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
-    """Name a call, with its share of the reads, the control's reads with it, and QUAL."""
-    reads = reads_of(call, "control", "panel").replace("/", " of ")
-    against = f"{reads} in {settings.compared_with}, " * bool(settings.controls)
-    share = f"{share_of(call)} of the reads of {settings.case}"
-    return f"{name_of(call)} in {share}, {against}QUAL {call['qual']:.1f}"
+    """Name a call, with its reads, those of the control, and how probably it is false."""
+    text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case} "
+    text += f"({share_of(call).replace(' (', ', ')}"
+    if settings.controls:
+        text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
+    many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
+    false = f"about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
+    return f"{text}; the probability that the call is false is {false} (QUAL {call['qual']:.1f})"
 
 
 def calls_section(
@@ -137,11 +146,9 @@ def calls_section(
     against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
-        row_of(
-            c, *(of_panel(c, settings) if one == "panel" else reads_of(c, one) for one in against)
-        )
-        for c in calls[:MOST_CALLS]
-    ]
+        row_of(c, settings, *(of_panel(c, settings) if one == "panel" else reads_of(c, one)
+                              for one in against)) for c in calls[:MOST_CALLS]
+    ]  # fmt: skip
     heads = ("panel; most in" if name == "panel" else str(settings.control) for name in against)
     columns = ("variant", "share (95 %)", settings.case, *heads, "QUAL", "filter", "q-value")
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
@@ -150,7 +157,7 @@ def calls_section(
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
         text += "reads are those with all; loci has a row for each base."
-    said = f"{passed_in_words(not_run, settings)}{_without_power(calls)}" if calls else ""
+    said = passed_in_words(not_run, settings) if calls else ""
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     said += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
     for reason in dict.fromkeys(why for why in not_run.values() if why not in LACKING):
@@ -169,7 +176,7 @@ def calls_section(
         return Section("Calls", text)
     grid = Grid(columns, rows, details=details)
     chart = shares_chart([(name_of(c), c) for c in calls], settings.case, settings.compared_with)
-    return Section("Calls", text, [chart], (grid,), how=how)
+    return Section("Calls", text, [chart], (grid,), how=how, tables_first=len(calls) == 1)
 
 
 def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
@@ -180,25 +187,35 @@ def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> st
     return said * bool(names)
 
 
-def _compared(call: dict[str, Any]) -> dict[str, tuple[float, float]]:
+def _compared(call: dict[str, Any], skipped: Container[str] = ()) -> dict[str, Pair]:
     """Return what each filter compared: of the reads with the allele, and with the reference."""
     found = {} if is_mnv(call) else call.get("compared", {})
     if found and (strands := call["samples"]["case"]["strands"]):
-        at = strands[2] / max(sum(strands[2:]), 1), strands[0] / max(sum(strands[:2]), 1)
+        own = (strands[2:], LEAST_READS), (strands[:2], 1)
+        at = [reads[0] / sum(reads) if sum(reads) >= least else None for reads, least in own]
         found = {"strand_bias": at, **found}
-    return found
+    return {name: pair for name, pair in found.items() if name not in skipped}
 
 
-def _without_power(calls: Sequence[dict[str, Any]]) -> str:
-    """Name the filters that had nothing to compare: all reads of every call are alike to them."""
-    every = [one for one in map(_compared, calls) if one]
-    if not every:
-        return ""
-    pairs = {name: [one.get(name, (0.0, 1.0)) for one in every] for name in every[0]}
-    alike = [name for name, found in pairs.items() if all(one == other for one, other in found)]
-    if not alike:
-        return ""
-    return f" All reads are alike in what they compare, so PASS says nothing of {', '.join(alike)}."
+def _testable(name: str, pair: Pair) -> bool:
+    """Whether a filter could have removed a call: of enough reads, which are not all alike."""
+    share = COMPARED[name][1] == " %"
+    return None not in pair and (pair[0] != pair[1] or (share and pair[0] not in (0.0, 1.0)))
+
+
+def power_warnings(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> list[str]:
+    """Say which filters could check no call: that no read has an indel nearby alone is usual."""
+    every = [one for call in calls if (one := _compared(call, settings.skipped_filters))]
+    known = {n: own for n in COMPARED if (own := [one[n] for one in every if n in one])}
+    alike = [n for n, own in known.items() if not any(_testable(n, pair) for pair in own)]
+    sure = [n for n in alike if all(None not in pair for pair in known[n])]
+    if not (why := ", ".join(filter(None, (COMPARED[n][3] for n in sure)))):
+        return []
+    names = ", ".join(COMPARED[n][2] for n in alike)
+    rest = ", ".join(COMPARED[n][2] for n in known if n not in alike)
+    text = f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}"
+    text += f": {names} could not be checked{f'; only {rest} could' * bool(rest)}"
+    return [f"{text}. Confirm by another method."]
 
 
 def _mean(name: str, value: float | None) -> str:
@@ -225,7 +242,7 @@ def _replicates(
     of_filters = [
         (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
          "did not run" if name in not_run else "removed" if name in call["filters"]
-         else "no difference" if pair[0] == pair[1] else "passed")
+         else "passed" if _testable(name, pair) else "not testable")
         for name, pair in _compared(call).items()
     ]  # fmt: skip
     if of_filters:
@@ -246,8 +263,10 @@ def shares_chart(
     ]
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
     how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
-    if against:
-        how += f" Where no read of {against} has the allele, its share is its error rate."
+    none = against and sum(reads_of(c, "control", "panel").startswith("0/") for _, c in shown)
+    if none:
+        no, then = ("No", ":") if none == len(shown) else ("Where no", ",")
+        how += f" {no} read of {against} has the allele{then} its point is the error rate expected."
     title = f"Share of reads with each called allele{some}"
     names = [name for name, _ in shown]
     return plots.paired_intervals(names, series, "% of the reads", title, how)

@@ -86,7 +86,7 @@ def _cases(
                 round(one.q.tau, 3), sum(warning not in common for warning in warned[one.name]),
             )
         )  # fmt: skip
-    columns = ("case", "variants", "filtered", "indels", "positions", "limit", "errors", "tau",
+    columns = ("case", "variants", "filtered", "indels", "positions", "limit", "errors", "site sd",
                "warnings")  # fmt: skip
     text = (
         f"Each case is compared with {settings.compared_with} by a fit of its own, with its own "
@@ -98,15 +98,15 @@ def _cases(
     how = (
         "Indels are among the variants; positions are those with reads; limit: of detection, which "
         f"half of the positions do not exceed; errors: the substitution whose rate differs most "
-        f"from {settings.compared_with}, and the factor; tau: how far sites differ beyond that (sd "
-        "of the logit); warnings: those that not all cases have."
+        f"from {settings.compared_with}, and the factor; site sd: how far sites differ beyond that "
+        "(sd of the logit); warnings: those that not all cases have."
     )
     return Section("Cases", text, (), (Grid(columns, rows),), how=how)
 
 
 def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
     rows = [
-        (name, *calls_report.row_of(c, reads_of(c, "control", "panel")))
+        (name, *calls_report.row_of(c, settings, reads_of(c, "control", "panel")))
         for name, c in calls[:MOST_CALLS]
     ]
     columns = ("case", "variant", "share (95 %)", "reads", str(settings.compared_with), "QUAL",

@@ -184,7 +184,7 @@ class Missed:
     limit
         The least and the largest limit of detection; NaN where no location, or one, has none.
     errors
-        The largest number of the control's reads with one other base at one of them.
+        The largest number of the control's reads with one other base at one of them, and the base.
     """
 
     contig: str
@@ -193,7 +193,7 @@ class Missed:
     case: tuple[int, int]
     control: tuple[int, int]
     limit: tuple[float, float]
-    errors: int = 0
+    errors: tuple[int, str] = (0, "")
 
     @property
     def name(self) -> str:
@@ -242,7 +242,8 @@ def missed_regions(
             Missed(
                 str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
                 _ends(depth[:, batch.case].sum(axis=1)), _ends(depth[:, ~batch.case].sum(axis=1)),
-                _limits(limit[own]), int(errors.max()),
+                _limits(limit[own]),
+                (int(errors.max()), BASES[int(errors.argmax()) % len(BASES)]),
             )
         )  # fmt: skip
     return tuple(found)

@@ -100,7 +100,7 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
         rows += [
             Parameter("shift_mean", None, q.shift_mean),
             Parameter("shift_sd", None, q.shift_sd),
-            Parameter("tau", None, q.tau),
+            Parameter("site_sd", None, q.tau),
             Parameter("v", None, q.v),
         ]
         rows += [

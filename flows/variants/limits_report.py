@@ -30,13 +30,6 @@ def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSet
     return f"{said}{' of each case' * (len(cases) > 1)}"
 
 
-def limits_in_words(parts: Sequence[PartCalls]) -> str:
-    """Say how many positions are not callable, where that is known and there are some."""
-    positions = positions_of(parts)
-    missed = positions - callable_of(parts) if all(p.limits is not None for p in parts) else 0
-    return f"{missed:,} of {positions:,} positions not callable" if missed else ""
-
-
 def detection_section(
     found: Sequence[detection.LimitCounts], parts: Sequence[PartCalls], settings: VariantSettings
 ) -> Section:
@@ -45,34 +38,37 @@ def detection_section(
     text = (
         "The limit of a position is the smallest share of its reads at which an allele would be "
         f"called {level_of(settings)}, with a probability of {detection.PROBABILITY:g}: at the "
-        "depth and the error rates of this run, for the base with the most errors."
-    )
-    how = (
-        f"callable.bed lists the positions with a limit of {100.0 * settings.callable_share:g} % "
-        "or less (setting callable_share); the table detection has each position's limit."
+        "depth and the error rates of this run, for the base with the most errors.\n"
+        f"Positions with a limit of {100.0 * settings.callable_share:g} % or less are in "
+        "{run}/callable.bed; the table detection has each position's limit. Another share: "
+        "--set callable_share=0.02, as your question needs it."
     )
     grids: list[Grid] = []
-    if missed := detection.join_missed([part.missed for part in parts]):
-        thin, without = (n - limits.locations for n in (callable_of(parts), positions_of(parts)))
+    missed = detection.join_missed([part.missed for part in parts])
+    thin, without = (n - limits.locations for n in (callable_of(parts), positions_of(parts)))
+    if missed or without:
         grids.append(_missed(missed, -thin, without, settings))
-    return Section("Limit of detection", text, _limits_plot(limits), grids, how=how)
+    return Section("Limit of detection", text, _limits_plot(limits, settings), grids)
 
 
 def _missed(
     missed: Sequence[detection.Missed], thin: int, without: int, settings: VariantSettings
 ) -> Grid:
     """Return where an allele could be missed: ``thin`` positions with reads, and some without."""
+    against = [f"reads of {settings.compared_with}"] if settings.controls else []
     rows = [
         (one.name, _limit(*one.limit), _why_missed(one, settings), _range(*one.case),
          *([_range(*one.control)] if settings.controls else []))
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
-    caption = f"Not callable: {thin:,} position{'s' * (thin != 1)} with reads"
+    if without:
+        why = "no read in any sample (or N in the reference)"
+        rows.append((f"{without:,} more", "none", why, *("0", "0")[: len(against) + 1]))
+    every = thin + without
+    caption = f"{every:,} position{' is' if every == 1 else 's are'} not callable"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"
     caption += more * (len(missed) > MOST_MISSED)
-    caption += f", {without:,} without" if without else ""
-    caption += "; limits and reads, of all replicates, from the least to the largest of a region"
-    against = [f"reads of {settings.compared_with}"] if settings.controls else []
+    caption += ". For a region: smallest to largest limit and depth, replicates added."
     columns = ("positions", "limit", "why", f"reads of {settings.case}", *against)
     return Grid(columns, rows, caption)
 
@@ -96,13 +92,14 @@ def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     """Say why a share would be missed: too few reads, or the control's with another base."""
     if settings.controls and not one.control[1]:
         return f"no read in {settings.compared_with}"
-    if one.errors:
-        many = f"{one.errors:,} read{'s' * (one.errors > 1)}"
-        return f"another base in {many} of {settings.compared_with}"
+    errors, base = one.errors
+    if errors:
+        many = f"{'up to ' * (one.stop > one.start)}{errors:,} read{'s' * (errors > 1)}"
+        return f"another base ({base}) in {many} of {settings.compared_with}"
     return f"few reads{'' if settings.controls else ', or many errors'}"
 
 
-def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
+def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tuple[Spec, ...]:
     """Draw the share of positions by their limit; nothing where no position has one."""
     known = int(np.count_nonzero(~np.isnan(limits.share)))
     if not known:
@@ -111,9 +108,16 @@ def _limits_plot(limits: detection.LimitCounts) -> tuple[Spec, ...]:
     share, below = 100.0 * limits.share[shown], 100.0 * limits.below()[shown]
     series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
     title = "Where an allele of a given share would be called"
-    how = "At 1 % the line shows how many of the positions with reads have a limit of at most 1 %."
+    mark, some = 100.0 * settings.callable_share, max(limits.locations, 1)
+    low, middle, high = (
+        100.0 * limits.count[limits.share <= 1.001 * at].sum() / some for at in (0.01, 0.02, 0.05)
+    )
+    how = f"{low:.0f} % of the positions would show an allele of 1 %, {middle:.0f} % one of 2 %, "
+    how += f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left "
+    how += "of it is callable."
     x, y = "limit of detection (% of the reads)", "% of the positions with reads"
-    return (plots.lines(np.insert(share, 0, share[0]), series, x, y, title, how, log=True),)
+    share = np.insert(share, 0, share[0])
+    return (plots.lines(share, series, x, y, title, how, log=True, mark=mark),)
 
 
 def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits: bool) -> Section:
@@ -134,6 +138,7 @@ def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits:
                 pos, series, f"position on {contig}", "reads",
                 f"Depth of a sample along {contig}",
                 f"Reads at each position, of all replicates of a sample{of_several}.",
+                top=1.1 * max(*case, *control, 1.0),
             )
         )  # fmt: skip
     text = f"The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""

@@ -56,10 +56,10 @@ class Filtered:
         """Return by filter the means of one call's reads; None of too few."""
         found: dict[str, list[float | None]] = {}
         for name in (*_MEASURES, "near_indel", "many_mismatches") if self.reads else ():
-            for r in self.reads:
+            for r, least in zip(self.reads, (LEAST_READS, LEAST_REFERENCE), strict=True):
                 n = int(r.n[i] - (name == "low_baseq") * r.no_base_quality[i])
                 mean = float(getattr(r, _MEASURES.get(name, name))[i]) / max(n, 1)
-                found.setdefault(name, []).append(mean if n >= LEAST_READS else None)
+                found.setdefault(name, []).append(mean if n >= least else None)
         return found
 
 

@@ -29,16 +29,8 @@ _MOST_NAMED = 4  # samples in a sentence
 class Rule(NamedTuple):
     """A rule that leaves out reads, or bases of the reads that count.
 
-    Attributes
-    ----------
-    at, whole
-        Which fields of an account it has, and what it is a part of.
-    name
-        In tables.
-    words
-        What is so of what it leaves out.
-    remedy
-        What to do where it leaves out much; empty where that is no fault.
+    ``at``, ``whole``: which fields of an account it has, and what it is a part of; ``words``: what
+    is so of what it leaves out; ``remedy``: what to do where that is much, empty if no fault.
     """
 
     at: int
@@ -157,14 +149,7 @@ def thin_faults(
 ) -> list[Fault]:
     """List replicates with too few reads: that nothing is found in them says nothing.
 
-    Parameters
-    ----------
-    source
-        The counts, where no files of reads are known.
-    paths
-        The replicates' files of reads.
-    reads, settings
-        What is known of the reads; the run's settings.
+    ``source``: the counts, where no files of reads, ``paths``, are known.
     """
     faults = []
     for r in reads.below(settings.min_depth):
@@ -209,14 +194,7 @@ def same_reads(
 ) -> list[str]:
     """Say which replicates have the same counts everywhere, errors included.
 
-    Parameters
-    ----------
-    columns
-        [R] the replicates.
-    digests
-        [parts, R] of their counts.
-    depth
-        [R, 2] bases, and those that differ from the reference.
+    ``digests``: [parts, R] of their counts; ``depth``: [R, 2] bases, and those that differ.
     """
     of: dict[tuple[str, ...], list[str]] = {}
     for r, column in enumerate(columns):
@@ -238,17 +216,7 @@ def _by_sample(account: IntArray, columns: Sequence[Column]) -> dict[str, IntArr
 
 
 def warnings(account: IntArray, columns: Sequence[Column], settings: VariantSettings) -> list[str]:
-    """Say which rules leave out more than a third of a sample's reads or bases.
-
-    Parameters
-    ----------
-    account
-        [R, FIELDS] of the replicates.
-    columns
-        The replicates.
-    settings
-        The run's.
-    """
+    """Say which rules leave out over a third of a sample's reads or bases, [R, FIELDS]."""
     samples = _by_sample(account, columns)
     found = []
     for rule in rules(settings):
@@ -330,8 +298,15 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
     return [Grid([columns[k] for k in known], shown, caption)] if rows else []
 
 
-_HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
-"""What the report calls columns whose names in run.json do not say what is counted."""
+_WORDS = {
+    "in the file": "reads in the file", COUNTED: "reads counted", "unmapped": "unmapped reads",
+    "secondary": "secondary alignments", "failed": "reads failed by quality control",
+    "duplicate": "duplicates", "mapping quality": "reads of low mapping quality",
+    "not proper pair": "reads not in a proper pair", "bases: base quality": "bases of low quality",
+    "bases: overlap": "bases of overlapping mates", "bases: primer": "bases of primers",
+    "bases: no base": "bases other than A, C, G and T",
+}  # fmt: skip
+"""What the report calls what run.json has by these names."""
 
 
 _NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
@@ -343,7 +318,7 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     none = [n for n in every if n not in _NOT_RULES and not any(r.get(n) for r in rows.values())]
     every = [name for name in every if name not in none]
     grid = Grid(
-        ("replicate", *(_HEADS.get(name, name) for name in every)),
+        ("replicate", *(_WORDS.get(name, name) for name in every)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
         "Reads of every replicate, and what each rule left out",
         folded=True,
@@ -354,8 +329,10 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     ]
     text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
     text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
-    text += f" Rules that left out nothing: {', '.join(none)}." * bool(none)
-    return Section("Reads", text, (), (grid,))
+    words = ", ".join(_WORDS.get(name, name) for name in none)
+    text += f" Of these nothing was left out: {words}." * bool(none)
+    some = not {*_NOT_RULES} >= {*every} or any(row.get(_NOT_RULES[1]) for row in rows.values())
+    return Section("Reads", text, (), (grid,) * some)
 
 
 def _range(values: Sequence[int]) -> str:
@@ -371,11 +348,16 @@ def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
     several = [(sample, own) for sample, own in files.items() if len(own) > 1]
     if not several:
         return ()
-    named = "; ".join(f"{', '.join(own)} of {sample}" for sample, own in several[:_MOST_NAMED])
-    named += f"; and of {len(several) - _MOST_NAMED} more" * (len(several) > _MOST_NAMED)
+    named = "; ".join(
+        f"{', '.join(own[:-1])} and {own[-1]} "
+        + ("of " if k else "are taken as libraries of one sample, ")
+        + sample
+        for k, (sample, own) in enumerate(several[:_MOST_NAMED])
+    )
+    named += f"; and of {len(several) - _MOST_NAMED} more samples" * (len(several) > _MOST_NAMED)
     return (
-        f"Replicates (libraries of one sample) by the column sample: {named}. If they are of "
-        "different people, give each a name of its own, with role=case, control or panel.",
+        f"{named}. If they are different people, give each a sample name of its own in the sample "
+        "sheet, with role=case, control or panel.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def report(
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_report.batch_section(batch, settings, units))
+        sections.append(batch_report.batch_section(batch, settings, units, calls))
         if settings.members:
             sections.append(panel_section(batch, settings))
     sections.append(limits_report.q_values_section(parts))
@@ -68,10 +69,9 @@ def report(
         tuple(warnings_of(parts, caps, settings, batch)),
         [calls_report.in_short(c) for c in calls[:20]],
         tiles_of(results, level_of(settings), settings.callable_share, positions_of(parts)),
-        _next_steps(parts),
+        _next_steps(parts, calls, settings),
         read_account.input_grids([reads]),
         row="position" if reads is not None and reads.files else "row",
-        limits=limits_report.limits_in_words(parts),
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
         fit=(_hyperparameters(hyperparameters, units, settings),),
@@ -89,7 +89,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
     text = (
         "Error rates of every sample that the case is compared with, as factors of the rates in "
         "their middle, by substitution. At single sites samples, the case among them, differ by a "
-        f"standard deviation of tau = {q.tau:.3f} in logit. A sample of the panel may carry an "
+        f"standard deviation of {q.tau:.3f} (site_sd) in logit. A sample of the panel may carry an "
         f"allele itself with a probability of {CONTAMINATION:g}, and then hides no "
         f"variant of the case.{single * (len(rows) == 1)}"
     )
@@ -130,6 +130,7 @@ def warnings_of(
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
         warnings += indel_report.warnings(fit)
+    warnings += calls_report.power_warnings(part_calls.in_order(parts), settings)
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     mixing = _mixing(parts)
@@ -204,13 +205,21 @@ def of_settings(settings: VariantSettings) -> list[str]:
     ]
 
 
-def _next_steps(parts: Sequence[PartCalls]) -> tuple[NextStep, ...]:
-    """Return what to do next, about positions that are not callable too."""
-    if not any(part.missed for part in parts):
-        return NEXT_STEPS
-    text = "Before you claim absence at a position that is not callable, get more reads there, or "
-    text += "fewer errors. The largest limits:"
-    return (*NEXT_STEPS, NextStep(text, "vbflows show {run} detection --sort limit"))
+def _next_steps(
+    parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
+) -> tuple[NextStep, ...]:
+    """Return what to do next: about the surest call, and positions that are not callable."""
+    reads, steps = parts[0].sample_reads if parts else None, list(NEXT_STEPS)
+    files = zip(reads.columns, reads.files, strict=False) if reads else ()
+    for file in [file for (sample, _), file in files if calls and sample == settings.case][:1]:
+        at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
+        view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
+        steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
+    if any(part.missed for part in parts):
+        text = "Before you claim absence at a position that is not callable, get more reads there, "
+        text += "or fewer errors. The largest limits:"
+        steps.insert(2, NextStep(text, "vbflows show {run} detection --sort limit"))
+    return tuple(steps)
 
 
 MEANINGS = {
@@ -218,10 +227,10 @@ MEANINGS = {
     "w": "share of alleles whose error rate can be anything",
     "log_M_mean": "precision of replicates M: mean of its logarithm",
     "log_M_sd": "precision of replicates M: sd of its logarithm",
-    "rho": "share of the variants by their rate",
+    "rho": "share of the variants by their rate (of few variants mostly the prior)",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
     "shift_sd": "case against control: sd of the differences over substitutions",
-    "tau": "case against control: sd of the differences between sites",
+    "site_sd": "case against control: sd of the differences between sites",
     "v": "share of sites far off that difference",
     "error_rate": "mean error rate",
     "error_shape": "evenness of error rates over sites (shape of their Beta)",

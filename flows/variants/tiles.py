@@ -12,8 +12,7 @@ from flows.report.page import NextStep, Tile
 def tiles_of(results: Mapping[str, Any], level: str, mark: float, positions: int = 0) -> list[Tile]:
     """Return what was called, at which level, and where it could have been called.
 
-    ``mark`` is the setting callable_share, ``positions`` the size of the regions, those without a
-    read too.
+    ``mark`` is the setting callable_share, ``positions`` the size of the regions.
     """
     filtered = results["calls"] - results["passed"]
     others = f"{filtered:,} other{'s' * (filtered != 1)}" if filtered else "none"

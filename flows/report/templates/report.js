@@ -28,7 +28,7 @@ function openable(row) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "open-row";
-  button.ariaExpanded = "false";
+  button.ariaExpanded = String(detail.classList.contains("open"));
   button.append(...row.cells[0].childNodes);
   row.cells[0].append(button);
   button.addEventListener("click", () => {
@@ -327,5 +327,5 @@ const folds = [...document.querySelectorAll("details.fold")];
 for (const fold of folds) {
   fold.addEventListener("toggle", () => fold.querySelectorAll("figure[data-name]").forEach((figure) => drawn.has(figure) || draw(figure)));
 }
-document.querySelectorAll("figure[data-name]").forEach((figure) => figure.closest(".detail, .fold") || draw(figure));
+document.querySelectorAll("figure[data-name]").forEach((figure) => figure.closest(".detail:not(.open), .fold") || draw(figure));
 system.addEventListener("change", repaint);

@@ -222,6 +222,16 @@ def test_every_file_of_reads_is_an_input():
     assert input_grids([None]) == []
 
 
+def test_one_row_not_used_is_named_in_its_tile_and_has_no_table():
+    lost = [{"reason": "position without a read", "count": 1, "examples": ["amplicon:300"]}]
+    found = page_of(record(rows_read=300, rows_kept=299, dropped=lost), Findings("h", []))
+    assert "<dd>not used: position without a read (1, amplicon:300)</dd>" in found
+    assert "Rows and values not used" not in found
+    lost[0] |= {"count": 2}
+    found = page_of(record(rows_read=300, rows_kept=298, dropped=lost), Findings("h", []))
+    assert "Rows and values not used" in found
+
+
 @pytest.mark.parametrize(
     ("kept", "note"),
     [
@@ -240,9 +250,10 @@ def test_the_account_of_reads_is_a_sentence_and_a_folded_table():
     rows = {"a 1": {"counted": 9, "unmapped": 0, "duplicate": 0},
             "b 1": {"counted": 8, "unmapped": 0, "duplicate": 1}}  # fmt: skip
     found = section(rows)
-    assert found.grids[0].columns == ("replicate", "reads counted", "duplicate")
-    assert found.text.endswith("Rules that left out nothing: unmapped.")
+    assert found.grids[0].columns == ("replicate", "reads counted", "duplicates")
+    assert " Of these nothing was left out: unmapped reads." in found.text
     assert found.grids[0].folded
+    assert not section({"a 1": rows["a 1"]}).grids
     assert found.text.startswith("8 to 9 reads are counted in each replicate and 0 to 1 left out")
 
 
@@ -250,6 +261,7 @@ def test_replicates_of_one_sample_are_named_with_their_files():
     columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
     reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
     (said,) = replicates_in_words(reads)
-    assert "by the column sample: a.bam, b.bam of tumour. If they are of different people" in said
+    start = "a.bam and b.bam are taken as libraries of one sample, tumour. If they are different "
+    assert said.startswith(f"{start}people, give each a sample name of its own")
     assert replicates_in_words(reads.of(columns[1:])) == ()
     assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()

@@ -138,7 +138,7 @@ def test_the_report_and_the_files_list_the_cases(together):
         content = json.loads((place(together) / f"vbflows_{kind}_mqc.json").read_text())
         assert set(content["data"]) == names
     rows = pq.read_table(place(together) / "posterior" / "parameters.parquet").to_pylist()
-    assert {r["index"] for r in rows if r["name"] == "tau"} == set(CASES)
+    assert {r["index"] for r in rows if r["name"] == "site_sd"} == set(CASES)
     # Rates of indels are fitted for the cases in which an allele has two reads.
     with_indels = set(pq.read_table(place(together) / "indels")["sample"].to_pylist())
     assert {r["index"] for r in rows if r["name"] == "indel_pi"} == with_indels == {"ann"}

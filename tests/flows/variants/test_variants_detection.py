@@ -14,7 +14,8 @@ from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
-from flows.variants.limits_report import _missed
+from flows.variants.limits_report import _missed, detection_section
+from flows.variants.part_calls import PartCalls
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
@@ -95,16 +96,25 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
     assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
     grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
-    assert grid.caption.startswith("Not callable: 7 positions with reads, 2 without; ")
+    assert grid.caption == (
+        "9 positions are not callable. For a region: smallest to largest limit and depth, "
+        "replicates added."
+    )
     assert grid.columns[3] == "reads of tumour"
     assert grid.rows[:2] == [
         ("chr1:1-2", "20.0 to 30.0 %", "few reads", "10 to 20", "5 to 10"),
         ("chr1:5-7", "6.0 %, or none", "few reads", "50 to 80", "25 to 40"),
     ]
     assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
+    without = ("2 more", "none", "no read in any sample (or N in the reference)", "0", "0")
+    assert grid.rows[-1] == without
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
     grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
-    assert grid.rows[0][2:] == ("another base in 3 reads of control", "10 to 20", "5 to 13")
+    assert grid.rows[0][2:] == (
+        "another base (G) in up to 3 reads of control",
+        "10 to 20",
+        "5 to 13",
+    )
     many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 
@@ -175,3 +185,17 @@ def test_quantiles_are_of_the_limits_themselves():
         expected = order[int(np.ceil(level * 299)) - 1]
         assert merged.quantile(level) == (None if np.isnan(expected) else expected)
     assert detection.LimitCounts.of(np.full(3, np.nan)).quantile(0.5) is None
+
+
+def test_the_caption_of_the_limits_has_their_figures_and_the_setting_has_a_mark():
+    limits = detection.LimitCounts.of(np.array([0.0100001, 0.015, 0.03, 0.5, np.nan]))
+    part = PartCalls(5, 15, ("1",), (), np.zeros(40, int))
+    section = detection_section([limits], [part], VariantSettings(callable_share=0.03))
+    (plot,) = section.plots
+    assert plot["usermeta"]["how"] == (
+        "20 % of the positions would show an allele of 1 %, 40 % one of 2 %, 60 % one of 5 %. The "
+        "line at 3 % is the setting callable_share: left of it is callable."
+    )
+    assert plot["layer"][-1]["encoding"]["x"] == {"datum": 3.0}
+    assert {0.1, 0.2, 0.5, 1.0, 100.0} <= set(plot["encoding"]["x"]["axis"]["values"])
+    assert "{run}/callable.bed" in section.text

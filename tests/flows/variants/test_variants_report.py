@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from flows.variants.calls_report import _without_power, calls_section
+from flows.variants.calls_report import calls_section, power_warnings
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
 from flows.variants.loci import Filtered
 from flows.variants.part_calls import NO_STRANDS, PartCalls
-from flows.variants.report import headline_of
+from flows.variants.read_account import SampleReads
+from flows.variants.report import _next_steps, headline_of
 from flows.variants.settings import VariantSettings
+from flows.variants.tiles import NEXT_STEPS
 from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")
@@ -60,11 +62,16 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert opened.grids[0].rows[0][2:] == (3, 30, "10.00 %")
     rows = {row[3]: (*row[:3], row[4]) for row in opened.grids[1].rows}
     assert rows["strand_bias"] == ("on the forward strand", "25 %", "75 %", "passed")
-    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "passed")
+    assert rows["low_mapq"] == ("mean mapping quality", "60.0", "too few reads", "not testable")
     assert rows["low_baseq"][3] == "removed"
-    alike = call | {"samples": {"case": {"strands": (10, 10, 4, 4)}}}
-    (opened,) = calls_section([alike], PAIRED, not_run, "").grids[0].details
-    assert opened.grids[1].rows[0][1:] == ("50 %", "50 %", "strand_bias", "no difference")
+    for strands, said in (
+        ((10, 10, 4, 4), ("50 %", "50 %", "strand_bias", "passed")),
+        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable")),
+        ((20, 0, 3, 0), ("too few reads", "100 %", "strand_bias", "not testable")),
+    ):
+        other = call | {"samples": {"case": {"strands": strands}}}
+        (opened,) = calls_section([other], PAIRED, not_run, "").grids[0].details
+        assert opened.grids[1].rows[0][1:] == said
     assert rows["read_end"][1:] == ("25.0 bases", "too few reads", "did not run")
     (opened,) = calls_section([CALL], PAIRED, {}, "").grids[0].details
     assert len(opened.grids) == 1
@@ -79,7 +86,10 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
     callable_ += "279 of 300 positions."
-    call = "1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, 0 of 40 in normal, QUAL 9.0."
+    call = (
+        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal; the "
+        "probability that the call is false is about 1 in 8 (QUAL 9.0)."
+    )
     filtered = CALL | {"filters": ["strand_bias"]}
     level = "at a false discovery rate of 0.05"
     for calls, said in (
@@ -92,7 +102,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         assert headline_of([FOUND], calls, PAIRED) == said + callable_
     alone = headline_of([FOUND], [CALL], ALONE)
     assert alone.startswith(
-        "1 variant: 1:5 A>C in 10.0 % (5.0 to 20.0) of the reads of tumour, QUAL 9.0."
+        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0); the probability"
     )
     assert "; without a control errors" in alone
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
@@ -113,6 +123,24 @@ def test_the_next_best_allele_is_named_with_its_probability():
     text = q_values_section(parts).text
     assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
     assert "Next best" not in q_values_section([PART]).text
+
+
+def test_the_next_step_shows_the_reads_of_the_surest_call():
+    depth, files = np.zeros((2, 2), int), ("/d/a b.bam", "/d/n.bam")
+    reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 299, depth, files=files)
+    step = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)[0]
+    assert step.command == "samtools tview -p 1:5 '/d/a b.bam'"
+    assert _next_steps([PART], [], PAIRED) == NEXT_STEPS
+
+
+def test_a_single_call_is_open_above_the_text():
+    assert calls_section([CALL], PAIRED, {}, "").tables_first
+    assert not calls_section([CALL, CALL], PAIRED, {}, "").tables_first
+    (chart,) = calls_section([CALL], PAIRED, {}, "").plots
+    said = "No read of normal has the allele: its point is the error rate expected."
+    assert chart["usermeta"]["how"].endswith(said)
+    (chart,) = calls_section([CALL | {"replicates": {"case": [(3, 30)]}}], ALONE, {}, "").plots
+    assert "has the allele" not in chart["usermeta"]["how"]
 
 
 def test_samples_of_a_panel_are_named():
@@ -157,9 +185,41 @@ def test_indels_have_short_heads_and_no_control_no_column():
     assert "reads of tumour." in alone.how
 
 
+def without(name):
+    return VariantSettings(case="tumour", control="normal", skip_filters=name)
+
+
+def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
+    alike = {"read_end": [25.8, 24.4], "low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0],
+             "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
+    call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
+    assert power_warnings([call], PAIRED) == [
+        "All reads of the case at the call are on one strand, of one mapping quality, of one base "
+        "quality: strand bias, mapping quality, base quality, indels nearby, mismatches nearby "
+        "could not be checked; only the position in the read could. Confirm by another method."
+    ]
+    (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
+    assert row[5] == "PASS (1 of 6 filters testable)"
+    (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
+    assert row[5] == "PASS (0 of 6 filters testable)"
+    usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
+                    "samples": {"case": {"strands": (900, 957, 100, 116)}}}  # fmt: skip
+    assert power_warnings([usual], PAIRED) == []
+    equal = usual | {"compared": usual["compared"] | {"low_mapq": [60.0, 60.0]}}
+    assert power_warnings([equal, usual], PAIRED) == []
+    assert power_warnings([equal], without("low_mapq")) == []
+    (warned,) = power_warnings([equal, equal], PAIRED)
+    assert warned.startswith(
+        "All reads of the case at every call are of one mapping quality: mappin"
+    )
+    few = usual | {"samples": {"case": {"strands": (900, 957, 3, 0)}}}
+    assert power_warnings([few], PAIRED) == []
+
+
 def test_a_filter_that_a_call_has_not_is_not_said_to_compare_nothing():
     alike = {"low_mapq": [60.0, 60.0], "low_baseq": [40.0, 40.0]}
     calls = [{"ref": "A", "alt": "C", "samples": {"case": {"strands": None}}, "compared": one}
-             for one in (alike, {"low_mapq": [60.0, 60.0]})]  # fmt: skip
-    assert _without_power(calls).endswith("PASS says nothing of low_mapq.")
-    assert _without_power([]) == ""
+             for one in (alike, {"low_mapq": [60.0, 60.0], "low_baseq": [30.0, 40.0]})]  # fmt: skip
+    (warned,) = power_warnings(calls, PAIRED)
+    assert "mapping quality could not be checked; only base quality could." in warned
+    assert power_warnings([], PAIRED) == []
