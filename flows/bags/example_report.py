@@ -10,7 +10,8 @@ from scipy.special import ndtri
 
 from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
-from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, MOST_LISTED, Example
+from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, MOST_LISTED, MOST_UNSURE, Example
+from flows.bags.tested import UNSURE
 from flows.report.page import Grid, Section
 from vbmodels.bags.stack.model import POOLED
 from vbmodels.core.levels import YES
@@ -55,7 +56,8 @@ class Words:
         """Say what an instance's probability is, and which labels it knows."""
         text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
         if self.new:
-            return f"{text}."
+            mean = f" P({self.positive}) is a weighted mean of several models: it can be below it."
+            return f"{text}.{mean * self.by_instance}"
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += f", from the fit to {labels}"
         if self.unseen:
@@ -81,7 +83,8 @@ def examples_of(
     pooled_counts = members.pooled_counts
     explained = "its bag's score" if members.explained_by == POOLED else "the instance's score"
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
-    unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:MOST_UNSURE]
+    unsure = [e for e in unsure if UNSURE[0] < e.probability < UNSURE[1]]
     requested = [e for name in show for e in examples if e.bag_id == name]
     lines = []
     if words.unseen and not words.new:
@@ -115,12 +118,13 @@ def examples_of(
     sorts: tuple[tuple[str, Sequence[Example]], ...] = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
-        (f"Least sure ({len(unsure)} of those between 0.2 and 0.8)", unsure),
+        (f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}; {len(unsure)}), nearest to 0.5 first",
+         unsure),
         ("The surest first", wrong),
-    )
+    )  # fmt: skip
     title = "Most and least certain bags"
     if words.new and len(ordered) == count <= MOST_LISTED:
-        title, sorts = "All bags", (("The most probable first", ordered), sorts[-1])
+        title, sorts = "All bags", (sorts[-2], ("All, the most probable first", ordered), sorts[-1])
     columns: tuple[str, ...] = ("bag", f"P({words.positive})", "instances", "label")
     columns = columns[: None if any(e.label is not None for e in ordered) else -1]
     *grids, apart = [
@@ -131,6 +135,7 @@ def examples_of(
             [_opened(e, words, pooled_counts) for e in some],
         )
         for name, some in sorts
+        if some or name == sorts[-1][0]
     ]
     text, heading = "\n".join(lines), "Bags predicted otherwise than labelled"
     if not wrong or words.new:  # of rows that the fit has read a score leaves them out

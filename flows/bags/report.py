@@ -194,12 +194,11 @@ def _in_short(
     lines.append(f"{line}.")
     if "expected_primary" in results:
         low = results["expected_primary_in_negative"]
-        doubtful = f" {low:,.0f} more are expected in bags labelled {words.negative}, where there "
-        doubtful += "should be none: that much is an error of the model, or of labels."
+        doubtful = f", and {low:,.0f} more in bags labelled {words.negative}, where it should be 0"
         low, doubtful = (low, doubtful) if test.label.size and low >= 0.5 else (0.0, "")
         lines.append(
-            f"About {results['expected_primary'] - low:,.0f} of {results['instances']:,} instances "
-            f"make a bag {words.positive} (the sum of P(primary)).{doubtful} "
+            f"Added up, P(primary) gives {results['expected_primary'] - low:,.0f} of "
+            f"{results['instances']:,} instances that make a bag {words.positive}{doubtful}. "
             f"Within a bag, look at the most probable first. {marks}".strip()
         )
     return "\n".join(lines)

@@ -20,6 +20,7 @@ Marker = tuple[str, float, float]
 """A feature, its value, and what it adds."""
 EXAMPLES = 5  # bags of each sort
 MOST_LISTED = 200  # bags of a score up to which each is shown
+MOST_UNSURE = 60  # bags nearest to 0.5
 MOST_WRONG = 20  # bags predicted otherwise than labelled
 MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
@@ -227,7 +228,7 @@ def _extreme(probability: FloatArray, count: int) -> list[int]:
     """Number the most and the least probable bags and those nearest to one half."""
     order = np.argsort(-probability, kind="stable")
     unsure = np.argsort(np.abs(probability - 0.5), kind="stable")
-    picked = [*order[:count], *order[-count:], *unsure[:count]]
+    picked = [*order[:count], *order[-count:], *unsure[:MOST_UNSURE]]
     return sorted({int(i) for i in picked})
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
-from flows.runs.changed_rows import NAMES, every_row_of, reasons_in_words, rows_in_words
+from flows.runs.changed_rows import NAMES, drawn_rows, every_row_of, reasons_in_words, rows_in_words
 from flows.runs.compare import (
     Comparison,
     changes,
@@ -278,7 +278,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             _say(console, f"{one.table}: {rows_in_words(one)}")
         if most is None and (why := reasons_in_words(one)):
             _say(console, why)
-        rows = [] if most and place else [row.as_row() for row in one.changed(most)]
+        drawn = drawn_rows(one)[:most] if most and one.lost is not None else []
+        rows = [] if most and place else [r.as_row() for r in drawn or one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if any("why" in row for row in rows):
@@ -292,5 +293,6 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if rows and len(rows) < one.count:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
-            some = f"the first {len(rows)} of {one.count:,} {every_row_of(one)}"
-            console.print(_text(f"{some}, the most probable first: {parts}"))
+            of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)}"
+            of = f"{len(rows)} drawn of {one.count:,} {every_row_of(one)}" if drawn else of
+            _say(console, f"{of}: {parts}")

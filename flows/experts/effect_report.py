@@ -88,7 +88,9 @@ def effect_sections(
     if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
         title = f"{len(weaker)} charts, on the same scale"
         sections.append(
-            Section("What weaker columns add", plots=weaker, folded=title, needs_fit=True)
+            Section(
+                "What the others of these columns add", plots=weaker, folded=title, needs_fit=True
+            )
         )
     return sections
 

@@ -141,8 +141,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     return Section(
         "Search",
         f"The search began at {len(q.starts)} random starts (setting starts); the best one was "
-        f"improved by moves: of {history.tried} that were tried, {len(moves)} made the rows more "
-        "probable and were accepted."
+        f"improved by moves: of {history.tried} that were tried, {len(moves)} improved the fit and "
+        "were accepted."
         + _NUMBER * (results["features"] > 1 and any(m["move"] == DELETE.name for m in moves))
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),

@@ -68,9 +68,7 @@ def answer_sections(
         return []
     rows = [
         (
-            ", ".join(
-                c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)
-            ),
+            *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
             f"{n:,.0f}",
             *(f"{one:,.1f} ({_percent(one / n)})" for one in has),
         )
@@ -89,7 +87,7 @@ def answer_sections(
     if len(features) == 1 and f"{above:,.0f}" != sums:
         text += f" To count those above 50 % gives {above:,.0f} rows, not {sums}: take the "
         text += "probabilities as weights."
-    grid = Grid((", ".join(c.name for c in columns), "rows", *features), rows)
+    grid = Grid((*(c.name for c in columns), "rows", *features), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 
 

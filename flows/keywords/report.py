@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -308,11 +309,20 @@ def _level(settings: KeywordSettings) -> str:
 def _documents(
     examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
 ) -> Section:
-    rows = [(e.doc_id, _listed(e.found, scores), ", ".join(e.known)) for e in examples]
+    least = -np.inf if scores else LEVELS[0]
+    lists = [
+        [[one for one in e.found if (one[1] > least) is likely] for likely in (True, False)]
+        for e in examples
+    ]
+    sides = [True, any(rest for _, rest in lists)]
+    rows = [
+        (e.doc_id, *(_listed(own, scores) for own in compress(found, sides)), ", ".join(e.known))
+        for e, found in zip(examples, lists, strict=True)
+    ]
     text = f"Documents with the largest number of {'' if scores else 'likely '}new ones first."
     where = "the files keyphrases/*.jsonl of the run"
-    new = f"new {names.keys}" + ("" if scores else " with their probability")
-    columns = ("document", new, f"known {names.keys}")
+    kinds = f"{'' if scores else 'likely '}new {names.keys}", "less likely"
+    columns = ("document", *compress(kinds, sides), f"known {names.keys}")
     grid = Grid(columns, rows, text, total=documents, where=where)
     how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
     how += "such as a plural, are one, as they are written first."
@@ -417,7 +427,7 @@ def _frequent(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
     how += " with a probability above 0.5" if likely is terms.likely else ""
     how += ". Forms of one stem are counted together, as they are written first."
     if fewer := (len(likely) - len(most)) * terms.whole:
-        how += f" {fewer:,} more are in fewer documents, or in as many."
+        how += f" {fewer:,} more are in at most {counts[-1]:,}."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 

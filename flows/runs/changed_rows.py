@@ -55,10 +55,13 @@ def expected_in_words(count: int, right: float) -> str:
     """
     if count == 1:
         return f"probability {in_digits(right)[0]}"
-    share = Fraction(right / count).limit_denominator(5)
-    some = f"about {share.numerator} in {share.denominator} of them"
-    some = "hardly any" if share == 0 else "nearly all" if share == 1 else some
-    return f"{some} right ({right:,.0f} expected)"
+    return f"{_share_in_words(right / count, ' of them')} right ({right:,.0f} expected)"
+
+
+def _share_in_words(value: float, of: str = "") -> str:
+    share = Fraction(value).limit_denominator(5)
+    some = f"about {share.numerator} in {share.denominator}{of}"
+    return "hardly any" if share == 0 else "nearly all" if share == 1 else some
 
 
 def moved_in_words(one: Moved) -> str:
@@ -122,8 +125,12 @@ def decision_in_words(one: Moved, drawn: str) -> str:
         return ""
     number = min(count, DRAWN)
     rows = counted(f"{number:,}", _ROWS.get(one.table, "rows"))
-    return (
-        f"To decide, count how many you would keep of {rows} {drawn}: the {which} run expects "
-        f"{number * right / count:.0f}. If clearly fewer are right, do without them; else take "
-        f"{kept}."
-    )
+    share = right / count
+    least = number * share - 1.645 * (number * share * (1.0 - share)) ** 0.5
+    text = f"To decide, count how many you would keep of {rows} {drawn}: the {which} run expects "
+    text += f"{number * share:.0f}."
+    take = f"ake {kept} if {_share_in_words(share)} right is enough for you."
+    if least >= 1.0:
+        text += f" If it is {int(least):,} or less, that run expects too much: do without them."
+        return f"{text} Else t{take}"
+    return f"{text} T{take}"

@@ -91,11 +91,10 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
 
 def _verdict(low: FloatArray, high: FloatArray) -> str:
     out = int(np.sum((low > 1.0) | (high < 1.0)))
-    k = int(np.argmax(high / low))
     said = f"{out} of {len(low)} intervals do not include 1"
     if not out:
         said = f"All {len(low)} intervals include 1, so the data are compatible with no difference"
-    return f"{said} (the widest is {names_of_types()[k]}, {low[k]:.2f} to {high[k]:.2f})."
+    return f"{said} (they reach from {low.min():.2f} to {high.max():.2f})."
 
 
 def _far_in_words(q: BatchGlobal, alleles: int, calls: Sequence[dict[str, Any]]) -> str:
@@ -131,7 +130,7 @@ def batch_section(
         [("factor", list(zip(factor, low, high, strict=True)))],
         "factor", f"Factor by which errors are more frequent in {case} than in {control}",
         "Points are estimates, lines 95 % intervals, on a logarithmic axis; a line that crosses 1 "
-        "shows no difference.",
+        "is compatible with no difference.",
         rule=1.0,
     )  # fmt: skip
     text = (

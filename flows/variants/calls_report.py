@@ -135,7 +135,11 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
     false = f"about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
-    return f"{text}; the probability that the call is false is {false} (QUAL {call['qual']:.1f})"
+    text += f"; the probability that the call is false is {false} (QUAL {call['qual']:.1f})"
+    found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
+    tested = sum(_testable(name, pair) for name, pair in found.items())
+    few = f", if it is no artefact: {tested} of {every} filters of artefacts could be tested"
+    return text + few * (bool(found) and tested < every / 2)
 
 
 def calls_section(

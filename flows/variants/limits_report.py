@@ -63,7 +63,7 @@ def _missed(
     ]  # fmt: skip
     if without:
         why = "no read in any sample (or N in the reference)"
-        rows.append((f"{without:,} more", "none", why, *("0", "0")[: len(against) + 1]))
+        rows.append((f"{without:,} more", "not detectable", why, *("0", "0")[: len(against) + 1]))
     every = thin + without
     caption = f"{every:,} position{' is' if every == 1 else 's are'} not callable"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"

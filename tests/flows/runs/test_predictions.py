@@ -276,7 +276,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert estimates_in_words(found) == (
         "How many are right is each run's own estimate, which does not say which run is better. To "
         "decide, count how many you would keep of 1 row drawn by --report: the second run "
-        "expects 1. If clearly fewer are right, do without them; else take its settings."
+        "expects 1. Take its settings if about 2 in 3 right is enough for you."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
@@ -332,7 +332,7 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     code, out, _ = run(capsys, "compare", *runs)
-    assert (code, "the first 5 of 120 rows" in out, "--rows for all rows" in out) == (0, True, True)
+    assert (code, "5 drawn of 120 rows" in out, "--rows for all rows" in out) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, out.count(LOST), out.count("120 rows dropped")) == (0, 120, 1)
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]

@@ -106,7 +106,13 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
         ("chr1:5-7", "6.0 %, or none", "few reads", "50 to 80", "25 to 40"),
     ]
     assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
-    without = ("2 more", "none", "no read in any sample (or N in the reference)", "0", "0")
+    without = (
+        "2 more",
+        "not detectable",
+        "no read in any sample (or N in the reference)",
+        "0",
+        "0",
+    )
     assert grid.rows[-1] == without
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
     grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
