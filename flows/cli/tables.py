@@ -293,6 +293,10 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if rows and len(rows) < one.count:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
-            of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)}"
-            of = f"{len(rows)} drawn of {one.count:,} {every_row_of(one)}" if drawn else of
+            of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)} that changed"
+            if drawn:
+                of = (
+                    f"{len(rows)} of the {len(one.places[drawn[0].what]):,} {drawn[0].what}, drawn "
+                )
+                of += f"at random; {one.count:,} {every_row_of(one)} changed"
             _say(console, f"{of}: {parts}")

@@ -332,7 +332,11 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     code, out, _ = run(capsys, "compare", *runs)
-    assert (code, "5 drawn of 120 rows" in out, "--rows for all rows" in out) == (0, True, True)
+    assert (
+        code,
+        "5 of the 120 no longer selected, drawn at random" in out,
+        "--rows for all rows" in out,
+    ) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, out.count(LOST), out.count("120 rows dropped")) == (0, 120, 1)
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
