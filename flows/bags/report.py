@@ -172,6 +172,13 @@ def _in_short(
             "bags, or measure other features.",
         )
     low, high = UNSURE
+    if words.new and not test.label.size:
+        below, above = probability[probability < low], probability[probability > high]
+        lines.append(
+            f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} are "
+            f"{words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} above "
+            f"{high} are not."
+        )
     number = _count_unsure(probability)
     line = (
         f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"

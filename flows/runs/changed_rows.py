@@ -108,12 +108,12 @@ def every_row_of(one: Moved) -> str:
 def drawn_rows(one: Moved) -> list[Change]:
     """Draw rows that only one run selects, to be read: the new ones, else those that are gone.
 
-    The draw is the same for the same rows.
+    The draw is the same for the same rows, and in no order.
     """
     what = GAINED if one.gained else LOST
     places = one.places.get(what, np.empty(0, np.int64))
     order = np.random.default_rng(0).permutation(len(places))[:DRAWN]
-    return one.every.changes(places[np.sort(order)], what)
+    return one.every.changes(places[order], what)
 
 
 def decision_in_words(one: Moved, drawn: str) -> str:
