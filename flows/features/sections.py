@@ -68,8 +68,8 @@ def answer_sections(
         return []
     rows = [
         (
+            f"{n:,.0f} row{'' if n == 1 else 's'}",
             *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
-            f"{n:,.0f}",
             *(f"{one:,.1f} ({_percent(one / n)})" for one in has),
         )
         for code, n, has in sorted(
@@ -85,9 +85,9 @@ def answer_sections(
     text += f"them. The expected numbers add up to {sums}. Near 50 % the answers do not say."
     above = found.rows[found.has[:, 0] > 0.5 * found.rows].sum()
     if len(features) == 1 and f"{above:,.0f}" != sums:
-        text += f" To count those above 50 % gives {above:,.0f} rows, not {sums}: take the "
-        text += "probabilities as weights."
-    grid = Grid((*(c.name for c in columns), "rows", *features), rows)
+        text += f" To count those above 50 % gives {above:,.0f} rows, not {sums}: add up the "
+        text += "probabilities instead."
+    grid = Grid(("how many", *(c.name for c in columns), *features), rows)
     return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
 
 

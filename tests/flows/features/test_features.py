@@ -258,10 +258,10 @@ def test_rows_of_answers_are_shown_where_a_table_has_few():
     (one,), (two,) = (answer_sections(parts, columns) for parts in (whole, halves))
     assert one.grids == two.grids
     assert one.grids[0].rows == [
-        ("yes", "yes", "3", "2.7 (90\u00a0%)"), ("no", "missing", "2", "0.2 (10\u00a0%)"),
-        ("yes", "no", "1", "0.2 (20\u00a0%)"),
+        ("3 rows", "yes", "yes", "2.7 (90\u00a0%)"), ("2 rows", "no", "missing", "0.2 (10\u00a0%)"),
+        ("1 row", "yes", "no", "0.2 (20\u00a0%)"),
     ]  # fmt: skip
-    assert one.grids[0].columns == ("a", "b", "rows", "with feature 1")
+    assert one.grids[0].columns == ("how many", "a", "b", "with feature 1")
     wide = np.zeros((3, 7), int)
     assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
     assert answer_sections([*whole, None], columns) == []
