@@ -175,9 +175,9 @@ def _in_short(
     if words.new and not test.label.size:
         below, above = probability[probability < low], probability[probability > high]
         lines.append(
-            f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} are "
-            f"{words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} above "
-            f"{high} are not."
+            f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} "
+            f"are {words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} "
+            f"above {high} are not."
         )
     number = _count_unsure(probability)
     line = (
