@@ -56,7 +56,7 @@ class Words:
         """Say what an instance's probability is, and which labels it knows."""
         text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
         if self.new:
-            mean = f" P({self.positive}) is a weighted mean of several models: it can be below it."
+            mean = f" P({self.positive}) is a mean over several models, so it can be the smaller."
             return f"{text}.{mean * self.by_instance}"
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += f", from the fit to {labels}"
@@ -118,10 +118,12 @@ def examples_of(
     sorts: tuple[tuple[str, Sequence[Example]], ...] = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
-        (f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}; {len(unsure)}), nearest to 0.5 first",
-         unsure),
+        (
+            f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}): the {len(unsure)} nearest to 0.5",
+            unsure,
+        ),
         ("The surest first", wrong),
-    )  # fmt: skip
+    )
     title = "Most and least certain bags"
     if words.new and len(ordered) == count <= MOST_LISTED:
         title, sorts = "All bags", (sorts[-2], ("All, the most probable first", ordered), sorts[-1])

@@ -121,7 +121,7 @@ def report(
                     f"{what} in {where} (about {100.0 * sure / above:.0f} % right) and {rest:,} "
                     f"less likely (about {others:.0f} %"
                 )
-                headline += f"; {_percent(right)} of all)" if "to" in _percent(right) else ")"
+                headline += f"; of all {_percent(right)})" if "to" in _percent(right) else ")"
                 headline += ": estimates, not measured" * (not measured)
                 if q is not None and q.sources.exact and settings.keyphrases is not None:
                     headline += ", " if not measured else ": estimates, "

@@ -55,7 +55,7 @@ def _question(settings: VariantSettings) -> str:
         return (
             f"Tumour-only test: the allele's rate in {settings.case} is beyond what errors and "
             f"differences between samples give in {settings.compared_with}. Alleles that the case "
-            "was born with, which no sample of its own tells apart, are called too."
+            "was born with, which no sample of its own sets apart, are called too."
         )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
