@@ -250,8 +250,8 @@ def show_comparison(console: Console, found: Comparison) -> None:
         table.add_row(*map(_text, (name, row.first, row.second, note)))
     if table.row_count:
         _print(console, table)
-    if text := estimates_in_words(found):
-        _say(console, text)
+    for line in estimates_in_words(found).splitlines():
+        _say(console, line)
     for line in new_warnings(found):
         _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     show_changed_rows(console, found, _CHANGED)
@@ -278,7 +278,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             _say(console, f"{one.table}: {rows_in_words(one)}")
         if most is None and (why := reasons_in_words(one)):
             _say(console, why)
-        drawn = drawn_rows(one)[:most] if most and one.lost is not None else []
+        drawn = drawn_rows(one) if most and one.lost is not None else []
         rows = [] if most and place else [r.as_row() for r in drawn or one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
@@ -290,6 +290,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
         if rows:
             named = len(one.every.keys)
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
+            if drawn:
+                rows = [{n: value for n, value in row.items() if n != "what"} for row in rows]
             show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
         if rows and len(rows) < one.count:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())

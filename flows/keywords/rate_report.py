@@ -77,9 +77,9 @@ def rate_section(
         if names is PHRASES:
             text += f" a text; {100.0 * q.rate * size / given:.0f} % of them are expected to be in "
             text += f"it, so {q.rate * size:.1f} {of} are assumed"
-        text += "; with the known ones, which count as certain, the probabilities add up to "
-        text += f"{share * size:.1f}"
-        text += f"; a document gets at most {most}, 1.5 times yours" * (most is not None) + "."
+        text += ". The fit starts there and is moved by the known ones and the texts: its "
+        text += f"probabilities add up to {share * size:.1f} a text, known ones included."
+        text += f" A document gets at most {most}, 1.5 times yours." * (most is not None)
         if listed:
             text += f"\n{listed}"
         text += grows
@@ -128,26 +128,14 @@ def compared_in_words(hidden: HiddenLists) -> tuple[str, tuple[str, ...]]:
     """Say whether known ones rank better than by tf-idf, and warn where they do not."""
     own, rival = (f"{100.0 * share:.0f} %" for share in (hidden.by_model, hidden.by_tf_idf))
     _, low, high = hidden.apart
-    shares = f"{own} are among the {BEST} best of their text, {rival} by TF-IDF"
+    shares = f"{own} against {rival} among the {BEST} best"
     if low > 0.0:
-        return f"Known ones rank better than by TF-IDF: {shares}", ()
+        return f"Known ones rank better than by TF-IDF ({shares})", ()
     if high >= 0.0:
-        return f"Known ones rank about as by TF-IDF: {shares}", ()
-    text = f"TF-IDF ranks the known ones better ({shares}): more known ones, or another kind of "
-    text += "list (lists), may help."
-    return f"Known ones rank worse than by TF-IDF: {shares}", (text,)
-
-
-def hidden_in_words(hidden: HiddenLists, names: Names) -> str:
-    """Say how the comparison with tf-idf was made, and what it found."""
-    apart, low, high = (f"{100.0 * share:+.0f}" for share in hidden.apart)
-    return (
-        f"Compared with TF-IDF: of {hidden.known:,} known {names.keys} (at most {BEST} of each of "
-        f"{hidden.documents:,} documents) {100.0 * hidden.by_model:.0f} % are among the {BEST} "
-        f"best of their text by the model, {100.0 * hidden.by_tf_idf:.0f} % by TF-IDF: {apart} "
-        f"points (95 % interval {low} to {high}). Each document was ranked as if its list were not "
-        "known."
-    )
+        return f"Known ones rank about as by TF-IDF ({shares})", ()
+    text = "TF-IDF ranks the known ones better: more known ones, or another kind of list (lists), "
+    text += "may help."
+    return f"Known ones rank worse than by TF-IDF ({shares})", (text,)
 
 
 def effects(

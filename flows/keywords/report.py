@@ -14,7 +14,6 @@ from flows.keywords.rate_report import (
     coefficient_section,
     compared_in_words,
     effects,
-    hidden_in_words,
     learned_in_words,
     lists_in_words,
     long_list,
@@ -47,8 +46,8 @@ from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, doubts, f
 MOST_R_HAT = 1.05
 MOST_LABELLED = 10  # documents worth labelling that are shown
 MOST_FREQUENT = 15  # drawn
+SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is asked
 _BY_KNOWN = "known_alone", "new_with_known"
-SAME_NAME = 0.05  # share of the new ones that are their document's name, from which it is said
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
@@ -111,6 +110,9 @@ def report(
             expected = results["expected_false_share"] = results["expected_false"] / found
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
+            rates = [s.by_rate[0] for s in summaries if s.by_rate is not None]
+            if rates:
+                results["expected_right_by_rate"] = (np.sum(rates, axis=0) / found).tolist()
             above, sure = np.sum([s.above[0] for s in summaries], axis=0)
             if 0 < above < found:
                 rest = found - int(above)
@@ -122,17 +124,17 @@ def report(
                     f"less likely (about {others:.0f} %"
                 )
                 headline += f"; of all {_percent(right)})" if "to" in _percent(right) else ")"
-                headline += ": estimates, not measured" * (not measured)
+                headline += ", as estimated"
                 if q is not None and q.sources.exact and settings.keyphrases is not None:
-                    headline += ", " if not measured else ": estimates, "
-                    headline += f"from your {settings.keyphrases:g} per document"
+                    headline += f" from your {settings.keyphrases:g} per document"
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
     hidden = next((s.hidden for s in summaries if s.hidden is not None), None)
     if hidden is not None:
         results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
-                       known_among_best_apart=list(hidden.apart))  # fmt: skip
+                       known_among_best_apart=list(hidden.apart),
+                       known_compared=hidden.known)  # fmt: skip
         line, against = compared_in_words(hidden)
         headline += f". {line}"
         warnings += against
@@ -179,7 +181,10 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),
-        next_steps(scores, int(above), measured, mean is not None),
+        next_steps(
+            scores, int(above), measured, mean is not None,
+            bool(sum(s.own_name_likely for s in summaries) > SAME_NAME * above),
+        ),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -228,16 +233,20 @@ def _which(
         above = np.sum([s.above for s in summaries], axis=0)
         lines = []
         if above[0, 0] < found:
-            few = f"If {_percent(right)} right is too few for you, take those above {LEVELS[0]}: "
-            lines.append(f"{few}the first command under What to do next writes them to a file.")
+            lines.append(
+                f"To tag without looking, take the {int(above[0, 0]):,} above {LEVELS[0]}: the "
+                "first command under What to do next writes them to a file. To choose by eye, take "
+                f"all {found:,}."
+            )
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
         if given is not None:
-            text = f"Every share of right ones follows from your {names.rate}={given:g}: the table "
-            text += "below has, about, what the shares of the same ones would be with half or twice"
-            lines.append(f"{text} as many.")
-        lines.append("No other method was compared." if hidden is None
-                     else hidden_in_words(hidden, names))  # fmt: skip
+            lines.append(
+                f"Every share of right ones follows from your {names.rate}={given:g}: the table "
+                "below has them for half and for twice as many, too."
+            )
+        if hidden is None:
+            lines.append("No other method was compared.")
         without = sum(s.documents - s.with_new for s in summaries)
         alone, rest = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
         where = []
@@ -246,11 +255,13 @@ def _which(
         if without:
             have = f"; {alone:,} of these have known ones" * bool(alone)
             where.append(f"{without:,} documents have no new one{have}.")
-        if (same := sum(s.own_name for s in summaries)) > SAME_NAME * found:
-            likely = sum(s.own_name_likely for s in summaries)
+        if same := sum(s.own_name for s in summaries):
+            where.append(f"{same:,} of the {found:,} are the name of their document.")
+        if parts := sum(s.parts for s in summaries):
+            example = next(s.example for s in summaries if s.example)
             where.append(
-                f"{same:,} of the {found:,} ({likely:,} of those above {LEVELS[0]}) are the name "
-                "of their document: --where own_name=no leaves them out."
+                f"{parts:,} are also part of a longer one of the same document ({example}): keep "
+                "the one that you like better."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")

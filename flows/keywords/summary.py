@@ -165,6 +165,9 @@ class KeywordSummary:
     own_name, own_name_likely, new_with_known
         How many new ones are the name of their document, how many of those above 0.5, and how many
         are in a document with known ones.
+    parts, example
+        How many new ones are words in a row of a longer selected or known one of their document;
+        one of them.
     known_alone
         How many documents have known ones and no new one.
     with_known, most_known
@@ -205,6 +208,8 @@ class KeywordSummary:
     own_name: int = 0
     own_name_likely: int = 0
     new_with_known: int = 0
+    parts: int = 0
+    example: str = ""
     known_alone: int = 0
     with_known: int = 0
     most_known: tuple[int, str] = (0, "")
@@ -241,6 +246,7 @@ def summarise(
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
+    parts, example = _parts(table, found, selected | observed)
     confusion = [
         int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
         for s in (True, False)
@@ -267,11 +273,30 @@ def summarise(
         own_name=int(np.count_nonzero(found & own)),
         own_name_likely=int(np.count_nonzero(sure & own)),
         new_with_known=int(new[given > 0].sum()),
+        parts=parts,
+        example=example,
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
         shown=shown,
     )
+
+
+def _parts(table: pa.Table, found: Any, taken: Any) -> tuple[int, str]:
+    """Return how many new ones are words in a row of a longer one that is taken, and such a one."""
+    longer: dict[str, list[tuple[str, str]]] = {}
+    own = table.select(["doc_id", "stem", "term"]).filter(pa.array(taken)).to_pylist()
+    for row in own:
+        if " " in row["stem"]:
+            longer.setdefault(row["doc_id"], []).append((f" {row['stem']} ", row["term"]))
+    number, example = 0, ""
+    for row, new in zip(own, found[taken].tolist(), strict=True):
+        inside = f" {row['stem']} "
+        others = longer.get(row["doc_id"], ()) if new else ()
+        whole = next((term for stem, term in others if inside in stem and inside != stem), None)
+        if whole is not None:
+            number, example = number + 1, example or f"{row['term']} of {whole}"
+    return number, example
 
 
 def _above(probability: FloatArray) -> FloatArray:

@@ -24,16 +24,20 @@ def tiles_of(
     if "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        wrong = f"by the model's own estimate{'' if 'f' in results else ', not measured'}: about "
-        wrong += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
-        tiles.append(Tile("expected to be right", share, wrong))
+        note = f"by the model's own estimate{'' if 'f' in results else ', not measured'}"
+        if "expected_right_by_rate" in results and given is not None:
+            few, many = (f"{100.0 * part:.0f}\u00a0%" for part in results["expected_right_by_rate"])
+            note += f": {few} if a text has {given / 2.0:g} in place of your {given:g}, {many} if "
+            note += f"it has {2.0 * given:g}"
+        tiles.append(Tile("expected to be right", share, note))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
         tiles.append(Tile(f"F1 against true {keys}", f"{results['f']:.2f}", note))
     if "known_among_best" in results:
         apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
         note = f"{100.0 * results['known_among_best_tf_idf']:.0f}\u00a0% by TF-IDF: {apart} points "
-        note += f"(95\u00a0% {low} to {high}); each ranked as if its document's list were not known"
+        note += f"(95\u00a0% {low} to {high}); {results['known_compared']:,} known ones, each "
+        note += "ranked as if its document's list were not known"
         share = f"{100.0 * results['known_among_best']:.0f} %"
         tiles.append(Tile(f"known ones among the {BEST} best of a text", share, note))
     if results["observed"]:
@@ -79,23 +83,30 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
 
 
 def next_steps(
-    scores: bool, likely: int = 0, measured: bool = True, given: bool = False
-) -> list[NextStep]:
+    scores: bool, likely: int = 0, measured: bool = True, given: bool = False,
+    own_names: bool = False,
+) -> list[NextStep]:  # fmt: skip
     """Return what to do next; ``scores``: of scores only; ``measured``: with true ones.
 
-    ``given``: the user says how many keyphrases a document has.
+    ``given``: the user says how many keyphrases a document has. ``own_names``: many of the likely
+    ones are the name of their document.
     """
     again = "{again keyphrases=MEAN}" if given else "{again}"
     probable = NextStep(
-        "Write the new ones that are more probable than not to a file; --where own_name=no leaves "
-        "out those that are the name of their document:",
+        "Write the new ones above 0.5 to a file"
+        + ", without those that are the name of their document" * own_names
+        + ":",
         "vbflows show {run} keywords --new --selected --where 'probability>0.5' "
-        f"--rows {likely} --json > likely.json",
+        + "--where own_name=no " * own_names
+        + f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
-        "Measure how many are right: draw 10 to 20 documents at random, write all that they have, "
-        "those too that are not in the text, into a new column gold, separated as the known ones, "
-        "and run again, with their mean number. The fit does not learn from that column:", again,
+        "Measure how many are right: add a column gold to the input; for 10 to 20 documents drawn "
+        "at random write into it all keyphrases that you would give them, those too that are not "
+        "in the text, separated as the known ones; run again"
+        + ", with their mean number as MEAN" * given
+        + ". The page then says how many are right; the fit does not learn from that column:",
+        again,
         True,
     )  # fmt: skip
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 
@@ -116,21 +117,31 @@ def drawn_rows(one: Moved) -> list[Change]:
     return one.every.changes(places[order], what)
 
 
-def decision_in_words(one: Moved, drawn: str) -> str:
-    """Say how rows that are drawn at random decide between the runs; "" where none is."""
-    count, right, which, kept = one.gained, one.gained_right, "second", "its settings"
+def decision_in_words(one: Moved) -> list[str]:
+    """Say how rows that are drawn at random decide between the runs; nothing where none is."""
+    count, right, what, which = one.gained, one.gained_right, GAINED, ("second", "first")
     if not count:
-        count, right, which, kept = one.lost, one.lost_right, "first", "the first run's settings"
+        count, right, what, which = one.lost, one.lost_right, LOST, ("first", "second")
     if not count:
-        return ""
-    number = min(count, DRAWN)
-    rows = counted(f"{number:,}", _ROWS.get(one.table, "rows"))
-    share = right / count
-    least = number * share - 1.645 * (number * share * (1.0 - share)) ** 0.5
-    text = f"To decide, count how many you would keep of {rows} {drawn}: the {which} run expects "
-    text += f"{number * share:.0f}."
-    take = f"ake {kept} if {_share_in_words(share)} right is enough for you."
-    if least >= 1.0:
-        text += f" If it is {int(least):,} or less, that run expects too much: do without them."
-        return f"{text} Else t{take}"
-    return f"{text} T{take}"
+        return []
+    number, share = min(count, DRAWN), right / count
+    middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
+    low, high = max(ceil(middle - away), 0), min(floor(middle + away), number)
+    name = _ROWS.get(one.table, "rows")
+    chosen = counted(f"{count:,}", name)
+    rows = f"{number:,} of the {count:,} {what}, drawn at random," if number < count else what
+    lines = [
+        f"To decide, read the {rows} below, and count those that you would keep. The {which[0]} "
+        f"run expects {middle:.0f}."
+    ]
+    if low > 0:
+        few = "none" if low == 1 else f"at most {low - 1:,}"
+        lines.append(f"• {few.capitalize()}: it expects too much. Keep the {which[1]} run.")
+    agree = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+    lines.append(
+        f"• {agree}: that agrees with its estimate. Take the {which[0]} run if you want {chosen} "
+        f"more of which {_share_in_words(share)} are right."
+    )
+    if high < number:
+        lines.append(f"• More than {high:,}: it expects too little. Take the {which[0]} run.")
+    return lines

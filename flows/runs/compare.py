@@ -319,24 +319,21 @@ def effects(found: Comparison) -> list[Row]:
     return rows + [Row("fit", state["first"], state["second"])] * differs(state)
 
 
-def estimates_in_words(found: Comparison, drawn: str = "drawn by --report") -> str:
-    """Say that what each run expects of itself is no verdict; empty where that does not differ.
-
-    ``drawn``: where the rows are that decide.
-    """
+def estimates_in_words(found: Comparison) -> str:
+    """Say that what each run expects of itself is no verdict; empty where that does not differ."""
     answer = found.parts["answer"]
     names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
     if not names:
         return OTHER_ROWS if _other_rows(found) else ""
-    text = [
-        "How many are right is each run's own estimate, which does not say which run is better."
-    ]
+    text = ["The share that is right is each run's own estimate: it does not say which is better."]
     kind = PIPELINES.get(found.records[0].pipeline)
     for name in {} if kind is None else kind.units:
         if name in found.parts["settings"]:
             text.append(_explain_no_gain(found, name, answer[names[0]]))
-    text += [decision_in_words(one, drawn) for one in found.predictions[:1]]
-    return " ".join(filter(None, text))
+    lines = [" ".join(filter(None, text))]
+    for one in found.predictions[:1]:
+        lines += decision_in_words(one)
+    return "\n".join(lines)
 
 
 def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:

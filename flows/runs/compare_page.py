@@ -88,11 +88,7 @@ def _changes(found: Comparison) -> Section:
         for row in (*changes(found), *implied(found))
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    text = (
-        estimates_in_words(found, "that are drawn below")
-        if rows
-        else "No setting, no input file, no version differs."
-    )
+    text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
 
@@ -124,6 +120,8 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
 def _tiles(found: Comparison) -> Iterator[Tile]:
     """Yield the numbers of the answer that differ, and how many rows changed."""
     for row in effects(found):
+        if row.note.endswith("not comparable"):
+            continue  # the text says so
         yield Tile(row.name, f"{row.first} → {row.second}", row.note)
     for one in found.predictions[:1]:
         if one.lost is None:

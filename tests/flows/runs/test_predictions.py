@@ -274,9 +274,11 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     ]
     assert stayed.columns == ("phrase", *BOTH, "document")
     assert estimates_in_words(found) == (
-        "How many are right is each run's own estimate, which does not say which run is better. To "
-        "decide, count how many you would keep of 1 row drawn by --report: the second run "
-        "expects 1. Take its settings if about 2 in 3 right is enough for you."
+        "The share that is right is each run's own estimate: it does not say which is better.\n"
+        "To decide, read the newly selected below, and count those that you would keep. The second "
+        "run expects 1.\n"
+        "• 0 to 1: that agrees with its estimate. Take the second run if you want 1 row more of "
+        "which about 2 in 3 are right."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
@@ -334,7 +336,7 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
     code, out, _ = run(capsys, "compare", *runs)
     assert (
         code,
-        "5 of the 120 no longer selected, drawn at random" in out,
+        "20 of the 120 no longer selected, drawn at random" in out,
         "--rows for all rows" in out,
     ) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
