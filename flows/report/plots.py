@@ -103,7 +103,12 @@ def histogram(
         line["encoding"] |= {"y": {"value": 0}, "y2": {"value": "height"}}
         layers.append(line)
         how += f" None left of the line at {limit:.2f} is selected."
-    return _chart(title, layers, x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
+    return _chart(title, layers, x=_shares(x_label), y=y, how=how)
+
+
+def _shares(label: str) -> Spec:
+    """Return an axis from 0 to 1 whose numbers have room on a telephone."""
+    return _axis(label, scale={"domain": [0.0, 1.0]}, axis={"tickCount": 5})
 
 
 def split_histogram(
@@ -122,7 +127,7 @@ def split_histogram(
         base = base + number
     layer = _layer(rows, "bar", x2={"field": "x2"}, y2={"field": "y2"})
     layer["encoding"]["color"] = _series([name for name, _ in parts], field="series")
-    x = _axis(x_label, scale={"domain": [0.0, 1.0]})
+    x = _shares(x_label)
     how = f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}{how}."
     return _chart(title, [layer], x=x, y=_axis(y_label), how=how)
 

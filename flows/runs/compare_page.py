@@ -137,6 +137,8 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
                 if what == GAINED and one.gained_before:
                     note += f"; {one.gained_before:,.0f} by the first run's probabilities"
                 yield Tile(what, f"{count:,}", note)
+        stay = one.selected[0] - one.lost
+        yield Tile("selected by both runs", f"{stay:,}", f"of {one.selected[0]:,} of the first run")
 
 
 def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
