@@ -24,11 +24,12 @@ def tiles_of(
     if "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        note = f"by the model's own estimate{'' if 'f' in results else ', not measured'}"
+        note = f"by the model's own estimate{'' if 'f' in results else ', not measured'}: about "
+        note += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
         if "expected_right_by_rate" in results and given is not None:
             few, many = (f"{100.0 * part:.0f}\u00a0%" for part in results["expected_right_by_rate"])
-            note += f": {few} if a text has {given / 2.0:g} in place of your {given:g}, {many} if "
-            note += f"it has {2.0 * given:g}"
+            note += f". If a text has {given / 2.0:g} (not {given:g}), {few} are right; if "
+            note += f"{2.0 * given:g}, {many}"
         tiles.append(Tile("expected to be right", share, note))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
