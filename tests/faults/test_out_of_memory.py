@@ -59,7 +59,10 @@ def test_too_little_memory_to_begin_is_said_at_once(source, tmp_path, extra):
 
 
 def test_memory_that_runs_out_in_a_stage_is_a_sentence(source, tmp_path):
-    ended, _ = run(source, tmp_path / "out", 4, 0)
+    for extra in (4, 12, 24):
+        ended, _ = run(source, tmp_path / f"out{extra}", extra, 0)
+        if ended.returncode >= 0:
+            break  # else a library that was refused memory has ended the process by a signal
     assert ended.returncode == 1, ended.stderr
     # The stage that had begun last; memory may run out before the first.
     *begun, _ = ended.stderr.splitlines()

@@ -71,7 +71,8 @@ def slow(monkeypatch):
     def start(trickles):
         made.append(Slow(trickles))
         stores.enter(monkeypatch, made[-1].url)
-        filesystem("s3://in")  # its packages take seconds to load on a busy machine
+        # Its packages, and what its client reads of S3, take seconds to load on a busy machine.
+        filesystem("s3://in")[0].connect()
         return made[-1]
 
     monkeypatch.setattr(retry, "SILENCE", LIMIT)
