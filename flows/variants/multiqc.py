@@ -33,7 +33,7 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
     found = {
         "vbflows_calls": {
             "section_name": "vbflows: variants",
-            "description": "Alleles called in the case; filtered ones are apart.",
+            "description": "Alleles called in the case: those that pass all filters, and others.",
             "plot_type": "bargraph",
             "pconfig": {"id": "vbflows_calls_plot", "title": "vbflows: variants",
                         "ylab": "alleles"},
@@ -64,7 +64,8 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
         rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}
         found["vbflows_errors"] = {
             "section_name": "vbflows: errors by substitution",
-            "description": "Error rates of each sample; the differences are taken as the null.",
+            "description": "Error rates of each sample; what differs alike at all locations is "
+            "not called.",
             "plot_type": "bargraph",
             "pconfig": {"id": "vbflows_errors_plot", "title": "vbflows: errors by substitution",
                         "ylab": "errors per million", "stacking": "group"},
@@ -92,11 +93,12 @@ def merge(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
     return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}
 
 
-def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, dict[str, float]]:
+def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, list[list[float]]]:
+    """Return points of each sample: as keys of an object they would be drawn in order of text."""
     points = [point for part in parts for point in part.depth]
     points = points[:: max(1, -(-len(points) // _MOST_POINTS))]
     samples = {settings.case: 2} | ({settings.compared_with: 3} if settings.controls else {})
     return {
-        sample: {str(i): round(float(point[column]), 2) for i, point in enumerate(points)}
+        sample: [[i, round(float(point[column]), 2)] for i, point in enumerate(points)]
         for sample, column in samples.items()
     }
