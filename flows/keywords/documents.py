@@ -15,10 +15,12 @@ import pyarrow as pa
 from flows.keywords.counts import table_of
 from flows.keywords.shards import PHRASES, WORDS
 from vbmodels.keywords.candidate_counts import count_candidates
+from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import NO_VOCABULARY, Report, Vocabulary, read_documents
+from vbmodels.keywords.reading import read_documents
+from vbmodels.keywords.reading_report import Report
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, completed, split_terms
 

@@ -69,6 +69,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
@@ -88,7 +89,6 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import gibbs

@@ -12,7 +12,7 @@ from flows.keywords.settings import KeywordSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.learnt_prior import NONE
-from vbmodels.keywords.reading import Named, Report
+from vbmodels.keywords.reading_report import Named, Report
 
 LARGE_SHARE = 0.1
 """From which on a loss is a warning of its own."""

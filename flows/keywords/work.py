@@ -14,7 +14,7 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from vbmodels.core.state import State, to_bytes
-from vbmodels.keywords.reading import Report
+from vbmodels.keywords.reading_report import Report
 
 S = TypeVar("S", bound=State)
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from flows.keywords.documents import prepare
 from flows.keywords.notices import losses_of, notes_of, notices_of
 from flows.keywords.settings import KeywordSettings
-from vbmodels.keywords.reading import Report
+from vbmodels.keywords.reading_report import Report
 from vbmodels.keywords.text import TextOptions
 
 KEPT = TypeAdapter(Report)

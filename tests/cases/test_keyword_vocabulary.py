@@ -12,9 +12,9 @@ from flows.faults import InputError
 from flows.keywords.documents import prepare
 from flows.keywords.term_lists import terms_of, with_digest
 from tests.flows.commands import run
+from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
-from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 

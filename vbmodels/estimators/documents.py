@@ -13,12 +13,13 @@ import numpy as np
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, names_of, values_of
 from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candidates
+from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import build_batch, fold_of, in_phrases, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import ReadDocuments, Vocabulary, read_documents
+from vbmodels.keywords.reading import ReadDocuments, read_documents
 from vbmodels.keywords.surfaces import Written, written
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, split_terms

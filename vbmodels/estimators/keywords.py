@@ -42,6 +42,7 @@ from vbmodels.estimators.documents import (
 )
 from vbmodels.estimators.findings import frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_frame, like, values_of
+from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.documents import KeywordBatch
@@ -53,7 +54,7 @@ from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.reading import Named, Vocabulary
+from vbmodels.keywords.reading_report import Named
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import completed

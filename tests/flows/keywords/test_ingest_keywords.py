@@ -14,7 +14,7 @@ from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.candidate_counts import added
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
-from vbmodels.keywords.reading import Named
+from vbmodels.keywords.reading_report import Named
 from vbmodels.keywords.text import Normaliser, TextOptions
 from vbmodels.keywords.tokens import Labels, Row, read_tokens
 

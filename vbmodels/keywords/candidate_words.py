@@ -1,0 +1,268 @@
+"""Which words of documents are candidates; those of phrases that the user names are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.keywords import token_kernels as kernels
+from vbmodels.keywords.features import POS_GROUPS
+from vbmodels.keywords.languages import ENGLISH, plain
+from vbmodels.keywords.named_phrases import (
+    Finder,
+    Occurrence,
+    Pattern,
+    Rules,
+    occurrences_of,
+    patterns_of,
+)
+from vbmodels.keywords.phrases.spans import VERB
+from vbmodels.keywords.text import MOST_KNOWN, Normaliser, Parts, TextOptions
+from vbmodels.keywords.tokens import Labels, Tokens
+
+SEPARATORS = (",", "|", "/", "\t", "\n", "，", "、", "；", "،")
+"""What people put between keywords, where the product has ;."""
+_PROPER = POS_GROUPS.index("proper_noun")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Phrases that are candidates wherever a text has them.
+
+    ``terms``: the phrases. ``only``: whether no others are candidates, but for the known ones.
+    """
+
+    terms: tuple[str, ...] = ()
+    only: bool = False
+
+
+NO_VOCABULARY = Vocabulary()
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What the distinct tokens of a partition are.
+
+    Parameters
+    ----------
+    stem, normal
+        [V] numbers of the stem, -1 where it has none, and of the normal form.
+    link
+        [V] whether it is a stop word, which may be inside a phrase.
+    named
+        [V] whether it is of phrases that the user names: candidates however rare.
+    """
+
+    stem: IntArray
+    normal: IntArray
+    link: BoolArray
+    named: BoolArray
+
+
+@dataclass
+class CandidateWords:
+    """The candidate words of a partition's documents, as they are found.
+
+    Parameters
+    ----------
+    tokens
+        Its tokens.
+    kinds
+        What the distinct tokens are.
+    stems
+        [S] the distinct normal forms of these.
+    least
+        [D] fewest occurrences of a candidate.
+    term, count, offsets
+        [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
+    named
+        Phrases that the user names, in their order.
+    separators, found_terms
+        As `Report` has them: the latter are its terms.
+    reasons
+        Why a known keyphrase of a document is no candidate, where that can be said.
+    """
+
+    tokens: Tokens
+    kinds: Kinds
+    stems: list[str]
+    least: IntArray
+    term: IntArray
+    count: IntArray
+    offsets: IntArray
+    named: Sequence[Occurrence] = ()
+    separators: Counter[str] = field(default_factory=Counter)
+    found_terms: Counter[str] = field(default_factory=Counter)
+    reasons: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> BoolArray:
+        """[W] whether a candidate is of a phrase that the user names."""
+        found = np.zeros(len(self.term), bool)
+        for d in np.flatnonzero(np.diff(self.offsets)):
+            own = self.tokens.token[self.tokens.offsets[d] : self.tokens.offsets[d + 1]]
+            stems = self.kinds.stem[own[self.kinds.named[own]]]
+            rows = slice(self.offsets[d], self.offsets[d + 1])
+            found[rows] = np.isin(self.term[rows], stems)
+        return found
+
+    def of(self, d: int) -> dict[str, int]:
+        """Return the candidates of a document with their rows."""
+        first, last = int(self.offsets[d]), int(self.offsets[d + 1])
+        stems = map(self.stems.__getitem__, self.term[first:last].tolist())
+        return dict(zip(stems, range(first, last), strict=True))
+
+    def stand_in(self, d: int) -> set[str]:
+        """Return the stems of all words of a document, candidates or not."""
+        own = slice(self.tokens.offsets[d], self.tokens.offsets[d + 1])
+        stem = self.kinds.stem[self.tokens.token[own]]
+        return {self.stems[i] for i in stem[(stem >= 0) & (self.tokens.pos[own] != kernels.OTHER)]}
+
+    def normaliser(self, d: int, options: TextOptions) -> Normaliser:
+        """Return the normaliser of a document's language."""
+        start, end = self.tokens.offsets[d : d + 2]
+        language = self.tokens.languages[self.tokens.token[start]] if start < end else ENGLISH
+        return Normaliser.of(options.in_language(language))
+
+    def is_link(self, kinds: Sequence[int], options: TextOptions) -> bool:
+        """Return whether a phrase that nobody names may have these tokens inside."""
+        if not self.kinds.link[list(kinds)].all():
+            return False
+        normalise = Normaliser.of(options.in_language(self.tokens.languages[kinds[0]]))
+        return normalise.is_link([self.tokens.names[kind] for kind in kinds])
+
+    def keep(self, rows: IntArray) -> None:
+        """Keep some of the candidates."""
+        document = np.searchsorted(self.offsets, rows, side="right") - 1
+        self.term, self.count = self.term[rows], self.count[rows]
+        self.offsets = np.searchsorted(document, np.arange(len(self.offsets)))
+
+
+def candidate_words(tokens: Tokens, options: TextOptions) -> CandidateWords:
+    """Find every document's words that are frequent enough."""
+    numbers: dict[str, int] = {}
+    stem, normal, acronym, link = [], [], [], []
+    by_language = {
+        language: Normaliser.of(options.in_language(language)) for language in {*tokens.languages}
+    }
+    for name, language in zip(tokens.names, tokens.languages, strict=True):
+        normalise = by_language[language]
+        own = normalise(name)
+        normal.append(numbers.setdefault(own or plain(name), len(numbers)))
+        stem.append(-1 if own is None else normal[-1])
+        acronym.append(normalise.is_acronym(name))
+        link.append(own is None and name[:1].isalpha())
+    named = np.array(acronym, bool)[tokens.token] & (tokens.pos == kernels.OTHER)
+    tokens = replace(tokens, pos=np.where(named, _PROPER, tokens.pos))
+    kinds = Kinds(
+        np.array(stem, np.int64),
+        np.array(normal, np.int64),
+        np.array(link, bool),
+        np.zeros(len(stem), bool),
+    )
+    least = np.array([options.least(n) for n in np.diff(tokens.offsets).tolist()], np.int64)
+    return _counted(tokens, kinds, list(numbers), least)
+
+
+def _counted(tokens: Tokens, kinds: Kinds, stems: list[str], least: IntArray) -> CandidateWords:
+    """Count the candidate words of every document."""
+    found = kernels.candidates(
+        tokens.token, tokens.pos, tokens.offsets, kinds.stem, len(stems), least, kinds.named
+    )
+    return CandidateWords(tokens, kinds, stems, least, *found)
+
+
+def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntArray) -> str | None:
+    """Return why a document's known keyphrase is not in its text; None where it just is not."""
+    if not variants:
+        return "no letter and no digit"
+    if all(sum(one.is_word) > MOST_KNOWN for one in variants):
+        return f"more than {MOST_KNOWN} words"
+    own = {number.get(token, -1) for token in variants[0].tokens}
+    if len(own) > 1 and own <= set(normal.tolist()):
+        return "its words are apart"
+    return None
+
+
+def name_phrases(
+    words: CandidateWords, labels: Sequence[Labels], options: TextOptions, vocabulary: Vocabulary
+) -> CandidateWords:
+    """Make candidates of the known keyphrases and of a vocabulary's terms that a text has."""
+    tokens, kinds = words.tokens, words.kinds
+    number = {text: i for i, text in enumerate(words.stems)}
+    normal = kinds.normal[tokens.token]
+
+    def is_link(places: IntArray) -> bool:
+        return words.is_link(tokens.token[places].tolist(), options)
+
+    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link)
+    found: set[Occurrence] = set()
+    finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
+    for d, label in enumerate(labels):
+        start, end = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
+        if start == end:
+            continue
+        normalise = words.normaliser(d, options)
+        language = tokens.languages[tokens.token[start]]
+        for term in label.keywords or ():
+            there = occurrences_of(normalise.variants(term), number, normal[start:end], start)
+            named = there
+            if not vocabulary.only:  # else what the rules find is no candidate
+                named = rules.to_name(there, start, end - start, int(words.least[d]))
+            found.update(named)
+            if there:
+                continue
+            for sign in SEPARATORS:
+                pieces = [piece for piece in term.split(sign) if piece.strip()]
+                split = (
+                    occurrences_of(normalise.variants(p), number, normal[start:end], start)
+                    for p in pieces
+                )
+                words.separators[sign] += len(pieces) > 1 and any(split)
+            if reason := _why_absent(normalise.variants(term), number, normal[start:end]):
+                words.reasons[d, term] = reason
+        if vocabulary.terms:
+            if language not in finders:
+                terms_of: dict[Pattern, set[str]] = {}
+                for term in vocabulary.terms:
+                    for pattern in patterns_of(normalise.variants(term), number):
+                        terms_of.setdefault(pattern, set()).add(term)
+                finders[language] = Finder(terms_of), terms_of
+            finder, terms_of = finders[language]
+            own: set[str] = set()
+            for pattern, one in finder(normal[start:end], start):
+                found.add(one)
+                own.update(terms_of[pattern])
+            words.found_terms.update(own)
+    if not found:
+        return words
+    places = np.unique(np.array([place for one in found for place in one.words], np.int64))
+    first = len(tokens.names)
+    old, kind = np.unique(tokens.token[places], return_inverse=True)
+    token, pos = tokens.token.copy(), tokens.pos.copy()
+    token[places] = first + kind
+    # What is no ordinary candidate is in no other phrase, as verbs are not.
+    plain_word = (kinds.stem[old] >= 0)[kind] & (pos[places] != kernels.OTHER)
+    pos[places] = np.where(plain_word, pos[places], VERB)
+    tokens = replace(
+        tokens,
+        names=[*tokens.names, *(tokens.names[i] for i in old)],
+        languages=[*tokens.languages, *(tokens.languages[i] for i in old)],
+        token=token,
+        pos=pos,
+    )
+    kinds = Kinds(
+        np.append(kinds.stem, kinds.normal[old]),
+        np.append(kinds.normal, kinds.normal[old]),
+        np.append(kinds.link, kinds.link[old]),
+        np.append(kinds.named, np.ones(len(old), bool)),
+    )
+    in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
+    return replace(
+        _counted(tokens, kinds, words.stems, words.least), named=in_order,
+        separators=words.separators, found_terms=words.found_terms, reasons=words.reasons,
+    )  # fmt: skip
