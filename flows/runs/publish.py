@@ -266,10 +266,8 @@ def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
     fit = read_record(fitted)
     warnings = (_REFIT.sub("", one) for one in fit.warnings)
-    text = [
-        f"Its own result: {fit.headline}",
-        *(f"The fit's own warning: {one}" for one in warnings),
-    ]
+    text = [f"Its own result: {fit.headline}"]
+    text += [f"The fit's own warning: {one}" for one in warnings]
     link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     return report.Section(
