@@ -13,7 +13,7 @@ from flows.bags.summary import BagSummary
 from flows.bags.tested import UNSURE, Which, in_words, which_bags
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
-from flows.report.baselines import mean_error
+from flows.report.baselines import mean_error, share_interval
 from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import FloatArray, IntArray
@@ -104,11 +104,11 @@ def in_headline(
 
 
 def in_a_score(
-    unsure: int, every: int, without: str, found: Findings, fit: Mapping[str, Any]
+    unsure: int, every: int, expected: str, found: Findings, fit: Mapping[str, Any]
 ) -> Findings | None:
     """Add to a score that measures nothing what its ``fit`` measured, by its results, if it did.
 
-    Of ``every`` bags ``unsure`` are uncertain; that takes the place of the line ``without``.
+    Of ``every`` bags ``unsure`` are uncertain; ``expected`` is the line on errors by the model.
     """
     names = ("tested", "tested_right", "tested_clear", "tested_clear_right")
     if not all(name in fit for name in names):
@@ -118,21 +118,25 @@ def in_a_score(
     whole = (unsure + count - clear) / (every + count)
     error = np.sqrt(whole * (1.0 - whole) * (1.0 / every + 1.0 / count))
     alike = abs(share - of_fit) <= 2.0 * error
-    line = f"Uncertain are {100 * share:.0f} % here, {100 * of_fit:.0f} % at the fit: "
+    line = f"{100 * share:.0f} % are uncertain here, {100 * of_fit:.0f} % were at the fit: chance "
     line += (
-        "no more of a difference than chance explains"
+        "explains that difference"
         if alike
-        else "more of a difference than chance explains. Where these are of another kind, expect "
-        "fewer to be right"
+        else "does not explain it. If these are of another kind, expect fewer to be right"
     )
-    headline = f"{found.predicted}{': look at these yourself' * (0 < unsure <= every / 2)}. "
-    headline += f"{'Too few' if found.results.get('labelled') else 'No'} labels here"
-    headline += f"; {'expect what the fit had' if alike else 'the fit had'} right: "
     parts = [(sure, clear, "clear"), (right - sure, count - clear, "uncertain")]
-    headline += ", ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts if of)
+    of_ones = " and ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts if of)
+    headline = f"{found.predicted}{': look at these yourself' * (0 < unsure <= every / 2)}. "
+    headline += (
+        f"{'Too few' if found.results.get('labelled') else 'No'} labels here; expect right, "
+    )
+    headline += "as at the fit: " + ", ".join(
+        f"{100 * share_interval(n, of)[0]:.0f} to {100 * share_interval(n, of)[1]:.0f} % of the "
+        f"{name} ones" for n, of, name in parts if of
+    )  # fmt: skip
     short, *sections = found.sections
-    short = replace(short, text=short.text.replace(without, f"{line}."))
-    return replace(found, headline=headline, sections=[short, *sections])
+    text = short.text.replace(expected, f"At the fit {of_ones} were right. {expected}\n{line}.")
+    return replace(found, headline=headline, sections=[replace(short, text=text), *sections])
 
 
 def count_clear(test: TestedBags) -> tuple[int, int]:

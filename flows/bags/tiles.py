@@ -45,7 +45,7 @@ def count_other_side(
     ]
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        lines.append(f"Clear, but labelled otherwise: check these labels: {', '.join(names)}{more}")
+        lines.append(f"Check these labels first (clear, but otherwise): {', '.join(names)}{more}")
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])

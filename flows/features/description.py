@@ -180,15 +180,14 @@ def meaning_sections(
     ]  # fmt: skip
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    note = "Named by the columns that it changes most. Share of the rows: the mean of their "
-    note += "probabilities of the feature"
+    note = "Share of the rows: the mean of their probabilities of the feature"
     if found[0].whole:
-        note += ", with a 95 % interval for a population from which the rows are drawn (in "
-        note += "simulations it held the true share in 91 % of 55 tables of 216 to 300 rows)"
+        note += ", with a 95 % interval for a population like them (it held the true share in 91 % "
+        note += "of 55 simulated tables of 216 to 300 rows)"
     note += ". Sure rows: the share with a probability below 10 % or above 90 %. Association "
     note += "explained: how much of the dependence between columns is gone among rows alike in it."
     if found_by is not None:
-        note += " Starts that found it: with one like it (correlation above 0.8) among several."
+        note += " Starts that found it: with one like it (correlation above 0.8) among theirs."
     if not found[0].whole:
         note += _TOO_SURE
     text = "\n".join([_WHAT, *cautions])

@@ -20,7 +20,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         most = max(meaning, key=lambda one: one["prevalence"])
         of, note = "rows with the feature", "mean of their probabilities"
         if ends := most.get("prevalence_interval"):
-            note = f"{100.0 * ends[0]:.0f} to {percent(ends[1])} (95\u00a0%) of all such rows"
+            note = f"95 % interval {100.0 * ends[0]:.0f} to {percent(ends[1])} of all such rows"
         note += ", by weight" * weighted
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"

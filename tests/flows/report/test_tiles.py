@@ -171,7 +171,7 @@ def test_features():
     found = shown(features(one))
     assert found["rows with the feature"] == (
         "30\u00a0% of rows",
-        "25 to 35\u00a0% (95\u00a0%) of all such rows",
+        "95 % interval 25 to 35\u00a0% of all such rows",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["evidence for the feature"] == (
