@@ -119,21 +119,18 @@ def in_a_score(
     error = np.sqrt(whole * (1.0 - whole) * (1.0 / every + 1.0 / count))
     alike = abs(share - of_fit) <= 2.0 * error
     line = f"{100 * share:.0f} % are uncertain here, {100 * of_fit:.0f} % were at the fit: chance "
-    line += (
-        "explains that difference"
-        if alike
-        else "does not explain it. If these are of another kind, expect fewer to be right"
-    )
+    other = "does not explain it. If these are of another kind, expect fewer to be right"
+    line += "explains that difference" if alike else other
     parts = [(sure, clear, "clear"), (right - sure, count - clear, "uncertain")]
-    of_ones = " and ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts if of)
+    parts = [part for part in parts if part[1]]
+    of_ones = " and ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts)
     headline = f"{found.predicted}{': look at these yourself' * (0 < unsure <= every / 2)}. "
-    headline += (
-        f"{'Too few' if found.results.get('labelled') else 'No'} labels here; expect right, "
+    headline += "Too few" if found.results.get("labelled") else "No"
+    ends = [(100 * low, 100 * high) for low, high in (share_interval(n, of) for n, of, _ in parts)]
+    headline += " labels here; expect right, as at the fit: " + ", ".join(
+        f"{low:.0f} to {high:.0f} % of the {part[2]} ones"
+        for (low, high), part in zip(ends, parts, strict=True)
     )
-    headline += "as at the fit: " + ", ".join(
-        f"{100 * share_interval(n, of)[0]:.0f} to {100 * share_interval(n, of)[1]:.0f} % of the "
-        f"{name} ones" for n, of, name in parts if of
-    )  # fmt: skip
     short, *sections = found.sections
     text = short.text.replace(expected, f"At the fit {of_ones} were right. {expected}\n{line}.")
     return replace(found, headline=headline, sections=[replace(short, text=text), *sections])
