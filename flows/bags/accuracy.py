@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from flows.bags.summary import BagSummary
 from flows.bags.tested import UNSURE, Which, in_words, which_bags
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
-from flows.report.baselines import mean_error
-from flows.report.page import Grid, Section
+from flows.report.baselines import mean_error, share_interval
+from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -84,14 +84,56 @@ def success(test: TestedBags, results: dict[str, Any], things: str, subject: str
             f"frequent label for {other}"
         )
     whole, _, how = where.partition(", each predicted ")
-    right_of = f"{right:,} of {whole} ({own})"
-    text = (
-        f"{subject} is predicted right for {right_of}"
-        if subject
-        else f"{right_of} are predicted right"
+    right_of = f"{right:,} of {whole} ({own}; the more frequent label alone: {other})"
+    text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
+    return text + f", each {how}" * bool(how)
+
+
+def in_headline(
+    test: TestedBags, results: dict[str, Any], things: str, subject: str, unsure: int, every: int
+) -> str:
+    """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
+    clear, right = count_clear(test)
+    rest = f"{unsure:,} of {every:,} {things} are uncertain"
+    if clear and test.label.size == every and 0 < unsure <= every / 2:
+        rest = f"look at the other {unsure:,} yourself"
+    sure = f"Of the {clear:,} clear ones (below {UNSURE[0]} or above {UNSURE[1]}) "
+    sure += f"{clear - right or 'none'} {'is' if clear - right < 2 else 'are'} wrong"
+    said = [sure] * bool(clear) + [rest] * bool(unsure)
+    return ". ".join(filter(None, [success(test, results, things, subject), "; ".join(said)]))
+
+
+def in_a_score(
+    unsure: int, every: int, expected: str, found: Findings, fit: Mapping[str, Any]
+) -> Findings | None:
+    """Add to a score that measures nothing what its ``fit`` measured, by its results, if it did.
+
+    Of ``every`` bags ``unsure`` are uncertain; ``expected`` is the line on errors by the model.
+    """
+    names = ("tested", "tested_right", "tested_clear", "tested_clear_right")
+    if not all(name in fit for name in names):
+        return None
+    count, right, clear, sure = (int(fit[name]) for name in names)
+    share, of_fit = unsure / every, 1.0 - clear / count
+    whole = (unsure + count - clear) / (every + count)
+    error = np.sqrt(whole * (1.0 - whole) * (1.0 / every + 1.0 / count))
+    alike = abs(share - of_fit) <= 2.0 * error
+    line = f"{100 * share:.0f} % are uncertain here, {100 * of_fit:.0f} % were at the fit: chance "
+    other = "does not explain it. If these are of another kind, expect fewer to be right"
+    line += "explains that difference" if alike else other
+    parts = [(sure, clear, "clear"), (right - sure, count - clear, "uncertain")]
+    parts = [part for part in parts if part[1]]
+    of_ones = " and ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts)
+    headline = f"{found.predicted}{': look at these yourself' * (0 < unsure <= every / 2)}. "
+    headline += "Too few" if found.results.get("labelled") else "No"
+    ends = [(100 * low, 100 * high) for low, high in (share_interval(n, of) for n, of, _ in parts)]
+    headline += " labels here; expect right, as at the fit: " + ", ".join(
+        f"{low:.0f} to {high:.0f} % of the {part[2]} ones"
+        for (low, high), part in zip(ends, parts, strict=True)
     )
-    text += f", each {how}" * bool(how)
-    return f"{text}, against {other} by the more frequent label; {area}"
+    short, *sections = found.sections
+    text = short.text.replace(expected, f"At the fit {of_ones} were right. {expected}\n{line}.")
+    return replace(found, headline=headline, sections=[replace(short, text=text), *sections])
 
 
 def count_clear(test: TestedBags) -> tuple[int, int]:
@@ -103,7 +145,7 @@ def count_clear(test: TestedBags) -> tuple[int, int]:
 
 
 def accuracy(
-    test: TestedBags, results: dict[str, Any], meant: str, words: Words, several: bool
+    test: TestedBags, results: dict[str, Any], words: Words, several: bool
 ) -> list[Section]:
     """Measure how well labels are predicted; the figures go into ``results``."""
     label, probability, group = test.label, test.probability, test.group
@@ -119,7 +161,9 @@ def accuracy(
         log_loss=float(losses.mean()),
         log_loss_se=error,
         tested=int(label.size),
+        tested_right=int(np.sum((probability > 0.5) == (label == 1))),
     )
+    results["tested_clear"], results["tested_clear_right"] = count_clear(test)
     if not np.isnan(test.base).any():
         gain = test.losses(test.base) - losses
         results["base_log_loss"] = float((gain + losses).mean())
@@ -140,7 +184,7 @@ def accuracy(
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
     things = "labels" if several else "bags"
-    lines = [meant, plots.calibration_verdict(predicted, observed, number, things)]
+    lines = [plots.calibration_verdict(predicted, observed, number, things)]
     if test.which == "new":
         lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":
@@ -180,9 +224,9 @@ def counted(probability: FloatArray) -> IntArray:
 
 
 WITHOUT = (
-    f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}}; "
-    "pooled features leave out {} alone, by an approximation. Two things have still seen it: the "
-    "weights of the models, and the variances of the prior; so figures may be slightly too good."
+    f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}} "
+    "(pooled features leave out {} alone). Only the weights of the models and the variances of the "
+    "prior have seen it, so figures may be slightly too good."
 )
 
 

@@ -56,13 +56,13 @@ class Words:
         """Say what an instance's probability is, and which labels it knows."""
         text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
         if self.new:
-            mean = f" P({self.positive}) is a mean over several models, so it can be the smaller."
+            mean = f" P({self.positive}) is a mean of several models, so it can be the smaller."
             return f"{text}.{mean * self.by_instance}"
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += f", from the fit to {labels}"
         if self.unseen:
             text += f": it need not agree with P({self.positive})"
-        return f"{text}. It can be above 0 in a bag labelled {self.negative}."
+        return f"{text}."
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -104,11 +104,11 @@ def examples_of(
         )
     if any(e.markers for e in examples):
         lines.append(
-            f"A bag opens to its foremost instances (at most {MOST_INSTANCES}), each with the "
+            f"Open a bag for its first instances (at most {MOST_INSTANCES}), each with the "
             f"{MOST_MARKERS} features that move {explained} most, up (+) or down (-), and their "
             "values in brackets; "
-            + ("rest: all other features and the start. The sum is the probit of P(primary), above "
-               "0 from a probability of 0.5 on." if words.by_instance
+            + ("rest: all else. The sum is the probit of P(primary): above 0 is above 0.5."
+               if words.by_instance
                else "what all other features add, and the start, is not shown.")
         )  # fmt: skip
     detail = []
@@ -119,7 +119,8 @@ def examples_of(
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         (
-            f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}): the {len(unsure)} nearest to 0.5",
+            f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}), the nearest to 0.5 first"
+            + f": {MOST_UNSURE} of them" * (len(unsure) == MOST_UNSURE),
             unsure,
         ),
         ("The surest first", wrong),

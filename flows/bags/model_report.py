@@ -85,10 +85,6 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
             " A large weight of an instance-level model means that single instances explain the "
             "labels; P(primary) is of the one with the largest weight."
         )
-    if weights.get(POOLED, 1.0) < stacked.LEAST:
-        text += (
-            f" Pooled features have a weight below {stacked.LEAST}, so what they add is not shown."
-        )
     rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
     return [
         Section(
@@ -166,24 +162,21 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         for name, (count, adds) in ordered
     ]  # fmt: skip
     text = (
-        "Of the three strongest in: in how many instances with P(primary) above 0.5 the feature is "
-        "among the three that move their score most (at most eight instances of a bag are looked "
-        "at).\n"
-        "Adds: the mean of what it adds there, on the probit scale, against the average instance. "
-        "A feature may add by being low.\n"
-        "Mean there, elsewhere: its mean over all instances with P(primary) above 0.5, and over "
-        "all others.\n"
-        f"Features that are among the three in fewer than {FEWEST_MARKED} instances are left out."
+        "Primary: with P(primary) above 0.5. Counted are those of which the feature is among the "
+        f"three that move their score most (left out: in fewer than {FEWEST_MARKED}); then comes "
+        "what it adds there, against the average instance. A feature may add by being low."
     )
-    columns = ("feature", "of the three strongest in", "adds (probit)", "mean there", "elsewhere")
+    columns = (
+        "feature", "among the three strongest", "adds (probit)", "mean in primary", "in others",
+    )  # fmt: skip
     title = "Features of primary instances"
     most = max(adds / count for _, (count, adds) in ordered)
     named = [name for name, (count, adds) in ordered[:3] if adds / count > 0.1 * most]
     first = [
-        f"{'low' if here < there else 'high'} {name} (mean {here:.3g}, elsewhere {there:.3g})"
+        f"{'low' if here < there else 'high'} {name}"
         for name, (here, there) in ((name, means[name]) for name in named)
     ]
-    marks = f"What marks such an instance most often: {', '.join(first)}." if first else ""
+    marks = f"What marks these most often: {', '.join(first)}." if first else ""
     return [Section(title, text, (), (Grid(columns, rows),), needs_fit=True)], marks
 
 

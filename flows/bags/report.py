@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from flows.bags.accuracy import (
     TestedBags,
     accuracy,
     by_label,
-    count_clear,
     counted,
+    in_a_score,
+    in_headline,
     instance_truth,
-    success,
 )
 from flows.bags.example_report import Words, examples_of, listed, most_informative
 from flows.bags.model_report import AboutMembers, Block, coefficients
@@ -64,7 +65,7 @@ def report(
         None if several else positive, unseen, new, bool(held_out.any()),
         members.explained_by in (INSTANCES, PRIMARY),
     )  # fmt: skip
-    measured = accuracy(test, results, meant, words, several)
+    measured = accuracy(test, results, words, several)
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
     sections = examples_of(examples, wrong, show, words, members, label.size)
@@ -77,8 +78,9 @@ def report(
         results["positive"] = word
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
-        results["expected_primary"], in_negative = np.sum(expected, axis=0).tolist()
+        results["expected_primary"], in_negative, likely = np.sum(expected, axis=0).tolist()
         results["expected_primary_in_negative"] = in_negative
+        results["likely_primary"] = int(likely)
     unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
     results["instances"] = instances
@@ -87,10 +89,14 @@ def report(
     clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
     clear = clear[:EXAMPLES]
     sides = words.positive, words.negative
-    line, steps = count_other_side(label, probability, known, clear, sides, things)
-    lines, steps = ([found, line], [] if several else steps) if wrong else ([found], [])
+    lines, steps = count_other_side(label, probability, known, clear, sides, things)
+    lines, steps = (lines, [] if several else steps) if wrong else ([], [])
+    lines = [meant] * bool(meant) + lines
+    if "auroc" in results and not wrong:
+        lines.append(found)
     marks = "" if new else members.marks
-    lines += [meant.rstrip(".")] * (bool(meant) and "auroc" not in results)
+    expected_wrong = _expect_wrong(probability, words) if new and not test.label.size else ""
+    lines += [expected_wrong] * bool(expected_wrong)
     text = _in_short(test, results, probability, unsure, things, words, lines, marks)
     sections.insert(0, Section("In short", text, measures=True))
     sections.insert(1, _spread(test, label, probability, words))
@@ -100,11 +106,8 @@ def report(
     headline = found
     if "auroc" in results:
         subject = "" if several else "The label" if column == "label" else column
-        unsure_of = f"{_count_unsure(probability):,} of {label.size:,} {things} are uncertain"
-        clear_of, right = count_clear(test)
-        sure = f"Of {clear_of:,} that are clear (below {UNSURE[0]} or above {UNSURE[1]}) {right:,} "
-        sure = f"{sure}are right; " * bool(clear_of)
-        headline = f"{success(test, results, things, subject)}. {sure}{unsure_of}"
+        open_ones = _count_unsure(probability)
+        headline = in_headline(test, results, things, subject, open_ones, label.size)
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
@@ -117,6 +120,9 @@ def report(
         [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
         next_steps(probability, known, "expected_primary" in results, steps, new),
         predicted=found,
+        with_fit=partial(
+            in_a_score, _count_unsure(probability), label.size, f"{expected_wrong}."
+        ) if expected_wrong else None,
     )  # fmt: skip
 
 
@@ -136,6 +142,17 @@ def _count_positive(label: IntArray, probability: FloatArray, things: str, words
     return text
 
 
+def _expect_wrong(probability: FloatArray, words: Words) -> str:
+    """Say how many clear bags may be otherwise, by the model itself."""
+    low, high = UNSURE
+    below, above = probability[probability < low], probability[probability > high]
+    return (
+        f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} are "
+        f"{words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} above "
+        f"{high} are not"
+    )
+
+
 def _count_unsure(probability: FloatArray) -> int:
     return int(np.sum((probability > UNSURE[0]) & (probability < UNSURE[1])))
 
@@ -143,9 +160,10 @@ def _count_unsure(probability: FloatArray) -> int:
 def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
     """Return how many bags of a score are probably positive, and how many uncertain."""
     of, (low, high) = f"of {probability.size:,}", UNSURE
-    whole = f"all probabilities add up to {probability.sum():,.0f}"
     tiles = [
-        Tile(f"P({words.positive}) above {high}", f"{np.sum(probability > high):,} {of}", whole),
+        Tile(
+            f"expected {words.positive}", f"{probability.sum():,.0f} {of}", "probabilities added up"
+        ),
         Tile("uncertain", f"{_count_unsure(probability):,} {of}", f"probability {low} to {high}"),
     ]
     return tiles * words.new
@@ -162,7 +180,7 @@ def _in_short(
     unsure: Sequence[Example], things: str, words: Words, found: Sequence[str], marks: str,
 ) -> str:  # fmt: skip
     """Say in a few lines what was ``found``, and what to do with it."""
-    lines = [f"{one}." for one in found]
+    lines = [f"{one.rstrip('.')}." for one in found]
     if not test.label.size and not words.new:
         lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
     if results.get("beats_base_rate") is False:
@@ -171,42 +189,32 @@ def _in_short(
             "Do not act on these probabilities: they are no better than the base rate. Label more "
             "bags, or measure other features.",
         )
-    low, high = UNSURE
-    if words.new and not test.label.size:
-        below, above = probability[probability < low], probability[probability > high]
-        lines.append(
-            f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} "
-            f"are {words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} "
-            f"above {high} are not."
-        )
-    number = _count_unsure(probability)
-    line = (
-        f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"
-    )
-    if number > probability.size / 2:
+    number, every = _count_unsure(probability), probability.size
+    line = f"{number:,} of {every:,} {things} are between {UNSURE[0]} and {UNSURE[1]}"
+    if number > every / 2:
         line += (
             ": the model separates few bags. More labelled bags or other features help more than "
             "checks by eye"
         )
     elif unsure:
-        ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
         line += ": look at these yourself"
-        count, right = test.label.size, int(np.sum((test.probability > 0.5) == (test.label == 1)))
-        if count == probability.size:
-            clear_of, sure = count_clear(test)
-            line += f" ({right - sure:,} are right, of the {clear_of:,} others {sure:,})"
-        line += ". The nearest to 0.5 are "
+        if test.label.size == every:
+            sure = results["tested_right"] - results["tested_clear_right"]
+            line = "Better leave those between 0.2 and 0.8 open until you have looked: decided at "
+            line += f"0.5, {number - sure:,} of them are wrong"
+        unlabelled = words.new and not test.label.size
+        line = "Look at the uncertain ones yourself" if unlabelled else line
+        ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
+        line += ". Begin with the nearest to 0.5: "
         line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
-        line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
+        if unlabelled:
+            line += ". Add what you see as labels to the input of the fit, and fit again"
     lines.append(f"{line}.")
     if "expected_primary" in results:
-        low = results["expected_primary_in_negative"]
-        doubtful = f", and {low:,.0f} more in bags labelled {words.negative}, where it should be 0"
-        low, doubtful = (low, doubtful) if test.label.size and low >= 0.5 else (0.0, "")
         lines.append(
-            f"Added up, P(primary) gives {results['expected_primary'] - low:,.0f} of "
-            f"{results['instances']:,} instances that make a bag {words.positive}{doubtful}. "
-            f"Within a bag, look at the most probable first. {marks}".strip()
+            f"{results['likely_primary']:,} of {results['instances']:,} instances have P(primary) "
+            f"above 0.5: they probably make their bag {words.positive}. Within a bag, look at the "
+            f"most probable first. {marks}".strip()
         )
     return "\n".join(lines)
 

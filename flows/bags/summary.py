@@ -66,8 +66,8 @@ class BagSummary:
     informative
         Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
-        Sum of the instances' probabilities, of all bags and of those labelled 0; None where the
-        model has none.
+        Sum of the instances' probabilities, of all bags and of those labelled 0, and how many are
+        above 0.5; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
     exclusive
@@ -88,7 +88,7 @@ class BagSummary:
     group: IntArray
     without: FloatArray
     instances: int
-    expected_primary: tuple[float, float] | None
+    expected_primary: tuple[float, float, float] | None
     truth: IntArray
     modalities: tuple[str, ...]
     features: tuple[str, ...]
@@ -178,7 +178,8 @@ def summarise(
     )
     chance = None
     if not np.isnan(primary).any():
-        chance = float(primary.sum()), float(primary[label[bag] == 0].sum())
+        in_negative = float(primary[label[bag] == 0].sum())
+        chance = float(primary.sum()), in_negative, float(np.sum(primary > 0.5))
     marks, marked = _marks(instances, markers)
     return BagSummary(
         label=label,

@@ -28,21 +28,24 @@ def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
 def count_other_side(
     label: IntArray, probability: FloatArray, known: BoolArray, names: Sequence[str],
     called: Sequence[str], things: str,
-) -> tuple[str, list[NextStep]]:  # fmt: skip
+) -> tuple[list[str], list[NextStep]]:  # fmt: skip
     """Count bags predicted otherwise than labelled; list those with the more frequent label.
 
     Those ``known`` are predicted without their own label; ``names`` are clearly otherwise.
     """
+    labelled, positive = int(np.sum(label >= 0)), int(np.sum(probability > 0.5))
     apart = (label >= 0) & ((probability > 0.5) != (label == 1))
     clear = int(np.sum(apart & ((probability < UNSURE[0]) | (probability > UNSURE[1]))))
     up, down = (int(np.sum(apart & (label == y))) for y in (1, 0))
-    line = f"{up + down:,} of {np.sum(label >= 0):,} {things} are predicted otherwise than they "
-    line += f"are {'given' if things == 'labels' else 'labelled'}: {up:,} labelled {called[0]}, "
-    line += f"{down:,} labelled {called[1]}"
+    of = f" of the {labelled:,} labelled" * (labelled < label.size)
+    lines = [
+        f"Threshold 0.5, if all {things} need an answer: {positive:,} are then {called[0]}, and "
+        f"{up + down:,}{of} otherwise than labelled ({up:,} labelled {called[0]}, {down:,} "
+        f"labelled {called[1]})"
+    ]
     if clear:
         more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        line += f". Of {clear:,} the model is sure (below {UNSURE[0]} or above {UNSURE[1]}): check "
-        line += f"these labels first: {', '.join(names)}{more}"
+        lines.append(f"Check these labels first (clear, but otherwise): {', '.join(names)}{more}")
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])
@@ -53,7 +56,7 @@ def count_other_side(
         text += f" (the {rest:,} others: {' and '.join(bounds[1 - most])})"
     where = " ".join(f"--where '{one}'" for one in bounds[most])
     step = NextStep(f"{text}:", f"vbflows show {{run}} bags {where} --rows {counts[most]}")
-    return line, [step] * bool(counts[most])
+    return lines, [step] * bool(counts[most])
 
 
 def next_steps(

@@ -144,10 +144,9 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 
 _WHAT = (
-    "A feature is a yes-or-no property of a row that nobody recorded. It makes some answers "
-    "likelier, not certain. Having a feature and not having it are interchangeable in the model; "
-    "here the rarer of the two counts as having it. The table rows/ has each row's probability of "
-    "each feature."
+    "A feature is a yes-or-no pattern that the model assumes, and nobody observed: it makes some "
+    "answers likelier, not certain. Having it and not having it are interchangeable; here the "
+    "rarer of the two counts as having it."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -181,13 +180,14 @@ def meaning_sections(
     ]  # fmt: skip
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    note = "Named by the columns that it changes most. Share of the rows: the mean of their "
-    note += "probabilities of the feature"
+    note = "Share of the rows: the mean of their probabilities of the feature"
     if found[0].whole:
-        note += ", with a 95 % interval for a population from which the rows are drawn (in "
-        note += "simulations of 216 to 300 rows 50 of 55 contained the true share)"
+        note += ", with a 95 % interval for a population like them (it held the true share in 91 % "
+        note += "of 55 simulated tables of 216 to 300 rows)"
     note += ". Sure rows: the share with a probability below 10 % or above 90 %. Association "
     note += "explained: how much of the dependence between columns is gone among rows alike in it."
+    if found_by is not None:
+        note += " Starts that found it: with one like it (correlation above 0.8) among theirs."
     if not found[0].whole:
         note += _TOO_SURE
     text = "\n".join([_WHAT, *cautions])
@@ -211,24 +211,24 @@ def share_in_words(meaning: Meaning) -> str:
 
 
 def again_in_words(k: int, stable: Stability) -> str:
-    """Say how many starts of the search found a feature.
+    """Say how many starts of the search found a feature, where that is no good evidence.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
     'both of only 2 starts of the search found it'
     >>> again_in_words(0, Stability(np.array([2]), 3))
-    '3 of the 4 starts of the search found it'
+    'only 3 of the 4 starts of the search found it'
     """
     if stable.found_by is None or not stable.of:
         return ""
     found = int(stable.found_by[k]) + 1
     if stable.of == 1 and found == 2:
         return "both of only 2 starts of the search found it"
-    of = "all" if found == stable.of + 1 else f"{found} of the"
-    return f"{of} {stable.of + 1} starts of the search found it"
+    some = found < stable.of + 1
+    return f"only {found} of the {stable.of + 1} starts of the search found it" if some else ""
 
 
-def summary_of(meaning: Meaning, columns: Sequence[Column]) -> tuple[str, str]:
-    """Return what a feature does most, and how much of the association it explains, if known."""
+def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
+    """Return what a feature does most."""
     c, name = meaning.contrasts[0], short_name(meaning, columns)
     column, answers = columns[c.column], c.answers
     most = f"{column.name} {percent(c.with_it)} against {percent(c.without_it)}"
@@ -236,10 +236,7 @@ def summary_of(meaning: Meaning, columns: Sequence[Column]) -> tuple[str, str]:
         most = f"{column.name} {answers.with_it:.2f} against {answers.without_it:.2f}"
     elif f'"{column.levels[c.category]}"' not in name:
         most = f'"{column.levels[c.category]}" in {most}'
-    if meaning.covariance is None or meaning.covariance < 0.005:
-        return f"{name} ({most})", ""
-    explained = f"{percent(meaning.covariance)} of the association between {len(columns):,} columns"
-    return f"{name} ({most})", explained
+    return f"{name} ({most})"
 
 
 def strongest(found: Sequence[Meaning]) -> int:
@@ -307,7 +304,7 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     text = "Share of the rows with an answer"
     if len(found) > 1:
         text += ", if all rows had the feature and if none had it, their other features as they are"
-    text += "; the column that says most about the feature first."
+    text += "; the column that says most first."
     if any(
         _direction(c, columns) is not None for one in found for c in one.contrasts[:MOST_COLUMNS]
     ):
@@ -315,7 +312,6 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     if len(found) > 1:
         text += " The table weights/ has shares of rows with one feature and no other."
     text += _DOUBT if found[0].whole else _NO_DOUBT
-    text += " Differences are of unrounded values."
     heads = ("answer", "with it", "without", "difference (95 % interval)")
     grids = [
         Grid(
@@ -333,8 +329,8 @@ _TOO_SURE = (
     "multinomial were too sure (slope .74; 1 is right), and laplace was not checked."
 )
 _DOUBT = (
-    " Intervals are by the model and allow for not knowing which rows have a feature: on "
-    "simulated tables of 300 rows 92 % held the truth with one feature, 88 % with three."
+    " On simulated tables of 300 rows 92 % of the intervals held the truth with one feature, 88 % "
+    "with three."
 )
 _NO_DOUBT = (
     " Intervals are by the model and take as known which rows have a feature: where few "

@@ -138,11 +138,13 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "moves": moves,
     }
     rows = [(_move_name(m), m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
+    changed = "stays as it was"
+    if moves:
+        changed = f"had {moves[0]['before']} features and has {moves[-1]['after']} now"
     return Section(
         "Search",
-        f"The search began at {len(q.starts)} random starts (setting starts); the best one was "
-        f"improved by moves: of {history.tried} that were tried, {len(moves)} improved the fit and "
-        "were accepted."
+        f"The best of {len(q.starts)} random starts (setting starts) {changed}: of {history.tried} "
+        f"moves that were tried {len(moves)} improved the fit."
         + _NUMBER * (results["features"] > 1 and any(m["move"] == DELETE.name for m in moves))
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
@@ -158,7 +160,7 @@ _NUMBER = (
     "features, and on 6 of 10 with eight."
 )
 _SAMPLED = (
-    " A sample of them was searched (search_rows); then all rows were fitted to what it "
+    " A sample of rows was searched (search_rows); then all rows were fitted to what it "
     "showed, and moves were tried on all of them once more."
 )
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."

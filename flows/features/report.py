@@ -36,6 +36,7 @@ from flows.features.simpler_models import (
     model_results,
     model_section,
     no_feature_in_words,
+    related_in_words,
 )
 from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
@@ -168,21 +169,18 @@ def report(
     headline = f"No feature in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
-        words, explained = summary_of(described[k], columns)
-        share = share_in_words(described[k])
-        number = described[k].prevalence * rows
-        within = share.replace(" (", "; ").replace(")", " of a population like them")
-        headline = f"About {number:,.0f} of the {rows:,} rows ({within}) share a hidden property: "
-        headline += words
-        explains = "It explains"
+        one, words = described[k], summary_of(described[k], columns)
+        headline = f"The model describes the answers by {n} yes-or-no pattern{'s' * (n > 1)}, "
         if n > 1:
-            headline = f"{n} hidden yes-or-no properties of {rows:,} rows; the clearest, feature "
-            headline += f"{k + 1}, is in {share} of the rows: {words}"
-            explains = f"Feature {k + 1} explains"
-        headline += f". {explains} {explained}" if explained else ""
+            headline += f"the clearest (feature {k + 1}) in {share_in_words(one)} of {rows:,} rows"
+        else:
+            headline += f"in about {one.prevalence * rows:,.0f} of {rows:,} rows"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
-        if said := "; ".join(filter(None, parts)):
-            headline += f". {said[0].upper()}{said[1:]}."
+        if n == 1:
+            unclear = f"who has the pattern is unclear for {(1.0 - one.sure) * rows:,.0f}"
+            parts = [related_in_words(models), unclear, *parts]
+        said = "; ".join(filter(None, parts))
+        headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:
         said, warning = no_feature_in_words(models, settings)
         headline += f": {said}"

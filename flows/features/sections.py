@@ -78,17 +78,16 @@ def answer_sections(
         )
         if n
     ]
-    features = [f"with feature {k + 1}" for k in range(found.has.shape[1])]
-    sums = " and ".join(f"{one:,.0f}" for one in found.has.sum(axis=0))
-    text = "Each line is one combination of answers, the most frequent first: how many rows have "
-    text += "it, how many of these are expected to have a feature, and its probability for each of "
-    text += f"them. The expected numbers add up to {sums}. Near 50 % the answers do not say."
-    above = found.rows[found.has[:, 0] > 0.5 * found.rows].sum()
-    if len(features) == 1 and f"{above:,.0f}" != sums:
-        text += f" To count those above 50 % gives {above:,.0f} rows, not {sums}: add up the "
-        text += "probabilities instead."
-    grid = Grid(("how many", *(c.name for c in columns), *features), rows)
-    return [Section("Who has which answers", text, (), (grid,), needs_fit=True)]
+    features = [f"expected with feature {k + 1}" for k in range(found.has.shape[1])]
+    note = "One line is one combination of answers. Expected with a feature: how many of these "
+    note += "rows have it by the model (each one's probability in brackets; near 50 % the answers "
+    note += "do not say)."
+    above, total = found.rows[found.has[:, 0] > 0.5 * found.rows].sum(), found.has[:, 0].sum()
+    if len(features) == 1 and f"{above:,.0f}" != f"{total:,.0f}":
+        note += f" Add these up ({total:,.0f}); to count the probabilities above 50 % ({above:,.0f}"
+        note += " rows) would be wrong."
+    grid = Grid(("how many", *(c.name for c in columns), *features), rows, note)
+    return [Section("Who has which answers", "", (), (grid,), needs_fit=True)]
 
 
 def occurrence_sections(found: Occurrence) -> list[Section]:

@@ -119,13 +119,13 @@ def model_section(found: SimplerModels, features: int) -> Section:
     ]
     text = _verdict(found, features)
     if features < 2:  # of more it is about classes alone
-        text += f" Of these models {_CLASSES[int(chance.argmax())]} is the most probable: "
-        text += f"{_chance(chance.max()).removeprefix('of ')}, by the BIC, if all are equally "
-        text += "probable beforehand."
+        text += f" Of these models {_CLASSES[int(chance.argmax())]} describes the answers best: by "
+        text += f"the BIC its probability is {_chance(chance.max()).removeprefix('of ')}, if all "
+        text += "are equally probable beforehand."
     if features == 1:
-        text += " Something that each row has more or less of could give similar answers: that is "
-        text += "not compared here."
-    note = "Each row is in one of so many classes; a feature alone makes two: with it and without."
+        text += " A scale, of which each row has more or less, is not compared and could give "
+        text += "similar answers."
+    note = "One feature is the same model as two latent classes: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability of the number")
     values = list(zip(_CLASSES, gains.tolist(), strict=False))
     if found.features is not None and features > 1:
@@ -172,7 +172,7 @@ def _verdict(found: SimplerModels, features: int) -> str:
         return ""
     ahead = found.features - found.classes
     if same_model(features, found.number):
-        return "One feature and two latent classes are the same model."
+        return ""
     said, slack = difference_in_words(found, features), slack_of(features)
     text = f"{said[0].upper()}{said[1:]}: with the features the answers are "
     text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
@@ -210,6 +210,14 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     if ahead < 0.0:
         return f"better described by {classes}"
     return f"the features describe the rows better than {classes}"
+
+
+def related_in_words(found: SimplerModels | None) -> str:
+    """Say whether answers go together, by the probability of one class."""
+    if found is None:
+        return ""
+    alone = float(softmax(np.array(found.each))[0])
+    return f"that answers go together is {'' if alone < 0.01 else 'not '}sure"
 
 
 def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:

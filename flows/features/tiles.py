@@ -18,14 +18,11 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
-        of, note = "rows with the feature", f"about {most['prevalence'] * results['rows']:,.0f}"
-        note += f" of {results['rows']:,}{', by weight' if weighted else ''}"
-        if len(meaning) == 1:
-            unclear = (1.0 - most["sure_rows"]) * results["rows"]
-            note += f"; {unclear:,.0f} unclear (probability 10 to 90 %)"
-        if ends := most.get("prevalence_interval") if len(meaning) == 1 else None:
-            note += f"; {100.0 * ends[0]:.0f} to {percent(ends[1])} of a population"
-        else:
+        of, note = "rows with the feature", "mean of their probabilities"
+        if ends := most.get("prevalence_interval"):
+            note = f"95 % interval {100.0 * ends[0]:.0f} to {percent(ends[1])} of all such rows"
+        note += ", by weight" * weighted
+        if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
         if len(meaning) > 1 and meaning[0]["other_starts"]:

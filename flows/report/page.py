@@ -10,7 +10,7 @@ import base64
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from types import MappingProxyType
@@ -160,6 +160,8 @@ class Findings:
         What a row of the input is.
     predicted
         How many rows of a score have which prediction, for where it measures nothing new.
+    with_fit
+        What adds to a score that measures nothing what its fit measured, by its results.
     limits
         What the page says next to "No warnings".
     notes
@@ -180,6 +182,7 @@ class Findings:
     inputs: Sequence[Grid] = ()
     row: str = "row"
     predicted: str = ""
+    with_fit: Callable[[Findings, Mapping[str, Any]], Findings | None] | None = None
     limits: str = ""
     notes: tuple[str, ...] = ()
     used: Mapping[str, object] = field(default_factory=dict)

@@ -154,6 +154,9 @@ def _add_figures_of_fit(run: Run, findings: report.Findings) -> report.Findings:
         headline += f" ({of_fit})" if measured else f"; the fit had {of_fit}"
         notes = (f"{interval} (95\u00a0%)" * bool(interval), rows)
         tiles.append(report.Tile(f"{name} of the fit", value, "; ".join(filter(None, notes))))
+    if figures and findings.with_fit and not (measured or seen):
+        quoted = findings.with_fit(findings, fit.results)
+        findings, headline = (quoted, quoted.headline) if quoted else (findings, headline)
     fit_section = _fit_section(run.fitted, run.paths)
     if not measured:
         steps, sections = [*findings.next_steps[:2], _MEASURE], [*findings.sections, fit_section]
@@ -263,7 +266,8 @@ def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
     fit = read_record(fitted)
     warnings = (_REFIT.sub("", one) for one in fit.warnings)
-    text = [fit.headline, *(f"The fit's own warning: {one}" for one in warnings)]
+    text = [f"Its own result: {fit.headline}"]
+    text += [f"The fit's own warning: {one}" for one in warnings]
     link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
     return report.Section(

@@ -7,9 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.bags.accuracy import in_a_score
 from flows.bags.example_report import figure_of
 from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
+from flows.report.page import Findings, Section
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import answer, run
@@ -86,15 +88,22 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     assert "auroc" not in found["results"]
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     said = (
-        r"The label is predicted right for \d+ of 40 bags \(\d\d %\), each without its own label, "
+        r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
-    said += r"against 50 % by the more frequent label; AUROC 0\.8\d\d \(.*\)\. Of (\d+) that are "
-    said += r"clear \(below 0.2 or above 0.8\) (\d+) are right; (\d+) of 40 bags are uncertain"
+    said += (
+        r"50 %\), each without its own label\. Of the (\d+) clear ones \(below 0.2 or above 0.8\) "
+    )
+    said += (
+        r"(\d+|none) (?:is|are) wrong; (?:look at the other )?(\d+) (?:yourself|of 40 bags are .*)"
+    )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     clear, right = (without <= 0.2) | (without >= 0.8), (without > 0.5) == bags["label"].to_numpy()
-    assert [*map(int, numbers)] == [clear.sum(), (clear & right).sum(), 40 - clear.sum()]
+    numbers = [int(one.replace("none", "0")) for one in numbers]
+    assert numbers == [clear.sum(), (clear & ~right).sum(), 40 - clear.sum()]
+    counted = (found["results"][f"tested{one}"] for one in ("", "_right", "_clear", "_clear_right"))
+    assert [*counted] == [40, right.sum(), clear.sum(), (clear & right).sum()]
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
     assert seen.mean() > 0.0
 
@@ -141,7 +150,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
     count = int((bags.without_it > 0.5).sum())
     assert count != int((bags.probability > 0.5).sum())
-    said = f"{count} of 40 bags are probably positive, {np.sum(bags.label == 1)} are labelled so."
+    said = f"Threshold 0.5, if all bags need an answer: {count} are then positive, and "
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
@@ -180,7 +189,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
     fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
     page = report(tmp_path / "t")
-    assert "bag positive, from the fit to the labels of all bags but those held out. It" in page
+    assert "bag positive, from the fit to the labels of all bags but those held out." in page
     assert "P(primary)</th>" in page
     assert "all labels" not in page
 
@@ -202,9 +211,11 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     apart = (bags.without_it > 0.5) != (bags.label == 1)
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
-    said = f"{up + down} of 60 bags are predicted otherwise than they are labelled: {up} labelled "
-    assert f"{said}positive, {down} labelled negative." in page
-    said = r"Of \d the model is sure \(below 0\.2 or above 0\.8\): check these labels first"
+    said = (
+        f"{up + down} otherwise than labelled ({up} labelled positive, {down} labelled negative)."
+    )
+    assert said in page
+    said = r"Check these labels first \(clear, but otherwise\)"
     assert re.search(rf"{said}: .*b[78]", page)
     assert "Bags predicted otherwise than labelled</h2>" in page
     value, sign = (1, "<") if up >= down else (0, ">")
@@ -226,3 +237,23 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
     assert sums is not None
     assert sums["image"].tolist() == [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0]]
     assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]
+
+
+def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncertain_ones():
+    fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133}
+    found = Findings("h", [Section("In short", "By these.")], {}, predicted="22, 28 and 10")
+    said = in_a_score(10, 60, "By these.", found, fit)
+    assert said is not None
+    assert said.headline == (
+        "22, 28 and 10: look at these yourself. No labels here; expect right, as at the fit: "
+        "97 to 100 % of the clear ones, 63 to 86 % of the uncertain ones"
+    )
+    assert said.sections[0].text == (
+        "At the fit 133 of 133 clear ones and 36 of 47 uncertain ones were right. By these.\n"
+        "17 % are uncertain here, 26 % were at the fit: chance explains that difference."
+    )
+    said = in_a_score(40, 60, "By these.", found, fit)
+    assert said is not None
+    assert "yourself" not in said.headline
+    assert "expect fewer to be right" in said.sections[0].text
+    assert in_a_score(10, 60, "", found, {"tested": 180}) is None

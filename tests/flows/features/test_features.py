@@ -244,7 +244,7 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     settings = {"partitions": None, "n_features": 12, "max_iter": 600}
     outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
     assert outcome["converged"]
-    assert outcome["lines"][0].startswith("4 hidden yes-or-no properties of 2,000 rows")
+    assert outcome["lines"][0].startswith("The model describes the answers by 4 yes-or-no patterns")
     assert outcome["elbo"] > -34_850
 
 
@@ -261,7 +261,7 @@ def test_rows_of_answers_are_shown_where_a_table_has_few():
         ("3 rows", "yes", "yes", "2.7 (90\u00a0%)"), ("2 rows", "no", "missing", "0.2 (10\u00a0%)"),
         ("1 row", "yes", "no", "0.2 (20\u00a0%)"),
     ]  # fmt: skip
-    assert one.grids[0].columns == ("how many", "a", "b", "with feature 1")
+    assert one.grids[0].columns == ("how many", "a", "b", "expected with feature 1")
     wide = np.zeros((3, 7), int)
     assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
     assert answer_sections([*whole, None], columns) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.testing import assert_allclose
 
@@ -13,6 +15,7 @@ from flows.features.simpler_models import (
     difference_in_words,
     model_section,
     no_feature_in_words,
+    related_in_words,
     sample_rows,
 )
 from vbmodels.features.table import feature_batch, split_rows
@@ -78,8 +81,10 @@ def test_a_run_without_features_says_what_latent_classes_say():
 def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0))
     assert difference_in_words(found, 1) == ""
-    said = "One feature and two latent classes are the same model. Of these models 1 feature (2"
+    said = "Of these models 1 feature (2 classes) describes the answers best: by the BIC its "
     assert model_section(found, 1).text.startswith(said)
+    assert related_in_words(found) == "that answers go together is sure"
+    assert "not sure" in related_in_words(replace(found, each=(-529.0, -530.0)))
     text = model_section(found, 2).text
     assert "No clear difference from 2 latent classes: with the features the answers are " in text
     assert "1,000 times less probable. Both are approximations: below about 10^13 " in text
@@ -87,14 +92,13 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0, (-554.0, -529.0))
     said = difference_in_words(most, 2)
     assert said.endswith("better than 4 latent classes, the most that were tried")
-    assert "the same model" not in model_section(most, 1).text
+    assert "better than 4 latent classes" in model_section(most, 1).text
 
 
 def test_every_number_of_classes_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0, -530.0, -545.0))
     section = model_section(found, 1)
-    said = "1 feature (2 classes) is the most probable: 73\u00a0%, by the BIC, if all are equally"
-    assert said in section.text
+    assert "by the BIC its probability is 73\u00a0%, if all are equally" in section.text
     table, folded = section.grids
     assert [row[0] for row in table.rows] == [
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
@@ -104,5 +108,5 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     assert folded.folded
     assert folded.rows[-1] == ("4 classes", "+9.0")  # one feature is two classes: no second number
     four = model_section(found, 4)
-    assert "the most probable" not in four.text
+    assert "describes the answers best" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

@@ -171,7 +171,7 @@ def test_features():
     found = shown(features(one))
     assert found["rows with the feature"] == (
         "30\u00a0% of rows",
-        "about 65 of 216; 54 unclear (probability 10 to 90 %); 25 to 35\u00a0% of a population",
+        "95 % interval 25 to 35\u00a0% of all such rows",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
     assert found["evidence for the feature"] == (
@@ -179,7 +179,7 @@ def test_features():
         "as probable are the answers with it as if the columns were unrelated",
     )
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].startswith("about 65 of 216, by weight; 54 ")
+    assert found["rows with the feature"][1].endswith(" of all such rows, by weight")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "classes": -100.4, "number": 2}
