@@ -42,12 +42,15 @@ class Rows:
         return Rows(*(column[rows] for column in vars(self).values()))
 
     def between(self, low: int, high: int) -> Rows:
-        """Return the rows, sorted by candidate, with low <= key < high."""
+        """Return a copy of the rows, sorted by candidate, with low <= key < high.
+
+        A view would keep all that was read in memory.
+        """
         first = int(np.searchsorted(self.key, np.uint64(low)))
         last = len(self.key)
         if high < 1 << 64:
             last = int(np.searchsorted(self.key, np.uint64(high)))
-        return self.taken(slice(first, last))
+        return self.taken(np.arange(first, last))
 
     @property
     def totals(self) -> IntArray:
