@@ -94,7 +94,7 @@ def reasons_in_words(one: Moved) -> str:
     """Say why rows left and entered the selection, where that is known; empty where not."""
     lines = []
     for what, here in ((LOST, "second"), (GAINED, "first")):
-        counts = Counter(why for why in one.reasons(what) if why)
+        counts = Counter(why.removeprefix("just ") for why in one.reasons(what) if why)
         if counts:
             parts = [f"{why} ({count:,})" for why, count in counts.most_common()]
             lines.append(f"Why the {here} run does not select them: {', '.join(parts)}.")
@@ -127,8 +127,6 @@ def decision_in_words(one: Moved) -> list[str]:
     number, share = min(count, DRAWN), right / count
     middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
     low, high = max(ceil(middle - away), 0), min(floor(middle + away), number)
-    name = _ROWS.get(one.table, "rows")
-    chosen = counted(f"{count:,}", name)
     rows = f"{number:,} of the {count:,} {what}, drawn at random," if number < count else what
     lines = [
         f"To decide, read the {rows} below, and count those that you would keep. The {which[0]} "
@@ -138,10 +136,16 @@ def decision_in_words(one: Moved) -> list[str]:
         few = "none" if low == 1 else f"at most {low - 1:,}"
         lines.append(f"• {few.capitalize()}: it expects too much. Keep the {which[1]} run.")
     agree = f"{low:,} to {high:,}" if low < high else f"{low:,}"
-    lines.append(
-        f"• {agree}: that agrees with its estimate. Take the {which[0]} run if you want {chosen} "
-        f"more of which {_share_in_words(share)} are right."
-    )
+    take = f"Take the {which[0]} run"
+    if share < 0.5:
+        take += f" only to choose by eye: about {count - right:,.0f} of the {count:,} are wrong"
+    lines.append(f"• {agree}: that agrees with its estimate. {take}.")
     if high < number:
         lines.append(f"• More than {high:,}: it expects too little. Take the {which[0]} run.")
+    if any(above < every for (above, _), every in zip(one.likely, one.selected, strict=True)):
+        shares = (
+            f"{above:,}{f' ({100.0 * sure / above:.0f} % right)' if above else ''}"
+            for above, sure in one.likely
+        )
+        lines.append(f"Without a look at each, take those above 0.5 alone: {' → '.join(shares)}.")
     return lines

@@ -180,8 +180,9 @@ class Moved:
     gained_right, gained_before, lost_right
         How many of them are expected to be right: of the new ones by the second run and by the
         first, of those that are gone by the first.
-    selected
-        Rows that each run selects and whose keyphrase is not known to both.
+    selected, likely
+        Rows that each run selects and whose keyphrase is not known to both; and those of them above
+        0.5, with how many of these it expects to be right.
     places
         Where these rows are in ``every``, by what happened to them, and those of `STAYED` and
         `NEITHER`; without a selection those that crossed 0.5, and the others that moved by more
@@ -218,6 +219,7 @@ class Moved:
     gained_before: float
     lost_right: float
     selected: tuple[int, int]
+    likely: tuple[tuple[int, float], tuple[int, float]]
     places: Mapping[str, np.ndarray]
     every: Names
     drawn: Sequence[Change]
@@ -327,6 +329,7 @@ def _compare(
         gained_before=float(np.nansum(p[gained])),
         lost_right=float(np.nansum(p[lost])),
         selected=(int(np.sum(was & ~given)), int(np.sum(now & ~given))),
+        likely=(_likely(p[was & ~given]), _likely(q[now & ~given])),
         places={
             what: _by_size(held, sure.get(what, size)) for what, held in kinds.items() if held.any()
         },
@@ -338,6 +341,12 @@ def _compare(
         ],
         cut=cut,
     )
+
+
+def _likely(probability: np.ndarray) -> tuple[int, float]:
+    """Return how many are above 0.5, and their sum."""
+    above = probability[probability > 0.5]
+    return len(above), float(above.sum())
 
 
 def _by_size(held: np.ndarray, size: np.ndarray) -> np.ndarray:

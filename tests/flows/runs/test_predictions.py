@@ -277,8 +277,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         "The share that is right is each run's own estimate: it does not say which is better.\n"
         "To decide, read the newly selected below, and count those that you would keep. The second "
         "run expects 1.\n"
-        "• 0 to 1: that agrees with its estimate. Take the second run if you want 1 row more of "
-        "which about 2 in 3 are right."
+        "• 0 to 1: that agrees with its estimate. Take the second run."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
