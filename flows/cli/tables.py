@@ -290,15 +290,16 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
         if rows:
             named = len(one.every.keys)
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
-            if drawn:
-                rows = [{n: value for n, value in row.items() if n != "what"} for row in rows]
-            show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
+            shown = ("first", "second", "what")
+            if drawn:  # to be read without a hint
+                of = f"{len(one.places[drawn[0].what]):,} {drawn[0].what}"
+                _say(console, f"{len(rows)} of the {of}, drawn at random:")
+                rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
+            show_rows(console, rows, () if drawn else shown, (), named, _ALL)
         if rows and len(rows) < one.count:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
             of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)} that changed"
             if drawn:
-                of = (
-                    f"{len(rows)} of the {len(one.places[drawn[0].what]):,} {drawn[0].what}, drawn "
-                )
-                of += f"at random; {one.count:,} {every_row_of(one)} changed"
+                of = f"{one.count:,} {every_row_of(one)} changed (moved: by more than 0.1, or "
+                of += "across 0.5)"
             _say(console, f"{of}: {parts}")

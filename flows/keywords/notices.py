@@ -102,10 +102,7 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
             where = "is not in its document's text, so nothing is learned from it"
         found.append(
             f"{absent.count:,} of {report.listed:,} known keyphrases {where} ({_examples(absent)})."
-            + (
-                _why_absent(report)
-                or " Nothing is to be done unless the text spells them otherwise."
-            )
+            + (_why_absent(report) or " If the text spells them otherwise, correct them.")
         )
     return found
 

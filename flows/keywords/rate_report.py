@@ -19,7 +19,6 @@ from flows.keywords.summary import (
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table
-from vbmodels.keywords.hidden_lists import BEST
 from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_FEATURES = 12  # whose effect is drawn
@@ -120,22 +119,20 @@ def long_list(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, .
     return (
         f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
         f"({100.0 * most / known:.0f} %; the others have {(known - most) / max(where - 1, 1):.1f} "
-        "each): if its list is unlike theirs, shorten it.",
+        "each): shorten its list to about as many, or leave it out.",
     )
 
 
 def compared_in_words(hidden: HiddenLists) -> tuple[str, tuple[str, ...]]:
     """Say whether known ones rank better than by tf-idf, and warn where they do not."""
-    own, rival = (f"{100.0 * share:.0f} %" for share in (hidden.by_model, hidden.by_tf_idf))
     _, low, high = hidden.apart
-    shares = f"{own} against {rival} among the {BEST} best"
     if low > 0.0:
-        return f"Known ones rank better than by TF-IDF ({shares})", ()
+        return "Known ones rank better than by TF-IDF", ()
     if high >= 0.0:
-        return f"Known ones rank about as by TF-IDF ({shares})", ()
+        return "Known ones rank about as by TF-IDF", ()
     text = "TF-IDF ranks the known ones better: more known ones, or another kind of list (lists), "
     text += "may help."
-    return f"Known ones rank worse than by TF-IDF ({shares})", (text,)
+    return "Known ones rank worse than by TF-IDF", (text,)
 
 
 def effects(

@@ -117,16 +117,11 @@ def report(
             if 0 < above < found:
                 rest = found - int(above)
                 others = 100.0 * (found - results["expected_false"] - sure) / rest
-                number = sum(s.with_likely for s in summaries)
-                what, where = _found(int(above), number, documents, observed, names, "likely ")
-                headline = (
-                    f"{what} in {where} (about {100.0 * sure / above:.0f} % right) and {rest:,} "
-                    f"less likely (about {others:.0f} %"
-                )
-                headline += f"; of all {_percent(right)})" if "to" in _percent(right) else ")"
-                headline += ", as estimated"
+                headline += f", about {_percent(right)} right (estimated"
                 if q is not None and q.sources.exact and settings.keyphrases is not None:
                     headline += f" from your {settings.keyphrases:g} per document"
+                headline += f"): {int(above):,} likely ({100.0 * sure / above:.0f} %), {rest:,} "
+                headline += f"less likely ({others:.0f} %)"
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
@@ -233,11 +228,7 @@ def _which(
         above = np.sum([s.above for s in summaries], axis=0)
         lines = []
         if above[0, 0] < found:
-            lines.append(
-                f"To tag without looking, take the {int(above[0, 0]):,} above {LEVELS[0]}: the "
-                "first command under What to do next writes them to a file. To choose by eye, take "
-                f"all {found:,}."
-            )
+            lines.append(_likely_ones(summaries, above))
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
         if given is not None:
@@ -256,7 +247,7 @@ def _which(
             have = f"; {alone:,} of these have known ones" * bool(alone)
             where.append(f"{without:,} documents have no new one{have}.")
         if same := sum(s.own_name for s in summaries):
-            where.append(f"{same:,} of the {found:,} are the name of their document.")
+            where.append(f"{same:,} are the name of their document.")
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
             where.append(
@@ -308,6 +299,21 @@ def _which(
         counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
+
+
+def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray) -> str:
+    """Say what the more probable ones are good for."""
+    shares = [
+        f"{100.0 * (1.0 - sure / count):.0f} % of the {count:,.0f} above {level}"
+        for level, (count, sure) in zip(LEVELS, above.tolist(), strict=True)
+        if count
+    ]
+    text = f"About {' and '.join(shares)} are wrong: look through them before you publish. The "
+    text += f"first command under What to do next writes those above {LEVELS[0]} to a file"
+    own = sum(s.own_name_likely for s in summaries)
+    if own > SAME_NAME * above[0, 0]:
+        text += f", without {own:,} that are the name of their document"
+    return f"{text}."
 
 
 def _level(settings: KeywordSettings) -> str:
@@ -450,11 +456,11 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     removed = [one.removes for one in documents[:MOST_LABELLED]]
     alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
     use = (
-        f"Measure first (What to do next). Where too few are right, list all {names.keys} of these "
-        f"documents, {'in any order (each is about as good)' if alike else 'in this order'}, mark "
-        "them complete (column complete: yes), and run again"
+        f"If fewer are right than you need: write all {names.keys} of these documents "
+        f"{'(each is about as good)' if alike else '(the first help most)'} into the column of the "
+        "known ones, mark them in a column complete with yes, and run again"
     )
-    use += f" without --set {names.rate}: they say that number, too." if exact else "."
+    use += f" without --set {names.rate}." if exact else "."
     columns = (
         "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
         "uncertainty removed",
@@ -466,12 +472,17 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -
     )
     if alike:
         listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
-        use += f"\n{listed}: these {len(removed)} narrow the range of the estimated number of "
-        use += f"wrong new {names.keys} by {_narrower(sum(removed))}"
+        use += f"\n{listed}."
+        narrows = f"they narrow the range of the estimated number of wrong {names.keys} by "
+        narrows += _narrower(sum(removed))
+        if exact:
+            use += f"\nThe fit then learns the number of {names.keys} of a document from them in "
+            use += f"place of yours: that is the main gain. By themselves {narrows}."
+        else:
+            use += f"\n{narrows[0].upper()}{narrows[1:]}."
         if len(documents) > len(removed):
-            all_of = _narrower(sum(one.removes for one in documents))
-            use += f"; the {len(documents)} of the table ask/ by {all_of}"
-        use += ". The main gain is the number itself."
+            use += f" The table ask/ has {len(documents)} documents: "
+            use += f"{_narrower(sum(one.removes for one in documents))}."
         return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)

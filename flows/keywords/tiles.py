@@ -28,8 +28,8 @@ def tiles_of(
         note += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
         if "expected_right_by_rate" in results and given is not None:
             few, many = (f"{100.0 * part:.0f}\u00a0%" for part in results["expected_right_by_rate"])
-            note += f". If a text has {given / 2.0:g} (not {given:g}), {few} are right; if "
-            note += f"{2.0 * given:g}, {many}"
+            note += f". With {given / 2.0:g} in place of {given:g}: {few} right; with "
+            note += f"{2.0 * given:g}: {many}"
         tiles.append(Tile("expected to be right", share, note))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
@@ -37,8 +37,8 @@ def tiles_of(
     if "known_among_best" in results:
         apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
         note = f"{100.0 * results['known_among_best_tf_idf']:.0f}\u00a0% by TF-IDF: {apart} points "
-        note += f"(95\u00a0% {low} to {high}); {results['known_compared']:,} known ones, each "
-        note += "ranked as if its document's list were not known"
+        note += f"(95\u00a0% {low} to {high}); {results['known_compared']:,} known ones, at most "
+        note += f"{BEST} of a document, ranked as if its list were not known"
         share = f"{100.0 * results['known_among_best']:.0f} %"
         tiles.append(Tile(f"known ones among the {BEST} best of a text", share, note))
     if results["observed"]:
@@ -102,11 +102,11 @@ def next_steps(
         + f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
-        "Measure how many are right: add a column gold to the input; for 10 to 20 documents drawn "
-        "at random write into it all keyphrases that you would give them, those too that are not "
-        "in the text, separated as the known ones; run again"
+        "Measure how many are right: write into a new column gold, for 10 to 20 documents drawn at "
+        "random, all keyphrases that you would give them, those too that are not in the text, "
+        "separated as the known ones; leave it empty elsewhere. Run again"
         + ", with their mean number as MEAN" * given
-        + ". The page then says how many are right; the fit does not learn from that column:",
+        + ". The fit does not learn from that column:",
         again,
         True,
     )  # fmt: skip
