@@ -44,7 +44,14 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
+from vbmodels.experts.effects import (
+    Effect,
+    GroupEffect,
+    PairEffect,
+    effects_of,
+    group_effects,
+    pair_effects_of,
+)
 from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
 
@@ -78,6 +85,17 @@ def effects_in(
     if not isinstance(posterior, AdditivePosterior):
         return (), ()
     return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
+
+
+def groups_in(
+    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None, batch: Any
+) -> tuple[GroupEffect, ...]:
+    """Return what columns of numbers that correlate in a batch's fitted rows add together."""
+    x = batch.rows.dense if isinstance(batch, CodedRows) else batch.dense
+    if not isinstance(posterior, AdditivePosterior) or x is None:
+        return ()
+    how = encoding.columns, (design.centre, design.scale), basis
+    return group_effects(posterior.additive, *how, x[batch.weight > 0.0])
 
 
 def read_design(paths: RunPaths, work: bool = False) -> Design:

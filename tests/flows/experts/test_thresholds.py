@@ -12,6 +12,7 @@ from flows.experts.thresholds import (
     GRID,
     area,
     count_scores,
+    misses_in_words,
     roc,
     threshold_tables,
 )
@@ -48,11 +49,30 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
     y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
     (first, every), _ = threshold_tables(count_scores(y, p), "ill")
     assert len(every.rows) == 9
-    ends = [("0.1", 0, 1), ("0.2", 0, 1), ("0.5", 0, 0), ("0.8", 0, 0), ("0.9", 0, 0)]
-    assert first.rows == [(*row, "100 % (34 to 100)") for row in ends]
-    assert (
-        "Of these 0.9 is the highest that misses none; it raises no false alarms." in first.caption
-    )
+    missed, alarm, none = "none (0 to 66 %)", "1 (21 to 100 %)", "none (0 to 79 %)"
+    assert first.rows == [
+        ("0.05", "19", missed, alarm), ("0.1", "9", missed, alarm), ("0.2", "4", missed, alarm),
+        ("0.5", "1", missed, none), ("0.8", "0.25", missed, none),
+    ]  # fmt: skip
+    assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms among 1 others (95 %)")
+    assert first.caption.endswith("costs as much as 4 false alarms, take 0.2: 1 / (1 + 4).")
+
+
+def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
+    counts = count_scores(np.array([False, True, True]), np.array([0.2, 0.9, 0.95]))
+    (first, _), _ = threshold_tables(counts, "ill", costs=False)
+    assert first.rows[0] == ("0.05", "none (0 to 66 %)", "1 (21 to 100 %)")
+    assert first.caption == "Held-out rows are called ill from the threshold on."
+
+
+def test_a_lower_threshold_is_named_where_it_misses_fewer():
+    y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
+    _, found = threshold_tables(count_scores(y, p), "ill")
+    half = "at 0.5 the model misses 1 of 2 ill (9 to 91 %) with 1 false alarm among 2 others"
+    assert misses_in_words(found, "ill") == f"{half}, at 0.2 none (0 to 66 %) with 1"
+    _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
+    half = "at 0.5 the model misses none of 2 ill (0 to 66 %) with no false alarms among 2 others"
+    assert misses_in_words(found, "ill") == half
 
 
 def test_the_curve_goes_from_no_row_to_all():
