@@ -48,6 +48,7 @@ from vbmodels.experts.effects import (
     Effect,
     GroupEffect,
     PairEffect,
+    correlated,
     effects_of,
     group_effects,
     pair_effects_of,
@@ -88,14 +89,23 @@ def effects_in(
 
 
 def groups_in(
-    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None, batch: Any
+    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None
 ) -> tuple[GroupEffect, ...]:
-    """Return what columns of numbers that correlate in a batch's fitted rows add together."""
-    x = batch.rows.dense if isinstance(batch, CodedRows) else batch.dense
-    if not isinstance(posterior, AdditivePosterior) or x is None:
+    """Return what groups of columns add in the additive form; nothing in another."""
+    if not isinstance(posterior, AdditivePosterior):
         return ()
     how = encoding.columns, (design.centre, design.scale), basis
-    return group_effects(posterior.additive, *how, x[batch.weight > 0.0])
+    return group_effects(posterior.additive, *how, encoding.groups)
+
+
+def alike_columns(
+    sample: RowSample | None, kinds: Sequence[str], encoding: Encoding
+) -> list[dict[str, float]]:
+    """Group the columns of numbers that measure much the same in fitted rows of a sample."""
+    names = [one.name for one in encoding.columns if one.kind in ("number", "date")]
+    at = [kinds.index(name) for name in names]
+    fitted = None if sample is None else sample.x[sample.classes.sum(axis=1) > 0.0]
+    return [] if fitted is None else correlated(fitted[:, at], names)
 
 
 def read_design(paths: RunPaths, work: bool = False) -> Design:

@@ -13,8 +13,8 @@ from flows.report.page import Section
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.effects import ALIKE, Effect, GroupEffect, PairEffect
 
-MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
-"""Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
+MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 6
+"""Effects and pairs that the report shows, bars of the strongest, and curves that are open."""
 LOG_ODDS = "log odds"
 
 
@@ -75,14 +75,14 @@ def _with_groups(
 ) -> tuple[list[Effect], dict[str, str]]:
     """Put groups in the place of their columns; return of each, by its name, which these are."""
     found, alike = [one for one in effects if one.spread > 0.0], {}
-    for group in groups:
-        first, *others = (one for one in effects if one.column in group.columns)
-        way, name = group.columns[first.column], f"{first.column} and {len(others)} more"
-        said = [one.column + " (reversed)" * (group.columns[one.column] != way) for one in others]
-        alike[name] = listed([first.column, *said])
-        found = [one for one in found if one.column not in group.columns]
-        both = way * group.change, group.change_sd
-        found.append(replace(first, column=name, spread=0.0, change=both[0], change_sd=both[1]))
+    for columns, change, sd in groups:
+        name = f"{next(iter(columns))} and {len(columns) - 1} more"
+        alike[name] = listed(
+            [f"{one}{' (reversed)' * (way < 0.0)}" for one, way in columns.items()]
+        )
+        found = [one for one in found if one.column not in columns]
+        first = next(one for one in effects if one.column in columns)
+        found.append(replace(first, column=name, spread=0.0, change=change, change_sd=sd))
     return found, alike
 
 
@@ -90,25 +90,15 @@ def effect_sections(
     effects: Sequence[Effect], label: str, unit: str, text: str, mixture: bool = False,
     groups: Sequence[GroupEffect] = (),
 ) -> list[Section]:  # fmt: skip
-    """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
+    """Return what columns add to a ``label``: bars, and a curve of each, of many folded."""
     if not any(one.spread > 0.0 for one in effects):
         return []
     charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
-    open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
     bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
-    if groups and len(charts) > MOST_OPEN:  # a column alone hardly has an effect
-        fold = f"{len(charts)} charts"
-        every = Section(title, text, charts, folded=fold, needs_fit=True)
-        return [Section("What the model uses", "", bars, needs_fit=True), every]
-    sections = [Section(title, text, [*bars, *charts[:open_]], needs_fit=True)]
-    if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
-        title = f"{len(weaker)} charts, on the same scale"
-        sections.append(
-            Section(
-                "What the others of these columns add", plots=weaker, folded=title, needs_fit=True
-            )
-        )
-    return sections
+    if not groups and len(charts) <= MOST_OPEN:
+        return [Section(title, text, [*bars, *charts], needs_fit=True)]
+    every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
+    return [Section("What the model uses", "", bars, needs_fit=True), every]
 
 
 def effects_text(effects: Sequence[Effect], of: str) -> str:

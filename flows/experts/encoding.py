@@ -81,6 +81,8 @@ class Encoding(json_files.Form):
         Whether the labels are fitted in their order.
     ranges
         Ends of the columns of numbers in the fit.
+    groups
+        Columns that measure much the same; -1 for those that fall where the first rises.
     """
 
     columns: list[Encoded]
@@ -90,6 +92,7 @@ class Encoding(json_files.Form):
     target: Target | None = None
     ordered: bool = False
     ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    groups: list[dict[str, float]] = Field(default_factory=list)
 
     @property
     def splits(self) -> list[str]:

@@ -217,7 +217,7 @@ class Experts:
         if index > 0:
             return replace(summarise(batch, found, drawn, plain, ()), **more)
         effects, pairs = effects_in(posterior, encoding, design, basis)
-        groups = () if new else groups_in(posterior, encoding, design, basis, batch)
+        groups = groups_in(posterior, encoding, design, basis)
         more.update(effects=effects, pairs=pairs, groups=groups, encoding=encoding)
         return replace(summarise(batch, found, drawn, plain, named.mixture[:-1]), **more)
 

@@ -24,6 +24,7 @@ from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.columns import Encoded
+from vbmodels.experts.effects import ALIKE
 from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
 
 MOST, FEW = 50, 5
@@ -35,13 +36,13 @@ PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
 """Of the probabilities in the chart."""
-NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
+NAMED, LEAST, MOST_COLUMNS = 4, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
 HOW = (
-    "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
+    "Reasons: the columns that raise and lower a row's log odds most (at most four), the row's "
     "value there and what it adds to the log odds of {label}, by the whole model, compared with "
-    "the column's mean or most frequent level, other columns equal. Each of the others adds less, "
-    "but columns that measure much the same add up. Start: the log odds of a row with usual "
+    "the column's mean or most frequent level, other columns equal. Columns that measure much the "
+    f"same (correlation above {ALIKE:g}) count as one. Start: the log odds of a row with usual "
     "values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
 )
 BEYOND = "Numbers outside the fit's range"
@@ -93,15 +94,22 @@ class Reasons:
         rows = self.table.take(picked)
         raw, _ = raw_of(rows, self.encoding.kinds)
         usual = np.array([one.usual for one in columns])
-        found = []
+        of = {name: k for k, group in enumerate(self.encoding.groups) for name in group}
+        units: dict[int | str, list[int]] = {}
+        for j, one in enumerate(columns):
+            units.setdefault(of.get(one.name, one.name), []).append(j)
+        every, found = list(units.values()), []
         for i, own in enumerate(raw):
-            cells = np.vstack([without_each(own, usual), usual])
+            cells = np.vstack([without_each(own, usual, every), usual])
             p = self.predict(rows_from(cells, self.encoding, self.design, self.basis))
             moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
             most = both_ways(moved, NAMED, LEAST)
-            words = ((j, columns[j]) for j in most)
-            said = [f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words]
-            others, rest = len(columns) - len(most), odds - start - sum(moved[most].round(1))
+            said = []
+            for u in most:
+                name, *more = (columns[j] for j in every[u])
+                text = f"{name.name} {_cell(rows, name, i)}{f' and {len(more)} more' * bool(more)}"
+                said.append(f"{text} ({moved[u]:+.1f})")
+            others, rest = len(every) - len(most), odds - start - sum(moved[most].round(1))
             them = f"{others} other{'s together' * (others > 1)} {round(rest, 1) + 0.0:+.1f}, "
             start = round(start if others else start + rest, 1) + 0.0
             end = f"; {them * bool(others)}start {start:+.1f}: sum {odds + 0.0:+.1f}"
@@ -129,10 +137,8 @@ class Predictions:
     likely, uncertain
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
-    between
-        Rows that are both.
-    otherwise
-        Sums of the probabilities of the less probable label, of rows below and above `UNSURE`.
+    ends
+        Rows above and below `UNSURE`, and how many are otherwise by their probabilities; [2, 2].
     called
         Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
     fit
@@ -145,8 +151,7 @@ class Predictions:
     lists: Mapping[str, Picked]
     likely: int = 0
     uncertain: int = 0
-    between: int = 0
-    otherwise: tuple[float, float] = 0.0, 0.0
+    ends: FloatArray | None = None
     called: IntArray | None = None
     fit: Mapping[str, Any] = field(default_factory=dict)
     beyond: Beyond | None = None
@@ -184,12 +189,11 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
     text = [chance(p) for p in probability.tolist()]
     pairs = list(zip(said, text, reasons.outside(), strict=True))
     marked = [f"{one}{', extrapolated' * far}" for one, _, far in pairs]
-    ends = probability[probability <= UNSURE[0]], 1.0 - probability[probability >= UNSURE[1]]
+    ends = 1.0 - probability[probability >= UNSURE[1]], probability[probability <= UNSURE[0]]
     return Predictions(
         _counts(probability), _lists(orders, rows, (text, marked), reasons),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
-        int(np.sum(unsure & (probability > 0.5))),
-        (float(ends[0].sum()), float(ends[1].sum())),
+        np.array([(len(one), one.sum()) for one in ends]),
         (probability[:, None] >= SHOWN).sum(0),
         beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
     )  # fmt: skip
@@ -218,25 +222,23 @@ def count_predictions(
     if not parts:
         return "", []
     rows, (low, high) = sum(one.rows for one in summaries), UNSURE
-    likely, unsure = (sum(getattr(one, of) for one in parts) for of in ("likely", "uncertain"))
+    unsure = sum(one.uncertain for one in parts)
     between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
     tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
-        between = sum(one.between for one in parts)
-        sure = likely - between
+        ends = np.sum([part.ends for part in parts], axis=0)
+        (sure, _), (no, _) = ends.astype(int).tolist()
         one = sure == 1 and predicted.startswith("are ")
         said = (
             f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
-            f"{high}), {rows - sure - unsure:,} probably not (below {low}), {unsure:,} "
+            f"{high}), {no:,} probably not (below {low}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
-        below, above = np.sum([one.otherwise for one in parts], axis=0)
-        note = "by these probabilities about {:.1f} of them {}"
-        sums = f"{named} above {high}", sure, note.format(above, "are not")
-        rest = f"{named} below {low}", rows - sure - unsure, note.format(below, "are, after all")
-        more = [Tile(name, f"{n:,} of {rows:,}", text) for name, n, text in (sums, rest)]
-        tiles = [more[0], *tiles, more[1]]
+        for k, (end, what) in enumerate(((f"above {high}", "are not"), (f"below {low}", "are"))):
+            note = f"by these probabilities about {ends[k, 1]:.1f} of them {what}, after all"
+            value = f"{ends[k, 0]:,.0f} of {rows:,}"
+            tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
 
 

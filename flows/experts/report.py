@@ -65,10 +65,6 @@ DISAGREE = (
     "The chains do not agree (largest R-hat {:.2f}, expected at most 1.05): raise warmup and "
     "draws, or take fewer columns."
 )
-NO_MIXTURE = (
-    "No mixture of experts was clearly better in cross-validation than the model without one, so "
-    "none is used."
-)
 FEWEST = 5
 """Rows predicted worst that are listed, if no more are wrong."""
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
@@ -99,10 +95,10 @@ def report(
     applied = summaries[0].applied
     if additive is not None:
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
-    weighted = settings.class_weight != "none"
     plain = label.isalpha() and label.lower() not in (*YES, *NO)
     word = label if plain else "positives"
-    which, quality = _quality(held_out, summaries, results, word, compared, weighted)
+    costs = settings.class_weight == "none"
+    which, quality = _quality(held_out, summaries, results, word, compared, costs)
     named = f"P({label if plain else predicted})"
     sections = predictions_section(summaries, (named, "prediction"), settings, word)
     sections += which
@@ -138,30 +134,22 @@ def report(
     if (encoding := encoding_of(summaries)) is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
     scored = [p.beyond for s in summaries if (p := s.predictions) and p.beyond]
-    warnings, notes = (*better, *beyond_ranges(scored, BEYOND)), tuple[str, ...]()
+    warnings = (*better, *beyond_ranges(scored, BEYOND))
     if not applied:
         warnings += (*_too_good(results, top),)
-        most = settings.n_experts or 1  # nobody wants a mixture who has not set it
-        if chosen is not None and chosen.candidates[chosen.best].n_experts == 1 and most > 1:
-            notes = (NO_MIXTURE,)
         if chains is not None and chains.largest_r_hat > MOST_R_HAT:
             warnings += (DISAGREE.format(chains.largest_r_hat),)
-    if useless:
+    # Else cross-validation chose it, as the part on how the model was chosen says.
+    if useless and (chosen is None or "is worse" in str(difference)):
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
-        if chosen is None or "is worse" in str(difference):
-            said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
-            said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
-            warnings += (said,)
-        elif settings.n_experts is not None:  # else the part on how the model was chosen says it
-            losses = difference and f" ({difference.split(': ')[1].removesuffix('. ')})"
-            said = f"The mixture hardly matters{losses}. It was kept because it helped slightly in "
-            said += f"cross-validation (by {chosen.gain:.4f} ± {chosen.error:.4f})."
-            notes += (f"{said} Without it: {{again n_experts=1}}",)
+        said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
+        said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
+        warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
-        notes=notes, predicted=counted,
+        predicted=counted,
         limits=IN_RANGE * applied,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
@@ -226,7 +214,7 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
 
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
-    compared: list[Grid], weighted: bool,
+    compared: list[Grid], costs: bool,
 ) -> tuple[list[Section], list[Section]]:  # fmt: skip
     """Return which threshold to take, and how good the predictions are."""
     n, which = held_out[0], list[Section]()
@@ -246,7 +234,7 @@ def _quality(
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
-        tables, results["thresholds"] = threshold_tables(scores, label, called, not weighted)
+        tables, results["thresholds"] = threshold_tables(scores, label, called, costs)
         which = [Section("Which threshold to take", grids=tables, measures=True)]
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))
@@ -264,10 +252,6 @@ def _quality(
         text += f"fitted rows {100.0 * positives / fitted:.0f} %."
         results["fitted_share"] = float(positives / fitted)
     text += few_rows(n)
-    if "left_out_log_loss" in results and not summaries[0].applied:
-        text += f"\nIn cross-validation on the {fitted.sum():,.0f} fitted rows the log loss was "
-        text += f"{results['left_out_log_loss']:.3f}: of more rows, but a little too small, as the "
-        text += "model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
     charts, fold = (*picture, *curve), "ROC curve" * (n < TOO_FEW and bool(curve))

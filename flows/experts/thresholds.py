@@ -81,12 +81,9 @@ def threshold_tables(
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
     caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
-    title = f"All {len(found)} thresholds, with precision (the share of those called that are "
-    title += f"{label}) and recall (the share of {label} that is found)"
-    every = "threshold", "missed", "false alarms", "precision (95 %)", "recall (95 %)"
     columns = "threshold", *[COST][:costs], *_heads(found[0], label)
-    short = _with_costs(_that_matter(found), costs)
-    return [Grid(columns, short, caption), Grid(every, _rows(found), title, folded=True)], found
+    every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
+    return [Grid(columns, _with_costs(_that_matter(found), costs), caption), every], found
 
 
 def _heads(counts: Mapping[str, float], label: str, held_out: str = "") -> tuple[str, str]:
@@ -98,7 +95,7 @@ def _heads(counts: Mapping[str, float], label: str, held_out: str = "") -> tuple
 def _with_costs(found: list[dict[str, float]], costs: bool) -> list[tuple[object, ...]]:
     """Return thresholds, the cost each is for, what it misses and its false alarms."""
     return [
-        (f"{one['threshold']:g}", *[f"{1.0 / one['threshold'] - 1.0:.2g}"][:costs],
+        (f"{one['threshold']:g}", *[f"{1.0 / one['threshold'] - 1.0:.3g}"][:costs],
          *(_of(one[a], one[a] + one[b]) for a, b in (_MISSED, _ALARMS)))
         for one in found
     ]  # fmt: skip
@@ -177,19 +174,3 @@ def _that_matter(found: list[dict[str, float]]) -> list[dict[str, float]]:
     alike = [list(one.values())[1:] for one in kept]
     kept += [one for one in ends if list(one.values())[1:] not in alike]
     return sorted(kept, key=lambda one: one["threshold"])
-
-
-def _rows(found: list[dict[str, float]]) -> list[tuple[object, ...]]:
-    return [
-        (f"{one['threshold']:g}", int(one["false_negatives"]), int(one["false_positives"]),
-         _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
-         _share(one["true_positives"], one["true_positives"] + one["false_negatives"]))
-        for one in found
-    ]  # fmt: skip
-
-
-def _share(part: float, of: float) -> str:
-    if not of:
-        return ""
-    low, high = share_interval(part, of)
-    return f"{100.0 * part / of:.0f} % ({100.0 * low:.0f} to {100.0 * high:.0f})"

@@ -152,22 +152,17 @@ def effects_of(
 
 def group_effects(
     part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
-    basis: Basis | None, rows: FloatArray,
+    basis: Basis | None, groups: Sequence[Mapping[str, float]],
 ) -> tuple[GroupEffect, ...]:  # fmt: skip
-    """Return what columns of numbers that correlate add where all go from low to high cells.
+    """Return what the columns of each group add where all go from low to high cells.
 
     Parameters
     ----------
     part, columns, scaling, basis
         See `effects_of`.
-    rows
-        The model's columns of some rows; [N, D].
+    groups
+        See `correlated`.
     """
-    first = np.cumsum([0, *(len(one.names) for one in columns)]).tolist()
-    at = {c.name: j for c, j in zip(columns, first, strict=False) if c.kind in ("number", "date")}
-    if len(at) > MOST_ALIKE:
-        return ()
-    groups = correlated(rows[:, [*at.values()]], [*at], ALIKE)
     covariance = None if part.covariance is None else unpack(part.covariance)
     wanted = {name for group in groups for name in group}
     steps = {}
@@ -184,19 +179,23 @@ def group_effects(
     return tuple(found)
 
 
-def correlated(x: FloatArray, names: Sequence[str], least: float) -> list[dict[str, float]]:
-    """Group columns [N, D] that correlate beyond ``least``, directly or through others.
+def correlated(x: FloatArray, names: Sequence[str]) -> list[dict[str, float]]:
+    """Group columns [N, D] that correlate beyond `ALIKE`, directly or through others.
 
-    Each has the sign of its correlation with the first of its group.
+    Each has the sign of its correlation with the first of its group, of cells that both have.
 
     >>> a = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> correlated(np.stack([a, a**4 % 3, 5.0 - a], 1), ["a", "b", "c"], 0.9)
+    >>> correlated(np.stack([a, a**4 % 3, 5.0 - a], 1), ["a", "b", "c"])
     [{'a': 1.0, 'c': -1.0}]
     """
-    spread = x.std(axis=0)
-    z = (x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf)
-    r = z.T @ z / max(len(x), 1)
-    _, label = connected_components(np.abs(r) > least, directed=False)
+    if len(names) > MOST_ALIKE:
+        return []
+    there = ~np.isnan(x)
+    mean = np.where(there, x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    z = np.where(there, x - mean, 0.0)
+    spread = np.sqrt((z.T**2 @ there) * (there.T @ z**2))
+    r = z.T @ z / np.where(spread > 0.0, spread, np.inf)
+    _, label = connected_components(np.abs(r) > ALIKE, directed=False)
     found = [np.flatnonzero(label == one) for one in np.unique(label)]
     return [
         {names[j]: float(np.sign(r[own[0], j])) for j in own.tolist()}

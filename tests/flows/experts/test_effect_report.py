@@ -36,20 +36,26 @@ def test_the_bars_say_that_they_are_without_the_experts():
     assert chart["usermeta"]["how"].endswith("What the mixture of experts adds is left out.")
 
 
-def test_columns_that_correlate_share_a_bar_in_the_direction_of_the_strongest():
+def test_columns_that_correlate_share_a_bar_in_the_direction_of_the_first():
     effects = [effect("a", 2.0, 0.6), effect("b", 1.0, 0.1), effect("c", 0.5, 0.6)]
     group = GroupEffect({"c": 1.0, "a": -1.0}, -4.0, 0.5)
     (chart,) = strength_charts(effects, "added log odds", "ill", groups=[group])
     (labels,) = [one["value"] for one in chart["params"] if one["name"] == "labels"]
-    assert labels == ["a and 1 more", "b"]
+    assert labels == ["c and 1 more", "b"]
     bars = chart["layer"][0]["data"]["values"]
-    assert [one["x"] for one in bars] == [4.0, 2.0]
-    assert "(correlation above 0.9) share a bar: a, c (reversed)." in chart["usermeta"]["how"]
-    every, folded = effect_sections(
-        [effect(name, 1.0, 0.6) for name in "abcde"], "ill", "added log odds", "", groups=[group]
-    )
-    assert len(every.plots) == 1
-    assert (folded.folded, len(folded.plots)) == ("5 charts", 5)
+    assert [one["x"] for one in bars] == [-4.0, 2.0]
+    assert "(correlation above 0.9) share a bar: c, a (reversed)." in chart["usermeta"]["how"]
+
+
+def test_curves_are_folded_where_they_are_many_or_share_bars():
+    some = [effect(name, 1.0, 0.6) for name in "abcdefg"]
+    (open_,) = effect_sections(some[:6], "ill", "added log odds", "t")
+    assert (open_.folded, len(open_.plots)) == ("", 7)
+    group = GroupEffect({"a": 1.0, "b": 1.0}, 1.0, 0.5)
+    for effects, groups, count in ((some, [], 7), (some[:3], [group], 3)):
+        bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
+        assert len(bars.plots) == 1
+        assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
 
 
 def test_a_line_that_is_cut_is_said_to_go_on():

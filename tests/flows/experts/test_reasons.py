@@ -26,14 +26,14 @@ COLUMNS = [
 ]
 
 
-def reasons(columns=COLUMNS, weights=(2.0, 1.0, -2.9, 0.01, 0.5)):
+def reasons(columns=COLUMNS, weights=(2.0, 1.0, -2.9, 0.01, 0.5), groups=()):
     """Explain rows of which the log odds are a sum over the model's columns and an intercept."""
     size = len(weights) - 1
     centre, scale = np.array([50.0] + [0.0] * (size - 1)), np.array([10.0] + [1.0] * (size - 1))
     design = Design(np.arange(size).astype(str), centre, scale, False, np.ones(2), 1.0)
     encoding = Encoding(
         columns=columns, rules={one.name: Rule(one.kind) for one in columns},
-        ranges={"age": (20.0, 80.0)},
+        ranges={"age": (20.0, 80.0)}, groups=[dict.fromkeys(one, 1.0) for one in groups],
     )  # fmt: skip
     table = pa.table({
         "c.age": [65.0, None, 90.0], "c.site": ["c", "a", "b"], "c.smokes": [1.0, 0.0, 1.0],
@@ -51,6 +51,11 @@ def test_reasons_are_what_columns_add_beyond_a_usual_cell():
         "age 65 (+3.0), site c (-2.9); 1 other +0.0, start +0.5: sum +0.6",
         "",
     ]
+
+
+def test_columns_that_measure_the_same_are_one_reason():
+    said = reasons(groups=[("age", "smokes")], weights=(2.0, 1.0, -2.9, 0.5, 0.5)).why(np.arange(3))
+    assert said[0] == "age 65 and 1 more (+3.5), site c (-2.9); start +0.5: sum +1.1"
 
 
 def test_a_flag_is_a_reason_by_its_word():

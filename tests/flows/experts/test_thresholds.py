@@ -26,7 +26,7 @@ def scores():
 
 def in_words(part, of):
     low, high = binomtest(int(part), int(of)).proportion_ci(method="wilson")
-    return f"{part / of:.0%} ({100 * low:.0f} to {100 * high:.0f})".replace("%", " %")
+    return f"{part} ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def test_counts_of_partitions_add_up_to_the_area_and_the_table():
@@ -40,9 +40,8 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
         names = ("true_negatives", "false_positives", "false_negatives", "true_positives")
         assert [one[name] for name in names] == [no, false, missed, true]
     half = next(row for row in grids[-1].rows if row[0] == "0.5")
-    true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
-    assert half[1:3] == (y.sum() - true, called - true)
-    assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
+    missed, false = np.sum(y & (p < 0.5)), np.sum(~y & (p >= 0.5))
+    assert half[1:] == ("1", in_words(missed, y.sum()), in_words(false, np.sum(~y)))
 
 
 def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_them():
