@@ -42,8 +42,9 @@ HOW = (
     "Reasons: the columns that raise and lower a row's log odds most (at most four), the row's "
     "value there and what it adds to the log odds of {label}, by the whole model, compared with "
     "the column's mean or most frequent level, other columns equal. Columns that measure much the "
-    f"same (correlation above {ALIKE:g}) count as one. Start: the log odds of a row with usual "
-    "values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
+    f"same (correlation above {ALIKE:g}) count as one. Each of the others adds less. Start: the "
+    "log odds of a row with usual values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of "
+    "0.88."
 )
 BEYOND = "Numbers outside the fit's range"
 OF_FIT = "thresholds", "test_rows", "fitted_share"

@@ -81,6 +81,8 @@ def threshold_tables(
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
     caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
+    few = f" Go by the cost: {yes + no:,.0f} rows are too few to choose by the counts."
+    caption += few * bool(costs and yes + no < TOO_FEW)
     columns = "threshold", *[COST][:costs], *_heads(found[0], label)
     every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
     return [Grid(columns, _with_costs(_that_matter(found), costs), caption), every], found

@@ -54,7 +54,10 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
         ("0.5", "1", missed, none), ("0.8", "0.25", missed, none),
     ]  # fmt: skip
     assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms among 1 others (95 %)")
-    assert first.caption.endswith("costs as much as 4 false alarms, take 0.2: 1 / (1 + 4).")
+    assert first.caption.endswith(
+        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Go by the cost: 3 rows are too "
+        "few to choose by the counts."
+    )
 
 
 def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
