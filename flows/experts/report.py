@@ -254,7 +254,7 @@ def _quality(
     text += few_rows(n)
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
-    charts, fold = (*picture, *curve), "ROC curve" * (n < TOO_FEW and bool(curve))
+    charts, fold = (*picture, *curve), "ROC curve" * bool(n < TOO_FEW and curve)
     return which, [Section("How good it is", text, charts, models, folded=fold, measures=True)]
 
 
