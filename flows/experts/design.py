@@ -44,7 +44,15 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
+from vbmodels.experts.effects import (
+    Effect,
+    GroupEffect,
+    PairEffect,
+    correlated,
+    effects_of,
+    group_effects,
+    pair_effects_of,
+)
 from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
 
@@ -78,6 +86,26 @@ def effects_in(
     if not isinstance(posterior, AdditivePosterior):
         return (), ()
     return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
+
+
+def groups_in(
+    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None
+) -> tuple[GroupEffect, ...]:
+    """Return what groups of columns add in the additive form; nothing in another."""
+    if not isinstance(posterior, AdditivePosterior):
+        return ()
+    how = encoding.columns, (design.centre, design.scale), basis
+    return group_effects(posterior.additive, *how, encoding.groups)
+
+
+def alike_columns(
+    sample: RowSample | None, kinds: Sequence[str], encoding: Encoding
+) -> list[dict[str, float]]:
+    """Group the columns of numbers that measure much the same in fitted rows of a sample."""
+    names = [one.name for one in encoding.columns if one.kind in ("number", "date")]
+    at = [kinds.index(name) for name in names]
+    fitted = None if sample is None else sample.x[sample.classes.sum(axis=1) > 0.0]
+    return [] if fitted is None else correlated(fitted[:, at], names)
 
 
 def read_design(paths: RunPaths, work: bool = False) -> Design:

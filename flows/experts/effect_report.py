@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.effects import Effect, PairEffect
+from vbmodels.experts.effects import ALIKE, Effect, GroupEffect, PairEffect
 
-MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 4
-"""Effects and pairs that the report shows, bars of the strongest of both, and open curves."""
-_MIXTURE = "Bars and curves leave out what the mixture of experts adds. "
-_GROUP = (
-    "No column alone has a sure direction: columns that measure much the same share one effect, so "
-    "the model cannot say which of them matters. Read the bars as a group. "
-)
+MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 6
+"""Effects and pairs that the report shows, bars of the strongest, and curves that are open."""
 LOG_ODDS = "log odds"
 
 
@@ -36,63 +33,72 @@ def _named(one: Effect) -> str:
 
 
 def strength_charts(
-    effects: Sequence[Effect], unit: str, label: str, mixture: bool = False
-) -> list[plots.Spec]:
+    effects: Sequence[Effect], unit: str, label: str, mixture: bool = False,
+    groups: Sequence[GroupEffect] = (),
+) -> list[plots.Spec]:  # fmt: skip
     """Return the chart of the columns that move predictions most, or none where nothing does.
 
     ``unit`` is what they add up to, ``label`` whose log odds that is, or the number; ``mixture``:
-    experts add to it too.
+    experts add to it too; each of ``groups`` is one bar.
     """
-    found = [one for one in effects if one.spread > 0.0][:MOST_BARS]
-    if not found:
+    found, alike = _with_groups(effects, groups)
+    if not (found := sorted(found, key=lambda one: -one.size)[:MOST_BARS]):
         return []
-    found = sorted(found, key=lambda one: (not one.sure, -one.size))
-    sure = sum(one.sure for one in found)
+    found.sort(key=lambda one: not one.sure)
     names = [_named(one) for one in found]
-    odds = LOG_ODDS in unit
+    odds, sure = LOG_ODDS in unit, sum(one.sure for one in found)
     title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
-    how = f"Bars to the right speak for {label}, to the left against it."
-    how = how if odds else f"Bars to the right make {label} larger, to the left smaller."
-    if not sure and len(found) > 1:
-        title = "What the model uses"
-        how = f"{_GROUP}{how}"
-    how = f"{_MIXTURE * mixture}{how} What a high value (the column's 90 % quantile) adds beyond a "
-    how += "low one (10 %)"
+    how = "What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
-    how += ", other columns equal; a line is the 95 % interval. "
+    how += ", other columns equal: bars to the right "
+    how += f"speak for {label}; 0.7 doubles the odds. " if odds else f"make {label} larger. "
+    how += "Lines are 95 % intervals"
     if not sure:
-        how += "Every line includes zero."
+        how += "; every one includes zero, so no direction is sure."
     elif sure < len(found):
-        have = "has" if sure == 1 else f"{sure} have"
-        how += f"The first {have} a sure direction; the lines of the others include zero."
+        how += f"; the first {'has' if sure == 1 else f'{sure} have'} a sure direction."
     else:
-        how += "All directions are sure: no line includes zero."
-    how += " Adding 0.7 doubles the odds." * odds
-    sizes = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
-    spec = plots.level_bars(
-        names, sizes[0].tolist(), sizes[1].tolist(), (), unit, title, _domain([sizes]), how
-    )
-    return [spec]
+        how += "; all directions are sure."
+    if said := "; ".join(alike[one.column] for one in found if one.column in alike):
+        how += f" Columns that measure much the same (correlation above {ALIKE:g}) share a bar: "
+        how += f"{said}."
+    how += " What the mixture of experts adds is left out." * mixture
+    change, sd = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
+    low, high = ends = _domain([(change, 1.02 * sd)], 2.0)
+    cut = min(change - 1.96 * sd) < low or max(change + 1.96 * sd) > high
+    how += " A line that ends at the edge goes on." * bool(cut)
+    return [plots.level_bars(names, change.tolist(), sd.tolist(), (), unit, title, ends, how)]
+
+
+def _with_groups(
+    effects: Sequence[Effect], groups: Sequence[GroupEffect]
+) -> tuple[list[Effect], dict[str, str]]:
+    """Put groups in the place of their columns; return of each, by its name, which these are."""
+    found, alike = [one for one in effects if one.spread > 0.0], {}
+    for columns, change, sd in groups:
+        name = f"{next(iter(columns))} and {len(columns) - 1} more"
+        alike[name] = listed(
+            [f"{one}{' (reversed)' * (way < 0.0)}" for one, way in columns.items()]
+        )
+        found = [one for one in found if one.column not in columns]
+        first = next(one for one in effects if one.column in columns)
+        found.append(replace(first, column=name, spread=0.0, change=change, change_sd=sd))
+    return found, alike
 
 
 def effect_sections(
-    effects: Sequence[Effect], label: str, unit: str, text: str, mixture: bool = False
-) -> list[Section]:
-    """Return what columns add to a ``label``: the strongest, then, folded, weaker ones."""
+    effects: Sequence[Effect], label: str, unit: str, text: str, mixture: bool = False,
+    groups: Sequence[GroupEffect] = (),
+) -> list[Section]:  # fmt: skip
+    """Return what columns add to a ``label``: bars, and a curve of each, of many folded."""
     if not any(one.spread > 0.0 for one in effects):
         return []
     charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
-    open_ = MOST_OPEN if len(charts) > MOST_OPEN + 2 else len(charts)
-    shown = [*strength_charts(effects, unit, label, mixture), *charts[:open_]]
-    sections = [Section("What each column adds", text, shown, needs_fit=True)]
-    if weaker := [chart | {"usermeta": {"how": ""}} for chart in charts[open_:]]:
-        title = f"{len(weaker)} charts, on the same scale"
-        sections.append(
-            Section(
-                "What the others of these columns add", plots=weaker, folded=title, needs_fit=True
-            )
-        )
-    return sections
+    bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
+    if not groups and len(charts) <= MOST_OPEN:
+        return [Section(title, text, [*bars, *charts], needs_fit=True)]
+    every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
+    return [Section("What the model uses", "", bars, needs_fit=True), every]
 
 
 def effects_text(effects: Sequence[Effect], of: str) -> str:
@@ -135,13 +141,15 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
     return charts
 
 
-def _domain(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, float]:
-    """Return the ends of one scale for all: bands too, but for what is far beyond the means."""
+def _domain(
+    found: Sequence[tuple[FloatArray, FloatArray]], beyond: float = 0.5
+) -> tuple[float, float]:
+    """Return the ends of one scale for all: bands too, but for what is far ``beyond`` the means."""
     if not found:
         return -1.0, 1.0
     least = min(0.0, *(float(mean.min()) for mean, _ in found))
     most = max(0.0, *(float(mean.max()) for mean, _ in found))
-    room = 0.5 * (most - least) or 1.0
+    room = beyond * (most - least) or 1.0
     low = min(float((mean - 1.96 * sd).min()) for mean, sd in found)
     high = max(float((mean + 1.96 * sd).max()) for mean, sd in found)
     low, high = min(low, 0.0), max(high, 0.0)

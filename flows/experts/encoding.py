@@ -31,7 +31,7 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.options import RARE_BELOW
 
-SOME = 3
+SOME, MOST_BEYOND = 3, 20
 """Rows that are named as examples."""
 _FILE = "columns.json"
 
@@ -81,6 +81,8 @@ class Encoding(json_files.Form):
         Whether the labels are fitted in their order.
     ranges
         Ends of the columns of numbers in the fit.
+    groups
+        Columns that measure much the same; -1 for those that fall where the first rises.
     """
 
     columns: list[Encoded]
@@ -90,6 +92,7 @@ class Encoding(json_files.Form):
     target: Target | None = None
     ordered: bool = False
     ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    groups: list[dict[str, float]] = Field(default_factory=list)
 
     @property
     def splits(self) -> list[str]:
@@ -235,55 +238,58 @@ def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[f
 class Beyond(NamedTuple):
     """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
 
-    ``some`` are the first ones, in words.
+    ``some`` has each such number of the first: row, column, value, the fit's range, prediction.
     """
 
     rows: int
     columns: Mapping[str, int]
-    some: Sequence[str]
+    some: Sequence[tuple[str, ...]]
+
+
+def outside(raw: FloatArray, encoding: Encoding) -> BoolArray:
+    """Say which numbers of rows [N, C] are outside the ranges of the fit."""
+    ends = [encoding.ranges.get(column.name, (-inf, inf)) for column in encoding.columns]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return np.asarray((raw < low) | (raw > high))
 
 
 def count_beyond(
     raw: FloatArray, encoding: Encoding, names: Sequence[str], said: Sequence[str] = ()
 ) -> Beyond:
-    """Count rows [N, C] with numbers outside the ranges of the fit; ``said`` is more of each."""
-    ends = [encoding.ranges.get(column.name, (-inf, inf)) for column in encoding.columns]
-    low, high = np.array(ends).reshape(-1, 2).T
-    outside = (raw < low) | (raw > high)
-    rows = np.flatnonzero(outside.any(axis=1))
-    words = zip(rows.tolist(), beyond_in_words(raw[rows[:SOME]], encoding), strict=False)
-    some = [f"{names[i]}: {what}{said[i] if said else ''}" for i, what in words]
-    counts = zip(encoding.columns, outside.sum(axis=0).tolist(), strict=True)
+    """Count rows [N, C] with numbers outside the ranges of the fit; ``said`` is what each gets."""
+    far = outside(raw, encoding)
+    rows = np.flatnonzero(far.any(axis=1))
+    some = []
+    for place, j in np.argwhere(far[rows[:MOST_BEYOND]]).tolist():
+        i = int(rows[place])
+        column = encoding.columns[j].name
+        low, high = encoding.ranges[column]
+        cells = f"{raw[i, j]:.4g}", f"{low:.4g} to {high:.4g}", said[i] if said else ""
+        some.append((names[i], column, *cells))
+    counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
     return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
 
 
-def beyond_in_words(raw: FloatArray, encoding: Encoding) -> list[str]:
-    """Name each row's numbers outside the ranges of the fit, at most `SOME`; [N]."""
-    found = []
-    for row in raw.tolist():
-        named = zip(encoding.columns, row, strict=True)
-        ends = ((one.name, v, *encoding.ranges.get(one.name, (-inf, inf))) for one, v in named)
-        over = [
-            f"{n} {v:.4g} (fit: at {f'least {lo:.4g}' if v < lo else f'most {hi:.4g}'})"
-            for n, v, lo, hi in ends
-            if v < lo or v > hi
-        ]
-        found.append(listed(over, SOME))
-    return found
+def beyond_ranges(parts: Sequence[Beyond], table: str = "") -> list[str]:
+    """Say which rows of a new table have numbers outside the ranges of the fit.
 
-
-def beyond_ranges(parts: Sequence[Beyond]) -> list[str]:
-    """Say which rows of a new table have numbers outside the ranges of the fit."""
+    ``table`` is the part of the report that has the numbers.
+    """
     count = sum(one.rows for one in parts)
     if not count:
         return []
-    names = [name for one in parts for name in one.some][:SOME]
     text = f"{count:,} row{' has' if count == 1 else 's have'} numbers outside the range of the "
-    text += f"fit, where predictions are extrapolated: {'; '.join(names)}"
-    if count > len(names):
+    text += "fit, where predictions are extrapolated"
+    some = [one for part in parts for one in part.some]
+    if table:
+        text += f": {listed([*dict.fromkeys(row for row, *_ in some)], SOME)} (see {table})"
+    else:
+        names = [f"{row}: {column} {value} (fit: {fit})" for row, column, value, fit, _ in some]
+        text += f": {'; '.join(names[:SOME])}{'; ...' * (len(some) > SOME)}"
+    if count > (MOST_BEYOND if table else SOME):
         by = sum((Counter(one.columns) for one in parts), Counter[str]()).most_common()
-        text += f"; ... Rows by column: {listed([f'{name} ({n:,})' for name, n in by])}"
-    return [f"{text}."]
+        text += f". Rows by column: {listed([f'{name} ({n:,})' for name, n in by])}"
+    return [f"{text}. Check these values; correct them and score again."]
 
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:

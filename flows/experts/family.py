@@ -22,6 +22,7 @@ from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_o
 from flows.experts.class_report import class_report
 from flows.experts.design import (
     effects_in,
+    groups_in,
     read_basis,
     read_design,
     working_encoding,
@@ -216,7 +217,8 @@ class Experts:
         if index > 0:
             return replace(summarise(batch, found, drawn, plain, ()), **more)
         effects, pairs = effects_in(posterior, encoding, design, basis)
-        more.update(effects=effects, pairs=pairs, encoding=encoding)
+        groups = groups_in(posterior, encoding, design, basis)
+        more.update(effects=effects, pairs=pairs, groups=groups, encoding=encoding)
         return replace(summarise(batch, found, drawn, plain, named.mixture[:-1]), **more)
 
     def select(

@@ -14,7 +14,7 @@ from flows.data import storage
 from flows.data.mixed import FLAG
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Design, rows_from
-from flows.experts.encoding import SOME, Beyond, Encoding, beyond_in_words, count_beyond
+from flows.experts.encoding import Beyond, Encoding, count_beyond, outside
 from flows.experts.ingest import ID, raw_of
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
@@ -24,25 +24,29 @@ from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.columns import Encoded
+from vbmodels.experts.effects import ALIKE
 from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
 
 MOST, FEW = 50, 5
 """Rows of a list at most, and where fewer have what is listed."""
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
+BORDER = 0.4  # from 0.5: these have reasons
 NEAREST, UNCERTAIN, REASONS = "Nearest to 0.5", "uncertain", "reasons"
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
 """Of the probabilities in the chart."""
-NAMED, LEAST, MOST_COLUMNS = 3, 0.05, 300
+NAMED, LEAST, MOST_COLUMNS = 4, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
 HOW = (
-    "Reasons: the columns that raise and lower a row's log odds most (at most three), the row's "
+    "Reasons: the columns that raise and lower a row's log odds most (at most four), the row's "
     "value there and what it adds to the log odds of {label}, by the whole model, compared with "
-    "the column's mean or most frequent level, other columns equal. The start (a row with usual "
-    "values) and the other columns are the rest of the row's log odds: 0 is a probability of 0.5, "
-    "+1 of 0.73, +2 of 0.88."
+    "the column's mean or most frequent level, other columns equal. Columns that measure much the "
+    f"same (correlation above {ALIKE:g}) count as one. Each of the others adds less. Start: the "
+    "log odds of a row with usual values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of "
+    "0.88."
 )
+BEYOND = "Numbers outside the fit's range"
 OF_FIT = "thresholds", "test_rows", "fitted_share"
 """Results of a fit that the page of a score has."""
 Picked = tuple[tuple[float, tuple[str, ...]], ...]
@@ -69,15 +73,19 @@ class Reasons:
         """The rows, read once they are needed."""
         return storage.read_table(self.url)
 
-    def beyond(self, picked: IntArray) -> list[str]:
-        """Name the numbers of rows [n] outside the ranges of the fit; empty without one."""
-        raw, _ = raw_of(self.table.take(picked), self.encoding.kinds)
-        return beyond_in_words(raw, self.encoding)
+    @cached_property
+    def raw(self) -> FloatArray:
+        """The rows' cells as the fit read them; [N, C]."""
+        return raw_of(self.table, self.encoding.kinds)[0]
+
+    def outside(self) -> list[bool]:
+        """Say which rows have numbers outside the ranges of the fit; [N]."""
+        far: list[list[bool]] = outside(self.raw, self.encoding).tolist()
+        return [any(one) for one in far]
 
     def count(self, said: Sequence[str]) -> Beyond:
         """Count all rows with such numbers; ``said`` is what is predicted of each."""
-        raw, _ = raw_of(self.table, self.encoding.kinds)
-        return count_beyond(raw, self.encoding, self.table[ID].to_pylist(), said)
+        return count_beyond(self.raw, self.encoding, self.table[ID].to_pylist(), said)
 
     def why(self, picked: IntArray) -> list[str]:
         """Name the columns that move the log odds of rows [n] most; empty where nothing does."""
@@ -87,17 +95,25 @@ class Reasons:
         rows = self.table.take(picked)
         raw, _ = raw_of(rows, self.encoding.kinds)
         usual = np.array([one.usual for one in columns])
-        found = []
+        of = {name: k for k, group in enumerate(self.encoding.groups) for name in group}
+        units: dict[int | str, list[int]] = {}
+        for j, one in enumerate(columns):
+            units.setdefault(of.get(one.name, one.name), []).append(j)
+        every, found = list(units.values()), []
         for i, own in enumerate(raw):
-            batch = rows_from(without_each(own, usual), self.encoding, self.design, self.basis)
-            p = self.predict(batch)
-            moved, odds = moves(p), round(log_odds(p[-1:]).item(), 1)
+            cells = np.vstack([without_each(own, usual, every), usual])
+            p = self.predict(rows_from(cells, self.encoding, self.design, self.basis))
+            moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
             most = both_ways(moved, NAMED, LEAST)
-            words = ((j, columns[j]) for j in most)
-            said = [f"{one.name} {_cell(rows, one, i)} ({moved[j]:+.1f})" for j, one in words]
-            others, rest = len(columns) - len(most), odds - sum(moved[most].round(1))
-            them = f" and {others} other{'s' * (others > 1)}" if others else ""
-            end = f"; start{them} {round(rest, 1) + 0.0:+.1f}; sum {odds + 0.0:+.1f}"
+            said = []
+            for u in most:
+                name, *more = (columns[j] for j in every[u])
+                text = f"{name.name} {_cell(rows, name, i)}{f' and {len(more)} more' * bool(more)}"
+                said.append(f"{text} ({moved[u]:+.1f})")
+            others, rest = len(every) - len(most), odds - start - sum(moved[most].round(1))
+            them = f"{others} other{'s together' * (others > 1)} {round(rest, 1) + 0.0:+.1f}, "
+            start = round(start if others else start + rest, 1) + 0.0
+            end = f"; {them * bool(others)}start {start:+.1f}: sum {odds + 0.0:+.1f}"
             found.append(", ".join(said) + end * bool(said))
         return found
 
@@ -118,13 +134,12 @@ class Predictions:
     counts
         Rows by probability; [BINS], all zero where a number is predicted.
     lists
-        By caption, rows: name, what is predicted, label, numbers outside the fit's ranges, reasons;
-        empty without.
+        By caption, rows: name, what is predicted, label, reasons; empty without.
     likely, uncertain
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
-    between
-        Rows that are both.
+    ends
+        Rows above and below `UNSURE`, and how many are otherwise by their probabilities; [2, 2].
     called
         Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
     fit
@@ -137,7 +152,7 @@ class Predictions:
     lists: Mapping[str, Picked]
     likely: int = 0
     uncertain: int = 0
-    between: int = 0
+    ends: FloatArray | None = None
     called: IntArray | None = None
     fit: Mapping[str, Any] = field(default_factory=dict)
     beyond: Beyond | None = None
@@ -173,15 +188,15 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
     unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
     said = np.where(unsure, UNCERTAIN, np.where(probability > 0.5, label, other)).tolist()
     text = [chance(p) for p in probability.tolist()]
+    pairs = list(zip(said, text, reasons.outside(), strict=True))
+    marked = [f"{one}{', extrapolated' * far}" for one, _, far in pairs]
+    ends = 1.0 - probability[probability >= UNSURE[1]], probability[probability <= UNSURE[0]]
     return Predictions(
-        _counts(probability), _lists(orders, rows, (text, said), reasons),
+        _counts(probability), _lists(orders, rows, (text, marked), reasons),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
-        int(np.sum(unsure & (probability > 0.5))),
+        np.array([(len(one), one.sum()) for one in ends]),
         (probability[:, None] >= SHOWN).sum(0),
-        beyond=reasons.count(
-            [f", {UNCERTAIN if one == UNCERTAIN else f'predicted {one}'}, P {p}"
-             for one, p in zip(said, text, strict=True)]
-        ),
+        beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
     )  # fmt: skip
 
 
@@ -208,21 +223,23 @@ def count_predictions(
     if not parts:
         return "", []
     rows, (low, high) = sum(one.rows for one in summaries), UNSURE
-    likely, unsure = (sum(getattr(one, of) for one in parts) for of in ("likely", "uncertain"))
+    unsure = sum(one.uncertain for one in parts)
     between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
-    tiles = [Tile("uncertain", f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
+    tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
-        between = sum(one.between for one in parts)
-        sure = likely - between
+        ends = np.sum([part.ends for part in parts], axis=0)
+        (sure, _), (no, _) = ends.astype(int).tolist()
         one = sure == 1 and predicted.startswith("are ")
         said = (
             f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
-            f"{high}), {rows - sure - unsure:,} probably not (below {low}), {unsure:,} "
+            f"{high}), {no:,} probably not (below {low}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
-        note = f"{between:,} more of the uncertain {'is' if between == 1 else 'are'} above 0.5"
-        tiles.insert(0, Tile(f"{named} above {high}", f"{sure:,} of {rows:,}", note))
+        for k, (end, what) in enumerate(((f"above {high}", "are not"), (f"below {low}", "are"))):
+            note = f"by these probabilities about {ends[k, 1]:.1f} of them {what}, after all"
+            value = f"{ends[k, 0]:,.0f} of {rows:,}"
+            tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
 
 
@@ -243,34 +260,40 @@ def predictions_section(
     }
     first, last = merged
     most = {first: sum(one.likely for one in parts), last: sum(one.uncertain for one in parts)}
+    if near := last == NEAREST and sum(v < BORDER for one in parts for v, _ in one.lists[last]):
+        most[last] = max(most[last], near)
     lists = {name: rows[: min(max(most[name], FEW), MOST)] for name, rows in merged.items()}
     name, label = (settings.columns.get(own, own) for own in ("id", "label"))
-    heads = (name, *columns, label, "outside the fit's range", REASONS)
+    heads = (name, *columns, label, REASONS)
     counts = np.sum([part.counts for part in parts], axis=0)
     if row_count <= FEW:
         lists = {"All rows": merged[last if counts.any() else first]}
     elif row_count <= ALL and counts.any():
         lists = {"All rows": merged[first], last: lists[last]}
-    few = (
-        0 < sum(one.beyond.rows for one in parts if one.beyond) <= SOME
-    )  # the warning has their numbers
     sections: list[Section] = []
     # Of probabilities those to look at first are first.
     for title, rows in list(lists.items())[:: -1 if counts.any() else 1]:
-        if few:
-            rows = [(*r[:2], r[2] + ", extrapolated" * bool(r[4]), r[3], "", *r[5:]) for r in rows]
         grid = with_content(heads, rows)
         how = HOW.format(label=predicted) if REASONS in grid.columns else ""
         total = max(most.get(title, 0), len(rows))
         grid = replace(grid, total=total, where="the table rows")
-        sections.append(Section(f"{title} ({len(rows):,})", "", (), [grid], how=how))
+        extra = near - sum(one.uncertain for one in parts) if title == last else 0
+        text = f"{extra:,} of them are nearly uncertain (less than 0.1 outside)." * (extra > 0)
+        sections.append(Section(f"{title} ({len(rows):,})", text, (), [grid], how=how))
+    some = [one for part in parts if part.beyond for one in part.beyond.some]
+    if some:
+        grid = Grid((name, "column", "value", "range in the fit", "prediction"), some)
+        sections.insert(1, Section(BEYOND, "", (), [grid]))
     if counts.any():
         what = next(one for one in columns if one.startswith("P("))
         chart = plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}")
         sections[0] = replace(sections[0], plots=[chart])
     if predicted and parts[0].fit.get("thresholds"):
         called = np.sum([one.called for one in parts], axis=0)
-        grid = called_by_thresholds(parts[0].fit["thresholds"], called, row_count, predicted)
+        grid = called_by_thresholds(
+            parts[0].fit["thresholds"], called, row_count, predicted,
+            settings.class_weight == "none",
+        )  # fmt: skip
         text = missed_at(parts[0].fit, UNSURE, predicted)
         sections.append(Section("What a threshold calls", text, (), [grid]))
     return sections
@@ -297,14 +320,13 @@ def _lists(
     found = {}
     for caption, by in orders.items():
         picked = np.argsort(by, kind="stable")[:ALL]
-        beyond = why = [""] * len(picked)
+        why = [""] * len(picked)
         if reasons is not None:
-            beyond = reasons.beyond(picked)
-            near = max(int(np.sum(by < UNSURE[1] - 0.5)), FEW) if caption == NEAREST else 0
+            near = max(int(np.sum(by < BORDER)), FEW) if caption == NEAREST else 0
             some = picked[: min(near, reasons.most)]
             why = [*reasons.why(some), *why[len(some) :]]
-        more = zip(picked.tolist(), beyond, why, strict=True)
-        found[caption] = tuple((float(by[i]), (*every[i], *own)) for i, *own in more)
+        more = zip(picked.tolist(), why, strict=True)
+        found[caption] = tuple((float(by[i]), (*every[i], own)) for i, own in more)
     return found
 
 

@@ -19,6 +19,7 @@ from flows.experts import ingest as tables_of
 from flows.experts.design import (
     Design,
     Summed,
+    alike_columns,
     build,
     choose_basis,
     choose_scale,
@@ -183,7 +184,9 @@ def _choose_columns(
             "row are left out together.",
         )
     used = [one.name for one in encoding.columns]
-    encoding = encoding.model_copy(update={"ranges": of_encoding.ranges_of(encoding, seen)})
+    groups = alike_columns(summed.sample, [*kinds], encoding)
+    ranges = of_encoding.ranges_of(encoding, seen)
+    encoding = encoding.model_copy(update={"ranges": ranges, "groups": groups})
     if isinstance(labels, Target):
         said.append(number_warning(about.labels, labels.count))
     else:

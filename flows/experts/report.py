@@ -23,6 +23,7 @@ from flows.experts.choice_report import (
 from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
 from flows.experts.encoding import Encoding, beyond_ranges
 from flows.experts.predictions import (
+    BEYOND,
     HOW,
     IN_RANGE,
     REASONS,
@@ -32,7 +33,7 @@ from flows.experts.predictions import (
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
-from flows.experts.thresholds import area, at_half, roc, threshold_tables
+from flows.experts.thresholds import area, misses_in_words, roc, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -64,10 +65,8 @@ DISAGREE = (
     "The chains do not agree (largest R-hat {:.2f}, expected at most 1.05): raise warmup and "
     "draws, or take fewer columns."
 )
-NO_MIXTURE = (
-    "No mixture of experts was clearly better in cross-validation than the model without one, so "
-    "none is used."
-)
+FEWEST = 5
+"""Rows predicted worst that are listed, if no more are wrong."""
 PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
 
 
@@ -96,10 +95,13 @@ def report(
     applied = summaries[0].applied
     if additive is not None:
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
-    quality = _quality(held_out, summaries, results, label, compared)
     plain = label.isalpha() and label.lower() not in (*YES, *NO)
+    word = label if plain else "positives"
+    costs = settings.class_weight == "none"
+    which, quality = _quality(held_out, summaries, results, word, compared, costs)
     named = f"P({label if plain else predicted})"
-    sections = predictions_section(summaries, (named, "prediction"), settings, label)
+    sections = predictions_section(summaries, (named, "prediction"), settings, word)
+    sections += which
     sections += _effects(additive, summaries, results, predicted, not alone)
     sections += [*quality, *_worst(summaries, results, named, label, settings)]
     difference = _difference_of_mixture(results)
@@ -125,38 +127,29 @@ def report(
     counted, counts = count_predictions(
         summaries, f"are probably {label}" if plain else f"probably have {predicted}", named
     )
-    headline = _headline(results, predicted, summaries)
+    headline = _headline(results, predicted, word, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
     if (encoding := encoding_of(summaries)) is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
     scored = [p.beyond for s in summaries if (p := s.predictions) and p.beyond]
-    warnings, notes = (*better, *beyond_ranges(scored)), tuple[str, ...]()
+    warnings = (*better, *beyond_ranges(scored, BEYOND))
     if not applied:
         warnings += (*_too_good(results, top),)
-        most = settings.n_experts or 1  # nobody wants a mixture who has not set it
-        if chosen is not None and chosen.candidates[chosen.best].n_experts == 1 and most > 1:
-            notes = (NO_MIXTURE,)
         if chains is not None and chains.largest_r_hat > MOST_R_HAT:
             warnings += (DISAGREE.format(chains.largest_r_hat),)
-    if useless:
+    # Else cross-validation chose it, as the part on how the model was chosen says.
+    if useless and (chosen is None or "is worse" in str(difference)):
         leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
-        if chosen is not None and "is worse" not in str(difference):
-            losses = difference and f" ({difference.split(': ')[1].removesuffix('. ')})"
-            said = f"The mixture hardly matters{losses}. It was kept because it helped slightly in "
-            said += f"cross-validation (by {chosen.gain:.4f} ± {chosen.error:.4f})."
-            said += " Without it: {again n_experts=1}" * (settings.n_experts is not None)
-            notes += (said,)
-        else:
-            said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
-            said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
-            warnings += (said,)
+        said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
+        said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
+        warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
         next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
-        notes=notes, predicted=counted,
+        predicted=counted,
         limits=IN_RANGE * applied,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
@@ -177,20 +170,21 @@ def _difference_of_mixture(results: dict[str, Any]) -> str | None:
     )
 
 
-def _headline(results: dict[str, Any], label: str, summaries: Sequence[ExpertSummary]) -> str:
-    """State how good the predictions are, and against what."""
+def _headline(
+    results: dict[str, Any], label: str, name: str, summaries: Sequence[ExpertSummary]
+) -> str:
+    """State how good the predictions are, and against what; ``name`` is that of the positives."""
     if "log_loss" not in results:
         rows = sum(s.rows for s in summaries)
         return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted."
-    yes, n, name = results["test_positives"], results["test_rows"], positive_of(summaries)
+    yes, n = results["test_positives"], results["test_rows"]
     on = f"{n:,} {tested_rows(summaries[0].applied)}"
     if "thresholds" not in results:
         said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
         return with_rivals(said, results)
-    (missed, vain), (low, high) = at_half(results["thresholds"]), results["auroc_interval"]
-    said = f"{label}: at 0.5 the model misses {missed:,} of {yes:,} {name} and raises "
-    said += f"{vain or 'no'} false alarm{'s' * (vain != 1)} among {n - yes:,} others ({on})."
-    return with_rivals(f"{said} AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f})", results)
+    said = f"{label}, {tested_rows(summaries[0].applied)}: "
+    said += misses_in_words(results["thresholds"], name)
+    return with_rivals(f"{said}. AUROC {results['auroc']:.3f}", results)
 
 
 def baseline_sections(
@@ -220,11 +214,12 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
 
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
-    compared: list[Grid],
-) -> list[Section]:  # fmt: skip
-    n = held_out[0]
+    compared: list[Grid], costs: bool,
+) -> tuple[list[Section], list[Section]]:  # fmt: skip
+    """Return which threshold to take, and how good the predictions are."""
+    n, which = held_out[0], list[Section]()
     if not n:
-        return []
+        return which, []
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
         accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 3]]),
@@ -236,11 +231,11 @@ def _quality(
         results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
-    tables: list[Grid] = []
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
-        tables, results["thresholds"] = threshold_tables(scores, label, called)
+        tables, results["thresholds"] = threshold_tables(scores, label, called, costs)
+        which = [Section("Which threshold to take", grids=tables, measures=True)]
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))
         results["auroc_interval"] = list(auroc_interval(results["auroc"], yes, no))
@@ -257,14 +252,10 @@ def _quality(
         text += f"fitted rows {100.0 * positives / fitted:.0f} %."
         results["fitted_share"] = float(positives / fitted)
     text += few_rows(n)
-    if "left_out_log_loss" in results and not summaries[0].applied:
-        text += f"\nIn cross-validation on the {fitted.sum():,.0f} fitted rows the log loss was "
-        text += f"{results['left_out_log_loss']:.3f}: of more rows, but a little too small, as the "
-        text += "model was chosen by it."
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
-    charts, grids = (*picture, *curve), (*models, *tables)
-    return [Section("How good it is", text, charts, grids, measures=True)]
+    charts, fold = (*picture, *curve), "ROC curve" * bool(n < TOO_FEW and curve)
+    return which, [Section("How good it is", text, charts, models, folded=fold, measures=True)]
 
 
 def _worst(
@@ -272,15 +263,16 @@ def _worst(
     settings: ExpertSettings,
 ) -> list[Section]:  # fmt: skip
     """List the tested rows whose label had the smallest probability."""
-    rows = sorted((one for s in summaries for one in s.worst), key=lambda one: one[0])[:WORST]
-    if not rows:
+    n = results.get("test_rows", 0)
+    wrong = n - round(n * results.get("accuracy", 0.0))
+    rows = sorted((one for s in summaries for one in s.worst), key=lambda one: one[0])
+    if not (rows := rows[: min(max(wrong, FEWEST), WORST)]):
         return []
     name, own = (settings.columns.get(one, one) for one in ("id", "label"))
     grid = with_content((name, named, own, REASONS), [row for _, row in rows])
     of = tested_rows(summaries[0].applied)
     how = HOW.format(label=label) if REASONS in grid.columns else ""
-    n = results["test_rows"]
-    text = f"{n - round(n * results['accuracy']):,} of {n:,} {of} are on the wrong side of 0.5. "
+    text = f"{wrong:,} of {n:,} {of} are on the wrong side of 0.5. "
     text += f"The {len(rows)} whose own label had the smallest probability:"
     title = f"{of[0].upper()}{of[1:]} predicted worst"
     return [Section(title, text, (), (grid,), how=how, measures=True)]
@@ -342,7 +334,8 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(effects, f"log odds of {label}")
-    sections = effect_sections(effects, label, "added log odds", text, mixture)
+    groups = [one for s in summaries for one in s.groups]
+    sections = effect_sections(effects, label, "added log odds", text, mixture, groups)
     if (weight := additive.pairs_weight) == 0.0:
         return sections
     results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}

@@ -26,7 +26,7 @@ from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import encoded
-from vbmodels.experts.effects import Effect, PairEffect
+from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
 from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 
@@ -63,8 +63,8 @@ class ExpertSummary(OfScore):
     scores
         Over the same rows, by label, rows between thresholds of the probability; see
         `flows.experts.thresholds.count_scores`.
-    effects, pairs
-        What columns and pairs of columns add; with the first partition.
+    effects, pairs, groups
+        What columns, pairs and groups of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
     fitted
@@ -90,6 +90,7 @@ class ExpertSummary(OfScore):
     baseline_seconds: float = 0.0
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
+    groups: tuple[GroupEffect, ...] = ()
     encoding: Encoding | None = None
 
 

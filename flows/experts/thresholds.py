@@ -19,8 +19,12 @@ SHOWN = np.array(
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *np.arange(1, 10) / 10.0, 0.95, 0.98, 0.99, 0.999]
 )
 """Thresholds of the table."""
-ALWAYS = 0.1, 0.2, 0.5, 0.8, 0.9
+ALWAYS = 0.05, 0.1, 0.2, 0.5, 0.8
 """Those that are in it though their counts are those of the one before."""
+COST = "cost of a miss (false alarms)"
+_MISSED = "false_negatives", "true_positives"
+_ALARMS = "false_positives", "true_negatives"
+"""What may go wrong with a row of the label, and of the other, and what it is if it does not."""
 GRID = np.union1d(expit(np.linspace(-12.0, 12.0, 1201)), SHOWN)
 """Thresholds of the curve."""
 
@@ -54,11 +58,12 @@ def roc(scores: FloatArray) -> plots.Spec:
 
 
 def threshold_tables(
-    scores: FloatArray, label: str, tested: str = "held-out rows"
+    scores: FloatArray, label: str, tested: str = "held-out rows", costs: bool = True
 ) -> tuple[list[Grid], list[dict[str, float]]]:
     """Return the thresholds that matter, then all (.5, and one for each set of counts) folded.
 
-    ``tested``: what the rows are called. The numbers are returned too.
+    ``tested``: what the rows are called; ``costs``: whether a threshold is that of a cost, as the
+    labels have no weights. The numbers are returned too.
     """
     at = np.searchsorted(GRID, SHOWN) + 1
     above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
@@ -74,23 +79,32 @@ def threshold_tables(
         new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
         if new or threshold in ALWAYS:
             found.append(counts)
-    columns = "threshold", f"missed of {yes:,.0f} {label}", f"false alarms among {no:,.0f} others"
-    caption = f"What a threshold costs: {tested} are called {label} if their probability is at "
-    caption += f"least it; recall is the share of {label} that is found."
-    if none := [one for one in found if not one["false_negatives"]]:
-        alarms = int(none[-1]["false_positives"])
-        caption += f" Of these {none[-1]['threshold']:g} is the highest that misses none; "
-        caption += f"it raises {alarms or 'no'} false alarm{'s' * (alarms != 1)}."
-    short = [(*row[:3], row[4]) for row in _rows(_that_matter(found))]
-    title = f"All {len(found)} thresholds, with precision (the share of those called that are "
-    title += f"{label})"
-    every = "threshold", "missed", "false alarms", "precision (95 %)", "recall (95 %)"
-    first = Grid((*columns, every[4]), short, caption)
-    return [first, Grid(every, _rows(found), title, folded=True)], found
+    caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
+    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
+    few = f" Go by the cost: {yes + no:,.0f} rows are too few to choose by the counts."
+    caption += few * bool(costs and yes + no < TOO_FEW)
+    columns = "threshold", *[COST][:costs], *_heads(found[0], label)
+    every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
+    return [Grid(columns, _with_costs(_that_matter(found), costs), caption), every], found
+
+
+def _heads(counts: Mapping[str, float], label: str, held_out: str = "") -> tuple[str, str]:
+    yes, no = (counts[a] + counts[b] for a, b in (_MISSED, _ALARMS))
+    missed = f"missed of {yes:,.0f} {held_out}{label} (95 %)"
+    return missed, f"false alarms among {no:,.0f} {held_out}others (95 %)"
+
+
+def _with_costs(found: list[dict[str, float]], costs: bool) -> list[tuple[object, ...]]:
+    """Return thresholds, the cost each is for, what it misses and its false alarms."""
+    return [
+        (f"{one['threshold']:g}", *[f"{1.0 / one['threshold'] - 1.0:.3g}"][:costs],
+         *(_of(one[a], one[a] + one[b]) for a, b in (_MISSED, _ALARMS)))
+        for one in found
+    ]  # fmt: skip
 
 
 def called_by_thresholds(
-    fit: Sequence[Mapping[str, float]], called: IntArray, rows: int, label: str
+    fit: Sequence[Mapping[str, float]], called: IntArray, rows: int, label: str, costs: bool = True
 ) -> Grid:
     """Return how many of ``rows`` new ones each threshold of a fit calls, and what it cost there.
 
@@ -98,34 +112,49 @@ def called_by_thresholds(
     """
     counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
     found = _that_matter([dict(one) for one in fit])
-    yes = found[0]["true_positives"] + found[0]["false_negatives"]
-    no = found[0]["false_positives"] + found[0]["true_negatives"]
-    here, there = f"called here, of {rows:,}", f"false alarms, of {no:,.0f} held-out others"
-    columns = "threshold", here, f"missed, of {yes:,.0f} held-out {label}", there
-    pairs = zip(found, _rows(found), strict=True)
-    table = [(row[0], counts[one["threshold"]], *row[1:3]) for one, row in pairs]
-    caption = (
-        f"The rows that each threshold calls {label} (probability at least as large), and what "
-    )
-    caption += f"that cost on the fit's {yes + no:,.0f} held-out rows."
+    heads = _heads(found[0], label, "held-out ")
+    columns = "threshold", *[COST][:costs], f"called here, of {rows:,}", *heads
+    pairs = zip(found, _with_costs(found, costs), strict=True)
+    table = [(*row[:-2], counts[one["threshold"]], *row[-2:]) for one, row in pairs]
+    caption = f"Rows called {label} from each threshold on, and what that cost on the fit's "
+    caption += "held-out rows."
+    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
     return Grid(columns, table, caption)
 
 
-def at_half(found: list[dict[str, float]]) -> tuple[int, int]:
-    """Return the rows that a threshold of .5 misses, and its false alarms."""
-    half = next(one for one in found if one["threshold"] == 0.5)
-    return int(half["false_negatives"]), int(half["false_positives"])
+def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
+    """Say what .5 misses of a label, and what the first lower threshold that misses less does."""
+    half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
+    yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
+    missed, alarms = _MISSED[0], _ALARMS[0]
+    vain = f"{half[alarms] or 'no'} false alarm{'s' * (half[alarms] != 1)}".replace(".0 ", " ")
+    said = f"at 0.5 the model misses {_of(half[missed], yes, f' of {yes:,.0f} {label}')} with "
+    said += f"{vain} among {no:,.0f} others"
+    for one in [one for one in lower if one[missed] < half[missed]][:1]:
+        said += f", at {one['threshold']:g} {_of(one[missed], yes)} with {one[alarms]:,.0f}"
+    return said
+
+
+def _of(part: float, of: float, words: str = "") -> str:
+    """Write a count with its 95 % interval as a share, and ``words`` between.
+
+    >>> _of(0.0, 14.0, " of 14"), _of(1.0, 14.0), _of(0.0, 0.0)
+    ('none of 14 (0 to 22 %)', '1 (1 to 31 %)', 'none')
+    """
+    low, high = share_interval(part, of) if of else (0.0, 0.0)
+    between = f" ({100.0 * low:.0f} to {100.0 * high:.0f} %)" * bool(of)
+    return f"{f'{part:,.0f}' if part else 'none'}{words}{between}"
 
 
 def missed_at(fit: Mapping[str, Any], ends: tuple[float, float], label: str) -> str:
     """Say what a fit knows of rows below and above the ends, and what it cannot know."""
     low, high = (_at(fit["thresholds"], end) for end in ends)
-    missed, vain = int(low["false_negatives"]), int(high["false_positives"])
-    n, yes = fit["test_rows"], int(low["true_positives"]) + missed
-    text = f"On the fit's {n:,} held-out rows {missed or 'none'} of {yes:,} {label} "
-    text += f"{'were' if missed > 1 else 'was'} below {ends[0]} and {vain or 'none'} of "
-    text += f"{n - yes:,} others above {ends[1]}."
-    if n < TOO_FEW:
+    missed, yes = low[_MISSED[0]], low[_MISSED[0]] + low[_MISSED[1]]
+    vain, no = high[_ALARMS[0]], high[_ALARMS[0]] + high[_ALARMS[1]]
+    text = f"Of the fit's held-out rows {_of(missed, yes, f' of {yes:,.0f} {label}')} "
+    text += f"{'were' if missed > 1 else 'was'} below {ends[0]} and "
+    text += f"{_of(vain, no, f' of {no:,.0f} others')} above {ends[1]}."
+    if (n := fit["test_rows"]) < TOO_FEW:
         text += f" Whether {ends[1]} means {10 * ends[1]:g} in 10 could not be checked: {n:,} rows "
         text += "are too few."
     if "fitted_share" in fit:
@@ -147,19 +176,3 @@ def _that_matter(found: list[dict[str, float]]) -> list[dict[str, float]]:
     alike = [list(one.values())[1:] for one in kept]
     kept += [one for one in ends if list(one.values())[1:] not in alike]
     return sorted(kept, key=lambda one: one["threshold"])
-
-
-def _rows(found: list[dict[str, float]]) -> list[tuple[object, ...]]:
-    return [
-        (f"{one['threshold']:g}", int(one["false_negatives"]), int(one["false_positives"]),
-         _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
-         _share(one["true_positives"], one["true_positives"] + one["false_negatives"]))
-        for one in found
-    ]  # fmt: skip
-
-
-def _share(part: float, of: float) -> str:
-    if not of:
-        return ""
-    low, high = share_interval(part, of)
-    return f"{100.0 * part / of:.0f} % ({100.0 * low:.0f} to {100.0 * high:.0f})"

@@ -97,24 +97,20 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{said} (they reach from {low.min():.2f} to {high.max():.2f})."
 
 
-def _far_in_words(q: BatchGlobal, alleles: int, calls: Sequence[dict[str, Any]]) -> str:
-    """Say how many alleles differ far for technical reasons, and why a call is none of these."""
-    off, (hits, misses) = q.v * alleles, batch_null.V_PRIOR
-    text = f"the model expects about {f'{off:.1g}' if off < 1.0 else f'{off:,.0f}'} of the "
-    text += f"{alleles:,} alleles ({100.0 * q.v:.2f} %"
-    text += ", the prior, which the data do not raise" * (q.v < 1.2 * hits / misses)
-    text += ") to differ far more for technical reasons. QUAL counts both as no variant: 95 % of "
-    text += f"these alleles differ by a factor below {np.exp(1.96 * batch_null.WIDE):.0f}"
+def _far_in_words(calls: Sequence[dict[str, Any]]) -> str:
+    """Say what QUAL allows for at a single position, and how far a call is from it."""
+    text = "QUAL allows for single positions that differ far for technical reasons, 95 % of them "
+    text += f"by a factor below {np.exp(1.96 * batch_null.WIDE):.0f}"
     for one in calls[:1]:
         ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
-        text += f", the surest call by about {float(f'{ratio:.2g}'):,.0f}"
+        text += f"; the surest call differs by about {float(f'{ratio:.2g}'):,.0f}"
     return f"{text}."
 
 
 def batch_section(
-    q: BatchGlobal, settings: VariantSettings, alleles: int, calls: Sequence[dict[str, Any]]
+    q: BatchGlobal, settings: VariantSettings, calls: Sequence[dict[str, Any]]
 ) -> Section:
-    """Return the difference by substitution of so many alleles, as a table and a picture."""
+    """Return the difference by substitution, as a table and a picture."""
     names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
@@ -135,11 +131,8 @@ def batch_section(
     )  # fmt: skip
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
-        f"by that in {control}: near 1 the samples were made alike. A factor that all positions "
-        "share comes from the library or the sequencer: an allele is called only if it is more "
-        f"frequent in {case} than its rate in {control} times this factor.\n"
-        f"From position to position the factor varies by {100.0 * np.expm1(q.tau):.0f} % (1 sd). "
-        f"Besides, {_far_in_words(q, alleles, calls)}"
+        f"by that in {control}. An allele is called only if it is more frequent in {case} than its "
+        f"rate in {control} times this factor. {_far_in_words(calls)}"
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)

@@ -25,13 +25,15 @@ Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand"),
-    "read_end": ("mean distance to the read's end", " bases", "the position in the read", ""),
-    "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality"),
-    "low_baseq": ("mean base quality", "", "base quality", "of one base quality"),
-    "near_indel": ("with an indel near it", " %", "indels nearby", ""),
-    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby", ""),
-}
+    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand (FLAG 0x10)"),
+    "read_end": ("mean distance to the read's end", " bases", "the position in the read",
+                 "at one distance to the read's end"),
+    "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality (MAPQ)"),
+    "low_baseq": ("mean base quality", "", "base quality", "of one base quality (QUAL of the BAM)"),
+    "near_indel": ("with an indel near it", " %", "indels nearby", "near an indel"),
+    "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby",
+                        "near several mismatches"),
+}  # fmt: skip
 """What each filter compares, its unit, what it checks, and how reads are that it cannot check."""
 
 
@@ -134,12 +136,12 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     if settings.controls:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
-    false = f"about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
-    text += f"; the probability that the call is false is {false} (QUAL {call['qual']:.1f})"
+    false = f"of about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
+    text += f". The call is false with a probability {false} (QUAL {call['qual']:.1f})"
     found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
-    tested = sum(_testable(name, pair) for name, pair in found.items())
-    few = f", if it is no artefact: {tested} of {every} filters of artefacts could be tested"
-    return text + few * (bool(found) and tested < every / 2)
+    without = every - sum(_testable(name, pair) for name, pair in found.items())
+    few = f", unless it is an artefact: {without} of {every} filters could not be tested"
+    return text + few * (bool(found) and without >= every / 2)
 
 
 def calls_section(
@@ -169,12 +171,12 @@ def calls_section(
         said += f" {names} did not run: {reason}."
     text += f"\n{said.lstrip()}\n" if said else " "
     text += f"All calls are in variants.vcf.gz, all positions in the table loci.{more}"
-    text += " No other caller was run: confirm calls independently." * bool(calls)
     details = [_replicates(c, settings, not_run) for c in calls[:MOST_CALLS]]
     how = (
-        "Best first; a variant opens to its replicates and to what the filters compared. Its share "
-        f"of the reads of {settings.case} is estimated, errors included; the columns of samples "
-        f"are reads with the allele / all reads, as counted. {HOW_SURE}"
+        "Best first, as SEQUENCE:POSITION (counted from 1) REFERENCE>ALLELE; each opens to its "
+        f"replicates and filters. The share of the reads of {settings.case} is estimated, errors "
+        "included; the columns of samples are reads with the allele / all reads, as counted. "
+        f"{HOW_SURE}"
     )
     if not calls:
         return Section("Calls", text)
@@ -202,24 +204,32 @@ def _compared(call: dict[str, Any], skipped: Container[str] = ()) -> dict[str, P
 
 
 def _testable(name: str, pair: Pair) -> bool:
-    """Whether a filter could have removed a call: of enough reads, which are not all alike."""
-    share = COMPARED[name][1] == " %"
-    return None not in pair and (pair[0] != pair[1] or (share and pair[0] not in (0.0, 1.0)))
+    """Whether a filter could have removed a call, of enough reads, or saw nothing to remove it by.
+
+    That all reads are alike says nothing, but that none is near an indel or mismatches does.
+    """
+    share, none = COMPARED[name][1] == " %", pair[0] == 0.0 and name != "strand_bias"
+    alike = pair[0] == pair[1] and not (share and (none or pair[0] not in (0.0, 1.0)))
+    return None not in pair and not alike
 
 
 def power_warnings(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> list[str]:
-    """Say which filters could check no call: that no read has an indel nearby alone is usual."""
+    """Say which filters could check no call, and how to confirm it."""
     every = [one for call in calls if (one := _compared(call, settings.skipped_filters))]
     known = {n: own for n in COMPARED if (own := [one[n] for one in every if n in one])}
-    alike = [n for n, own in known.items() if not any(_testable(n, pair) for pair in own)]
-    sure = [n for n in alike if all(None not in pair for pair in known[n])]
-    if not (why := ", ".join(filter(None, (COMPARED[n][3] for n in sure)))):
+    alike = [
+        name for name, own in known.items()
+        if not any(None in pair or _testable(name, pair) for pair in own)
+    ]  # fmt: skip
+    if not alike:
         return []
-    names = ", ".join(COMPARED[n][2] for n in alike)
-    rest = ", ".join(COMPARED[n][2] for n in known if n not in alike)
-    text = f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}"
-    text += f": {names} could not be checked{f'; only {rest} could' * bool(rest)}"
-    return [f"{text}. Confirm by another method."]
+    why, what = (
+        " and ".join(", ".join(COMPARED[name][k] for name in alike).rsplit(", ", 1)) for k in (3, 2)
+    )
+    text = f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}, so "
+    text += f"{what} could not be checked. More reads of the same kind do not help: confirm "
+    text += "with reads of both strands, or " * ("strand_bias" in alike)
+    return [f"{text}by another method, such as digital PCR."]
 
 
 def _mean(name: str, value: float | None) -> str:
@@ -246,7 +256,8 @@ def _replicates(
     of_filters = [
         (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
          "did not run" if name in not_run else "removed" if name in call["filters"]
-         else "passed" if _testable(name, pair) else "not testable")
+         else "passed" if _testable(name, pair)
+         else "not testable" + ": all are alike" * (None not in pair))
         for name, pair in _compared(call).items()
     ]  # fmt: skip
     if of_filters:

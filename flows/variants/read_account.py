@@ -329,8 +329,6 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     ]
     text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
     text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
-    words = ", ".join(_WORDS.get(name, name) for name in none)
-    text += f" No read or base was left out for: {words}." * bool(none)
     some = not {*_NOT_RULES} >= {*every} or any(row.get(_NOT_RULES[1]) for row in rows.values())
     return Section("Reads", text, (), (grid,) * some)
 

@@ -7,11 +7,12 @@ approximation with the variances of blocks as chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, IntArray
@@ -25,6 +26,8 @@ MIDDLE = 2.56
 """Standard deviations from the 10 % to the 90 % quantile."""
 _FEW = 3
 """Levels of the reference that are named one by one."""
+ALIKE, MOST_ALIKE = 0.9, 1_000
+"""Correlation beyond which columns are a group, and columns beyond which there is none."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,14 @@ class Effect:
         return replace(self, **{name: factor * getattr(self, name) for name in scaled})
 
 
+class GroupEffect(NamedTuple):
+    """What ``columns`` that measure much the same add together, -1 for reversed; see `Effect`."""
+
+    columns: Mapping[str, float]
+    change: float
+    change_sd: float
+
+
 @dataclass(frozen=True)
 class PairEffect:
     """What a pair of columns adds beyond their curves.
@@ -121,35 +132,101 @@ def effects_of(
         The knots and levels of the fit.
     """
     covariance = None if part.covariance is None else unpack(part.covariance)
-    found, first = [], 0
+    found = []
+    for one, piece, x in _placed(part, columns, scaling, basis):
+        mean, sd = x @ part.coefficients, np.zeros(len(x))
+        if covariance is not None:
+            sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
+        spread = float(np.sqrt(piece.share @ mean**2))
+        high, low = _ends(piece, mean, one.kind == "category")
+        change = _change(part, covariance, x[high] - (0.0 if low is None else x[low]))
+        level = piece.levels[high] if piece.levels else ""
+        found.append(
+            Effect(
+                piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread,
+                *change, level,
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda effect: -effect.spread))
+
+
+def group_effects(
+    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    basis: Basis | None, groups: Sequence[Mapping[str, float]],
+) -> tuple[GroupEffect, ...]:  # fmt: skip
+    """Return what the columns of each group add where all go from low to high cells.
+
+    Parameters
+    ----------
+    part, columns, scaling, basis
+        See `effects_of`.
+    groups
+        See `correlated`.
+    """
+    covariance = None if part.covariance is None else unpack(part.covariance)
+    wanted = {name for group in groups for name in group}
+    steps = {}
+    for one, piece, x in _placed(part, columns, scaling, basis):
+        if piece.name in wanted and piece.kind != "levels":
+            high, low = _ends(piece, x @ part.coefficients, one.kind == "category")
+            steps[piece.name] = x[high] - (0.0 if low is None else x[low])
+    found = []
+    for group in groups:
+        own = {name: sign for name, sign in group.items() if name in steps}
+        if len(own) > 1:
+            step = np.sum([sign * steps[name] for name, sign in own.items()], axis=0)
+            found.append(GroupEffect(own, *_change(part, covariance, step)))
+    return tuple(found)
+
+
+def correlated(x: FloatArray, names: Sequence[str]) -> list[dict[str, float]]:
+    """Group columns [N, D] that correlate beyond `ALIKE`, directly or through others.
+
+    Each has the sign of its correlation with the first of its group, of cells that both have.
+
+    >>> a = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> correlated(np.stack([a, a**4 % 3, 5.0 - a], 1), ["a", "b", "c"])
+    [{'a': 1.0, 'c': -1.0}]
+    """
+    if len(names) > MOST_ALIKE:
+        return []
+    there = ~np.isnan(x)
+    mean = np.where(there, x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    z = np.where(there, x - mean, 0.0)
+    spread = np.sqrt((z.T**2 @ there) * (there.T @ z**2))
+    r = z.T @ z / np.where(spread > 0.0, spread, np.inf)
+    _, label = connected_components(np.abs(r) > ALIKE, directed=False)
+    found = [np.flatnonzero(label == one) for one in np.unique(label)]
+    return [
+        {names[j]: float(np.sign(r[own[0], j])) for j in own.tolist()}
+        for own in found
+        if len(own) > 1
+    ]
+
+
+def _change(part: Part, covariance: FloatArray | None, step: FloatArray) -> tuple[float, float]:
+    """Return what a step of the model's columns adds, and its standard deviation."""
+    sd = 0.0
+    if covariance is not None:
+        sd = float(np.sqrt(np.maximum(step @ covariance @ step, 0.0)))
+    return float(step @ part.coefficients), sd
+
+
+def _placed(
+    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    basis: Basis | None,
+) -> Iterator[tuple[Encoded, _Piece, FloatArray]]:  # fmt: skip
+    """Yield every piece of every column with the model's columns at its places [n, P]."""
+    first = 0
     for one in columns:
-        size = len(one.names)
         for piece in _pieces(one, first, scaling, basis):
             x = np.zeros((len(piece.z), part.coefficients.size))
             x[:, piece.lines] = piece.z
             if piece.curved and part.terms is not None and basis and basis.curves is not None:
                 functions = basis.curves.functions(first, piece.z[:, 0], part.terms)
                 x[:, scaling[0].size : scaling[0].size + functions.shape[1]] = functions
-            x -= piece.share @ x
-            mean = x @ part.coefficients
-            sd = np.zeros(len(x))
-            if covariance is not None:
-                sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
-            spread = float(np.sqrt(piece.share @ mean**2))
-            high, low = _ends(piece, mean, one.kind == "category")
-            step = x[high] - (0.0 if low is None else x[low])
-            change, change_sd = float(step @ part.coefficients), 0.0
-            if covariance is not None:
-                change_sd = float(np.sqrt(max(step @ covariance @ step, 0.0)))
-            level = piece.levels[high] if piece.levels else ""
-            found.append(
-                Effect(
-                    piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread,
-                    change, change_sd, level,
-                )
-            )  # fmt: skip
-        first += size
-    return tuple(sorted(found, key=lambda effect: -effect.spread))
+            yield one, piece, x - piece.share @ x
+        first += len(one.names)
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import logit
 
 from vbmodels.core.state import FloatArray
 
 
-def without_each(own: FloatArray, usual: FloatArray) -> FloatArray:
-    """Return a row's cells [C] with each in turn as it is usual, then the row itself; [C + 1, C].
+def without_each(own: FloatArray, usual: FloatArray, units: Sequence[Sequence[int]]) -> FloatArray:
+    """Return a row's cells [C] with each unit of cells in turn as it is usual, then the row itself.
 
-    >>> without_each(np.array([1.0, 2.0]), np.zeros(2)).tolist()
-    [[0.0, 2.0], [1.0, 0.0], [1.0, 2.0]]
+    [U + 1, C].
+
+    >>> without_each(np.array([1.0, 2.0, 3.0]), np.zeros(3), [[0, 2], [1]]).tolist()
+    [[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [1.0, 2.0, 3.0]]
     """
-    changed = np.tile(own, (len(own) + 1, 1))
-    np.fill_diagonal(changed, usual)
+    changed = np.tile(own, (len(units) + 1, 1))
+    for row, unit in zip(changed, units, strict=False):
+        row[unit] = usual[unit]
     return changed
 
 
 def moves(probability: FloatArray) -> FloatArray:
-    """Return how far each cell moves the log odds, from the probabilities of `without_each`; [C].
+    """Return how far each unit moves the log odds, from the probabilities of `without_each`; [U].
 
-    Rounded, so that cells that move them alike are.
+    Rounded, so that units that move them alike are.
 
     >>> moves(np.array([0.5, 0.9, 0.9])).round(1).tolist()
     [2.2, 0.0]

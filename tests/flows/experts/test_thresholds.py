@@ -12,6 +12,7 @@ from flows.experts.thresholds import (
     GRID,
     area,
     count_scores,
+    misses_in_words,
     roc,
     threshold_tables,
 )
@@ -25,7 +26,7 @@ def scores():
 
 def in_words(part, of):
     low, high = binomtest(int(part), int(of)).proportion_ci(method="wilson")
-    return f"{part / of:.0%} ({100 * low:.0f} to {100 * high:.0f})".replace("%", " %")
+    return f"{part} ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def test_counts_of_partitions_add_up_to_the_area_and_the_table():
@@ -39,20 +40,41 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
         names = ("true_negatives", "false_positives", "false_negatives", "true_positives")
         assert [one[name] for name in names] == [no, false, missed, true]
     half = next(row for row in grids[-1].rows if row[0] == "0.5")
-    true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
-    assert half[1:3] == (y.sum() - true, called - true)
-    assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
+    missed, false = np.sum(y & (p < 0.5)), np.sum(~y & (p >= 0.5))
+    assert half[1:] == ("1", in_words(missed, y.sum()), in_words(false, np.sum(~y)))
 
 
 def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_them():
     y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
     (first, every), _ = threshold_tables(count_scores(y, p), "ill")
     assert len(every.rows) == 9
-    ends = [("0.1", 0, 1), ("0.2", 0, 1), ("0.5", 0, 0), ("0.8", 0, 0), ("0.9", 0, 0)]
-    assert first.rows == [(*row, "100 % (34 to 100)") for row in ends]
-    assert (
-        "Of these 0.9 is the highest that misses none; it raises no false alarms." in first.caption
+    missed, alarm, none = "none (0 to 66 %)", "1 (21 to 100 %)", "none (0 to 79 %)"
+    assert first.rows == [
+        ("0.05", "19", missed, alarm), ("0.1", "9", missed, alarm), ("0.2", "4", missed, alarm),
+        ("0.5", "1", missed, none), ("0.8", "0.25", missed, none),
+    ]  # fmt: skip
+    assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms among 1 others (95 %)")
+    assert first.caption.endswith(
+        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Go by the cost: 3 rows are too "
+        "few to choose by the counts."
     )
+
+
+def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
+    counts = count_scores(np.array([False, True, True]), np.array([0.2, 0.9, 0.95]))
+    (first, _), _ = threshold_tables(counts, "ill", costs=False)
+    assert first.rows[0] == ("0.05", "none (0 to 66 %)", "1 (21 to 100 %)")
+    assert first.caption == "Held-out rows are called ill from the threshold on."
+
+
+def test_a_lower_threshold_is_named_where_it_misses_fewer():
+    y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
+    _, found = threshold_tables(count_scores(y, p), "ill")
+    half = "at 0.5 the model misses 1 of 2 ill (9 to 91 %) with 1 false alarm among 2 others"
+    assert misses_in_words(found, "ill") == f"{half}, at 0.2 none (0 to 66 %) with 1"
+    _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
+    half = "at 0.5 the model misses none of 2 ill (0 to 66 %) with no false alarms among 2 others"
+    assert misses_in_words(found, "ill") == half
 
 
 def test_the_curve_goes_from_no_row_to_all():

@@ -66,7 +66,7 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert rows["low_baseq"][3] == "removed"
     for strands, said in (
         ((10, 10, 4, 4), ("50 %", "50 %", "strand_bias", "passed")),
-        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable")),
+        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable: all are alike")),
         ((20, 0, 3, 0), ("too few reads", "100 %", "strand_bias", "not testable")),
     ):
         other = call | {"samples": {"case": {"strands": strands}}}
@@ -81,33 +81,34 @@ PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
 FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t279\n")
 
 
-def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_called():
+def test_the_headline_has_the_surest_variant_or_where_one_would_have_been_called():
     callable_ = (
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
     callable_ += "279 of 300 positions."
     call = (
-        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal; the "
-        "probability that the call is false is about 1 in 8 (QUAL 9.0)."
+        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal. The call is "
+        "false with a probability of about 1 in 8 (QUAL 9.0)."
     )
     filtered = CALL | {"filters": ["strand_bias"]}
     level = "at a false discovery rate of 0.05"
     for calls, said in (
         ([CALL], f"1 variant: {call}"),
         ([CALL, CALL], f"2 variants {level}; the surest: {call}"),
-        ([], f"0 variants {level}."),
-        ([filtered], f"0 variants {level} (1 more filtered)."),
+        ([], f"0 variants {level}.{callable_}"),
+        ([filtered], f"0 variants {level} (1 more filtered).{callable_}"),
         ([filtered, CALL], f"1 variant (1 more filtered): {call}"),
     ):
-        assert headline_of([FOUND], calls, PAIRED) == said + callable_
+        assert headline_of([FOUND], calls, PAIRED) == said
     alone = headline_of([FOUND], [CALL], ALONE)
     assert alone.startswith(
-        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0); the probability"
+        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0). The call is false"
     )
-    assert "; without a control errors" in alone
+    assert "(QUAL 9.0). Without a control errors" in alone
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
-    said = f"1 variant by P(difference > 0.0005) > 0.95: {call} 300 positions were tested."
+    said = f"1 variant by P(difference > 0.0005) > 0.95: {call}"
     assert headline_of([PART], [CALL], papers) == said
+    assert headline_of([PART], [], papers).endswith(" 300 positions were tested.")
 
 
 def test_of_several_cases_the_range_of_positions_is_said():
@@ -194,14 +195,18 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
              "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
     call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
     assert power_warnings([call], PAIRED) == [
-        "All reads of the case at the call are on one strand, of one mapping quality, of one base "
-        "quality: strand bias, mapping quality, base quality, indels nearby, mismatches nearby "
-        "could not be checked; only the position in the read could. Confirm by another method."
+        "All reads of the case at the call are on one strand (FLAG 0x10), of one mapping quality "
+        "(MAPQ) and of one base quality (QUAL of the BAM), so strand bias, mapping quality and "
+        "base quality could not be checked. More reads of the same kind do not help: confirm with "
+        "reads of both strands, or by another method, such as digital PCR."
     ]
+    assert headline_of([FOUND], [call], PAIRED).endswith(
+        "(QUAL 9.0), unless it is an artefact: 3 of 6 filters could not be tested."
+    )
     (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
-    assert row[5] == "PASS (1 of 6 filters testable)"
+    assert row[5] == "PASS (3 of 6 filters testable)"
     (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
-    assert row[5] == "PASS (0 of 6 filters testable)"
+    assert row[5] == "PASS (2 of 6 filters testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
                     "samples": {"case": {"strands": (900, 957, 100, 116)}}}  # fmt: skip
     assert power_warnings([usual], PAIRED) == []
@@ -210,7 +215,7 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert power_warnings([equal], without("low_mapq")) == []
     (warned,) = power_warnings([equal, equal], PAIRED)
     assert warned.startswith(
-        "All reads of the case at every call are of one mapping quality: mappin"
+        "All reads of the case at every call are of one mapping quality (MAPQ), so mapping quality "
     )
     few = usual | {"samples": {"case": {"strands": (900, 957, 3, 0)}}}
     assert power_warnings([few], PAIRED) == []
@@ -221,5 +226,5 @@ def test_a_filter_that_a_call_has_not_is_not_said_to_compare_nothing():
     calls = [{"ref": "A", "alt": "C", "samples": {"case": {"strands": None}}, "compared": one}
              for one in (alike, {"low_mapq": [60.0, 60.0], "low_baseq": [30.0, 40.0]})]  # fmt: skip
     (warned,) = power_warnings(calls, PAIRED)
-    assert "mapping quality could not be checked; only base quality could." in warned
+    assert "so mapping quality could not be checked." in warned
     assert power_warnings([], PAIRED) == []

@@ -11,7 +11,7 @@ from vbmodels.core.fit import fit
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.columns import ColumnSums, Encoded
-from vbmodels.experts.effects import effects_of, pair_effects_of
+from vbmodels.experts.effects import correlated, effects_of, group_effects, pair_effects_of
 
 MODEL = AdditiveExperts(1)
 NUMBERS = [Encoded(name, "number") for name in "abc"]
@@ -54,6 +54,23 @@ def test_an_effect_is_the_change_of_the_log_odds():
     assert_allclose(curve.times(2.0).change_sd, 2.0 * curve.change_sd)
     assert_allclose(bars.mean @ [0.6, 0.4], 0.0, atol=0.02 * np.ptp(bars.mean))
     assert own.size == 500
+
+
+def test_columns_that_correlate_are_surer_of_what_they_add_together():
+    rng = np.random.default_rng(1)
+    one, other = rng.standard_normal((2, 500))
+    x = np.column_stack([one, other, 0.1 * other - one])
+    t = labels(rng, 2.0 * one)
+    scaling, batches = ColumnSums.of(x, t).scaling(True), cut_coded(x, t)
+    part = MODEL.posterior(fit(MODEL, batches).q).part
+    how = NUMBERS, scaling, batches[0].basis
+    groups = correlated(x, "abc")
+    assert groups == [{"a": 1.0, "c": -1.0}]
+    (both,) = group_effects(part, *how, groups)
+    alone = {effect.column: effect for effect in effects_of(part, *how)}
+    assert_allclose(both.change, alone["a"].change - alone["c"].change)
+    assert 0.0 < both.change_sd < min(alone["a"].change_sd, alone["c"].change_sd)
+    assert group_effects(part, *how, [{"a": 1.0, "none": 1.0}]) == ()
 
 
 def test_a_category_has_a_bar_for_every_level_with_its_rows():
