@@ -70,7 +70,7 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     rows = latest(fitted)[1]["results"]["test_rows"]
     assert "50 rows have a predicted" in page
     assert ". No labels here, so nothing new is measured; the fit had R2 0.9" in page
-    assert f") on {rows} held-out rows</h1>" in page
+    assert f") on {rows} held-out rows.</h1>" in page
     assert not any(rows_of(latest(tmp_path / "new")[0])["held_out"].to_pylist())
     assert sum(theirs["held_out"].to_pylist()) == rows
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
