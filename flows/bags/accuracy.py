@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import betaln
 
 from flows.bags.example_report import Words
 from flows.bags.summary import BagSummary
 from flows.bags.tested import UNSURE, Which, in_words, which_bags
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
-from flows.report.baselines import mean_error, share_interval
+from flows.report.baselines import mean_error
 from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import FloatArray, IntArray
@@ -96,44 +97,60 @@ def in_headline(
     clear, right = count_clear(test)
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
     if clear and test.label.size == every and 0 < unsure <= every / 2:
-        rest = f"look at the other {unsure:,} yourself"
+        rest = f"on new bags, decide cases like the other {unsure:,} by eye"
     sure = f"Of the {clear:,} clear ones (below {UNSURE[0]} or above {UNSURE[1]}) "
-    sure += f"{clear - right or 'none'} {'is' if clear - right < 2 else 'are'} wrong"
+    apart = clear - right
+    sure += f"{apart or 'none'} disagree{'s' * (apart == 1)} with the label"
     said = [sure] * bool(clear) + [rest] * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), "; ".join(said)]))
 
 
 def in_a_score(
-    unsure: int, every: int, expected: str, found: Findings, fit: Mapping[str, Any]
+    probability: FloatArray, expected: str, found: Findings, fit: Mapping[str, Any]
 ) -> Findings | None:
-    """Add to a score that measures nothing what its ``fit`` measured, by its results, if it did.
+    """Say in a score that measures nothing what its ``fit`` lets expect, by its results, if any.
 
-    Of ``every`` bags ``unsure`` are uncertain; ``expected`` is the line on errors by the model.
+    The line ``expected``, on errors by the model alone, becomes that.
     """
     names = ("tested", "tested_right", "tested_clear", "tested_clear_right")
     if not all(name in fit for name in names):
         return None
     count, right, clear, sure = (int(fit[name]) for name in names)
-    share, of_fit = unsure / every, 1.0 - clear / count
-    whole = (unsure + count - clear) / (every + count)
-    error = np.sqrt(whole * (1.0 - whole) * (1.0 / every + 1.0 / count))
-    alike = abs(share - of_fit) <= 2.0 * error
-    line = f"{100 * share:.0f} % are uncertain here, {100 * of_fit:.0f} % were at the fit: chance "
-    other = "does not explain it. If these are of another kind, expect fewer to be right"
-    line += "explains that difference" if alike else other
-    parts = [(sure, clear, "clear"), (right - sure, count - clear, "uncertain")]
-    parts = [part for part in parts if part[1]]
-    of_ones = " and ".join(f"{n:,} of {of:,} {name} ones" for n, of, name in parts)
-    headline = f"{found.predicted}{': look at these yourself' * (0 < unsure <= every / 2)}. "
+    unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+    some, every = np.array([unsure.sum(), count - clear]), np.array([unsure.size, count])
+    (share, of_fit), whole = some / every, some.sum() / every.sum()
+    alike = abs(share - of_fit) <= 2.0 * np.sqrt(whole * (1.0 - whole) * np.sum(1.0 / every))
+    line = "No sign that the new bags differ" if alike else "The new bags differ, expect more wrong"
+    line += f": {100 * share:.0f} % are uncertain, {100 * of_fit:.0f} % were at the fit"
+    own, expect, lines = np.minimum(probability, 1.0 - probability), [], []
+    for name, those, apart, of in (
+        ("clear ones", ~unsure, clear - sure, clear),
+        ("uncertain ones, if cut at 0.5,", unsure, count - clear - right + sure, count - clear),
+    ):
+        if those.any():
+            by_model = float(own[those].sum())
+            low, high = wrong_among(int(those.sum()), apart, of, by_model)
+            expect.append(f"{low:,} to {high:,} of the {those.sum():,} {name}")
+            said = f"to be wrong: at the fit {apart:,} of {of:,} were, by these probabilities about"
+            lines.append(f"Expect {expect[-1]} {said} {by_model:,.0f} are.")
+    headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
-    ends = [(100 * low, 100 * high) for low, high in (share_interval(n, of) for n, of, _ in parts)]
-    headline += " labels here; expect right, as at the fit: " + ", ".join(
-        f"{low:.0f} to {high:.0f} % of the {part[2]} ones"
-        for (low, high), part in zip(ends, parts, strict=True)
-    )
-    short, *sections = found.sections
-    text = short.text.replace(expected, f"At the fit {of_ones} were right. {expected}\n{line}.")
-    return replace(found, headline=headline, sections=[replace(short, text=text), *sections])
+    headline += f" labels here; expect {' and '.join(expect)} to be wrong"
+    first, *sections = found.sections
+    text = first.text.replace(expected, "\n".join([*lines, f"{line}."]))
+    text = text.replace(" is yes, true or 1.", f" is {fit.get('positive', 'yes, true or 1')}.")
+    return replace(found, headline=headline, sections=[replace(first, text=text), *sections])
+
+
+def wrong_among(new: int, wrong: int, of: int, own: float) -> tuple[int, int]:
+    """Return how many of ``new`` bags may be wrong, in 95 %, if ``wrong`` of ``of`` were.
+
+    Beta-binomial with the prior of Jeffreys; the model's ``own`` expectation is within.
+    """
+    k, a, b = np.arange(new + 1), wrong + 0.5, of - wrong + 0.5
+    log_p = betaln(k + a, new - k + b) - betaln(a, b) - betaln(k + 1, new - k + 1) - np.log(new + 1)
+    low, high = np.searchsorted(np.exp(log_p).cumsum(), [0.025, 0.975]).tolist()
+    return min(low, round(own)), max(high, round(own))
 
 
 def count_clear(test: TestedBags) -> tuple[int, int]:

@@ -56,8 +56,9 @@ class Words:
         """Say what an instance's probability is, and which labels it knows."""
         text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
         if self.new:
-            mean = f" P({self.positive}) is a mean of several models, so it can be the smaller."
-            return f"{text}.{mean * self.by_instance}"
+            text += f". P({self.positive}) is usually above the foremost instance's P(primary), as "
+            text += "any may be the one; it can be below, as it is a mean of several models"
+            return f"{text if self.by_instance else text.partition('. ')[0]}."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += f", from the fit to {labels}"
         if self.unseen:
@@ -89,8 +90,7 @@ def examples_of(
     lines = []
     if words.unseen and not words.new:
         lines.append(
-            f"P({words.positive}): that a bag is {words.positive}, predicted without its own label "
-            "(column without_it of the table bags)."
+            f"P({words.positive}): that a bag is {words.positive}, predicted without its own label."
         )
     chances = any(i[2] is not None for e in examples for i in e.instances)
     if chances:
@@ -99,7 +99,7 @@ def examples_of(
         lines.append("After an instance is what it adds to its bag's score.")
     if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
         lines.append(
-            "What an instance adds is to the mean of its bag's probit score, which is above 0 for "
+            "What an instance adds is to the mean of its bag's score, which is above 0 for "
             f"{words.positive} and below 0 for {words.negative}."
         )
     if any(e.markers for e in examples):
@@ -107,7 +107,8 @@ def examples_of(
             f"Open a bag for its first instances (at most {MOST_INSTANCES}), each with the "
             f"{MOST_MARKERS} features that move {explained} most, up (+) or down (-), and their "
             "values in brackets; "
-            + ("rest: all else. The sum is the probit of P(primary): above 0 is above 0.5."
+            + ("rest: all else. The numbers add up to a score: 0 means P(primary) = 0.5; higher is "
+               "more probable."
                if words.by_instance
                else "what all other features add, and the start, is not shown.")
         )  # fmt: skip
@@ -127,7 +128,9 @@ def examples_of(
     )
     title = "Most and least certain bags"
     if words.new and len(ordered) == count <= MOST_LISTED:
-        title, sorts = "All bags", (sorts[-2], ("All, the most probable first", ordered), sorts[-1])
+        others = f"All{' others' * bool(unsure)}, the most probable first"
+        rest = [e for e in ordered if e not in unsure]
+        title, sorts = "All bags", (sorts[-2], (others, rest), sorts[-1])
     columns: tuple[str, ...] = ("bag", f"P({words.positive})", "instances", "label")
     columns = columns[: None if any(e.label is not None for e in ordered) else -1]
     *grids, apart = [

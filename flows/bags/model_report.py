@@ -109,7 +109,7 @@ def feature_section(
     found: Sequence[dict[str, FloatArray]],
     modalities: Sequence[str],
     features: Sequence[str],
-    to: str = "score (probit)",
+    to: str = "score",
     decimals: int = 2,
 ) -> list[Section]:
     """Rank features by what their pools add to a bag's score, with the pools as detail."""
@@ -157,17 +157,17 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
         names = summaries[0].features or tuple(map(str, range(1, len(each) + 1)))
         means |= {f"{modality} {n}".strip(): m for n, m in zip(names, each, strict=True)}
     rows = [
-        (name, f"{count:,.0f} of {of:,}", f"{adds / count:+.2f}",
-         *(f"{mean:.3g}" for mean in means[name]))
+        (name, f"{count:,.0f}", f"{adds / count:+.2f}", *(f"{mean:.3g}" for mean in means[name]))
         for name, (count, adds) in ordered
     ]  # fmt: skip
     text = (
-        "Primary: with P(primary) above 0.5. Counted are those of which the feature is among the "
-        f"three that move their score most (left out: in fewer than {FEWEST_MARKED}); then comes "
-        "what it adds there, against the average instance. A feature may add by being low."
+        f"For each feature: in how many of the {of:,} primary instances (P(primary) above 0.5) it "
+        "is one of the three that move their score most, and what it adds there, against the "
+        f"average instance. Features in fewer than {FEWEST_MARKED} are left out.\nThe numbers add "
+        "up to a score: 0 means P(primary) = 0.5; higher is more probable."
     )
     columns = (
-        "feature", "among the three strongest", "adds (probit)", "mean in primary", "in others",
+        "feature", "among the three strongest", "adds to the score", "mean in primary", "in others",
     )  # fmt: skip
     title = "Features of primary instances"
     most = max(adds / count for _, (count, adds) in ordered)
@@ -184,7 +184,7 @@ _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "w
 
 
 def block_section(
-    blocks: Sequence[tuple[str, float]], of: str = "of a bag's probit score"
+    blocks: Sequence[tuple[str, float]], of: str = "of a bag's score"
 ) -> list[Section]:
     """Rank the blocks by their variances; ``of`` says of what these are."""
     if not blocks:
@@ -209,9 +209,9 @@ def coefficients(
 ) -> list[Section]:
     """Plot the coefficients of each block that has any."""
     texts = {
-        "bag feature": ("What the bags' own features add", "probit score per sd"),
-        "primary": ("What makes an instance primary", "probit score per sd"),
-        "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+        "bag feature": ("What the bags' own features add", "score per sd"),
+        "primary": ("What makes an instance primary", "score per sd"),
+        "contribution": ("What a primary instance adds to its bag", "score per sd"),
         "linear": ("What makes an instance positive", "latent score per unit"),
     }
     sections: list[Section] = []

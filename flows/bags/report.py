@@ -81,23 +81,20 @@ def report(
         results["expected_primary"], in_negative, likely = np.sum(expected, axis=0).tolist()
         results["expected_primary_in_negative"] = in_negative
         results["likely_primary"] = int(likely)
-    unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     known = ~np.isnan(np.concatenate([s.without for s in summaries]))
     results["instances"] = instances
     things = "labels" if several else "bags"
     found = _count_positive(label, probability, "labels of bags" if several else "bags", words)
-    clear = [e.bag_id for e in wrong if not UNSURE[0] <= e.probability <= UNSURE[1]]
-    clear = clear[:EXAMPLES]
     sides = words.positive, words.negative
-    lines, steps = count_other_side(label, probability, known, clear, sides, things)
+    lines, steps = count_other_side(label, probability, known, wrong, sides)
     lines, steps = (lines, [] if several else steps) if wrong else ([], [])
     lines = [meant] * bool(meant) + lines
     if "auroc" in results and not wrong:
         lines.append(found)
     marks = "" if new else members.marks
-    expected_wrong = _expect_wrong(probability, words) if new and not test.label.size else ""
+    expected_wrong = _expect_wrong(probability) if new and not test.label.size else ""
     lines += [expected_wrong] * bool(expected_wrong)
-    text = _in_short(test, results, probability, unsure, things, words, lines, marks)
+    text = _in_short(test, results, probability, examples, things, words, lines, marks)
     sections.insert(0, Section("In short", text, measures=True))
     sections.insert(1, _spread(test, label, probability, words))
     results.update(
@@ -121,7 +118,7 @@ def report(
         next_steps(probability, known, "expected_primary" in results, steps, new),
         predicted=found,
         with_fit=partial(
-            in_a_score, _count_unsure(probability), label.size, f"{expected_wrong}."
+            in_a_score, probability, f"{expected_wrong}."
         ) if expected_wrong else None,
     )  # fmt: skip
 
@@ -142,14 +139,12 @@ def _count_positive(label: IntArray, probability: FloatArray, things: str, words
     return text
 
 
-def _expect_wrong(probability: FloatArray, words: Words) -> str:
+def _expect_wrong(probability: FloatArray) -> str:
     """Say how many clear bags may be otherwise, by the model itself."""
-    low, high = UNSURE
-    below, above = probability[probability < low], probability[probability > high]
+    clear = probability[(probability < UNSURE[0]) | (probability > UNSURE[1])]
     return (
-        f"By these probabilities about {below.sum():,.0f} of the {below.size:,} below {low} are "
-        f"{words.positive}, and about {np.sum(1.0 - above):,.0f} of the {above.size:,} above "
-        f"{high} are not"
+        f"By these probabilities about {np.minimum(clear, 1.0 - clear).sum():,.0f} of the "
+        f"{clear.size:,} clear ones are wrong"
     )
 
 
@@ -177,9 +172,10 @@ def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
 
 def _in_short(
     test: TestedBags, results: dict[str, Any], probability: FloatArray,
-    unsure: Sequence[Example], things: str, words: Words, found: Sequence[str], marks: str,
+    examples: Sequence[Example], things: str, words: Words, found: Sequence[str], marks: str,
 ) -> str:  # fmt: skip
     """Say in a few lines what was ``found``, and what to do with it."""
+    unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
     lines = [f"{one.rstrip('.')}." for one in found]
     if not test.label.size and not words.new:
         lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
@@ -196,12 +192,10 @@ def _in_short(
             ": the model separates few bags. More labelled bags or other features help more than "
             "checks by eye"
         )
+    elif test.label.size == every:
+        line = ""
     elif unsure:
         line += ": look at these yourself"
-        if test.label.size == every:
-            sure = results["tested_right"] - results["tested_clear_right"]
-            line = "Better leave those between 0.2 and 0.8 open until you have looked: decided at "
-            line += f"0.5, {number - sure:,} of them are wrong"
         unlabelled = words.new and not test.label.size
         line = "Look at the uncertain ones yourself" if unlabelled else line
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
@@ -209,7 +203,9 @@ def _in_short(
         line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
         if unlabelled:
             line += ". Add what you see as labels to the input of the fit, and fit again"
-    lines.append(f"{line}.")
+            if len(examples) == every:  # else those just below may not be among them
+                line += _go_on(examples, words.positive)
+    lines += [f"{line}."] * bool(line)
     if "expected_primary" in results:
         lines.append(
             f"{results['likely_primary']:,} of {results['instances']:,} instances have P(primary) "
@@ -217,6 +213,17 @@ def _in_short(
             f"most probable first. {marks}".strip()
         )
     return "\n".join(lines)
+
+
+def _go_on(examples: Sequence[Example], positive: str) -> str:
+    """Name the bags just below the uncertain ones."""
+    below = [e for e in examples if e.probability < UNSURE[0]]
+    first = sorted(below, key=lambda e: (-e.probability, e.bag_id))[:EXAMPLES]
+    return (
+        f". If a missed {positive} costs most, go on with those just below {UNSURE[0]}: "
+        f"{', '.join(e.bag_id for e in first)} (together about "
+        f"{sum(e.probability for e in first):.1f} {positive})"
+    ) * bool(first)
 
 
 def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]) -> str:

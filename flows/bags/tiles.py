@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import pdtrc
 
+from flows.bags.summary import EXAMPLES, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
@@ -26,26 +28,30 @@ def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
 
 
 def count_other_side(
-    label: IntArray, probability: FloatArray, known: BoolArray, names: Sequence[str],
-    called: Sequence[str], things: str,
+    label: IntArray, probability: FloatArray, known: BoolArray, wrong: Sequence[Example],
+    called: Sequence[str],
 ) -> tuple[list[str], list[NextStep]]:  # fmt: skip
-    """Count bags predicted otherwise than labelled; list those with the more frequent label.
+    """Count bags that disagree with their label; list those with the more frequent label.
 
-    Those ``known`` are predicted without their own label; ``names`` are clearly otherwise.
+    Those ``known`` are predicted without their own label; the surest ``wrong`` are named.
     """
-    labelled, positive = int(np.sum(label >= 0)), int(np.sum(probability > 0.5))
-    apart = (label >= 0) & ((probability > 0.5) != (label == 1))
-    clear = int(np.sum(apart & ((probability < UNSURE[0]) | (probability > UNSURE[1]))))
+    positive, labelled = int(np.sum(probability > 0.5)), label >= 0
+    apart = labelled & ((probability > 0.5) != (label == 1))
+    unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
     up, down = (int(np.sum(apart & (label == y))) for y in (1, 0))
-    of = f" of the {labelled:,} labelled" * (labelled < label.size)
-    lines = [
-        f"Threshold 0.5, if all {things} need an answer: {positive:,} are then {called[0]}, and "
-        f"{up + down:,}{of} otherwise than labelled ({up:,} labelled {called[0]}, {down:,} "
-        f"labelled {called[1]})"
-    ]
-    if clear:
-        more = f" and {clear - len(names):,} more" if clear > len(names) else ""
-        lines.append(f"Check these labels first (clear, but otherwise): {', '.join(names)}{more}")
+    lines, number = [], int(np.sum(apart & unsure))
+    if up + down > number:
+        lines.append(_name_clear(up + down - number, probability[labelled & ~unsure], wrong))
+    if number:
+        line = f"{'Then' if lines else 'To check labels,'} look at the {number:,} uncertain ones "
+        line += f"that disagree{' (table below)' * (len(wrong) == up + down)}"
+        agree = int(np.sum(labelled & unsure & ~apart))
+        lines.append(line + f"; the {agree:,} that agree need no look" * bool(agree))
+    lines.append(
+        f"If every bag must get an answer, cut at 0.5: {positive:,} are called {called[0]}, and "
+        f"{up + down:,} of the {labelled.sum():,}{' labelled' * (not labelled.all())} disagree "
+        "with their label"
+    )
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
     most = int(counts[1] > counts[0])
@@ -57,6 +63,22 @@ def count_other_side(
     where = " ".join(f"--where '{one}'" for one in bounds[most])
     step = NextStep(f"{text}:", f"vbflows show {{run}} bags {where} --rows {counts[most]}")
     return lines, [step] * bool(counts[most])
+
+
+def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str:
+    """Name clear bags that disagree with their label; say whether the model expects as many."""
+    apart = [e for e in wrong if not UNSURE[0] < e.probability < UNSURE[1]][:EXAMPLES]
+    named = [e.bag_id + f" ({e.instances[0][0]})" * bool(e.instances) for e in apart]
+    named += [f"{number - len(named):,} more"] * (number > len(named))
+    expected = np.minimum(clear, 1.0 - clear).sum()
+    said = "so the model's misses explain them"
+    if pdtrc(number - 1, expected) < 0.05:  # of so many or more
+        said = "which is fewer: labels may be wrong"
+    return (
+        f"To check labels, begin with the clear ones that disagree ({number:,}): "
+        f"{', '.join(named)}. By the probabilities about {expected:,.{int(expected < 1.0)}f} of "
+        f"the {clear.size:,} would, {said}"
+    )
 
 
 def next_steps(
@@ -73,8 +95,9 @@ def next_steps(
     column, listed = _listed(unsure, known)
     number = int(listed.sum())
     which, of_fit = ("all", "") if np.array_equal(unsure, listed) else ("the", " of the fit")
+    column_of = " (their P without their own label is the column without_it)" * bool(known.any())
     listing = NextStep(
-        f"List {which} {number:,} uncertain bags{of_fit}:",
+        f"List {which} {number:,} uncertain bags{of_fit}{column_of}:",
         f"vbflows show {{run}} bags --where '{column}>{low}' --where '{column}<{high}' "
         f"--rows {number}",
     )

@@ -141,6 +141,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     changed = "stays as it was"
     if moves:
         changed = f"had {moves[0]['before']} features and has {moves[-1]['after']} now"
+        removed = {DELETE.name} <= {m["move"] for m in moves} <= {DELETE.name, REFIT.name}
+        changed += ", as the others did not help" * removed
     return Section(
         "Search",
         f"The best of {len(q.starts)} random starts (setting starts) {changed}: of {history.tried} "

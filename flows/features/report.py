@@ -33,10 +33,10 @@ from flows.features.simpler_models import (
     RowSample,
     compare_models,
     difference_in_words,
+    groups_in_words,
     model_results,
     model_section,
     no_feature_in_words,
-    related_in_words,
 )
 from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
@@ -144,7 +144,9 @@ def report(
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
-        *answer_sections([s.answers for s in summaries], columns),
+        *answer_sections(
+            [s.answers for s in summaries], columns, fit.weights, [m.prevalence for m in described]
+        ),
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
         *occurrence_sections(found),
@@ -170,15 +172,15 @@ def report(
     if described:
         k = strongest(described)
         one, words = described[k], summary_of(described[k], columns)
-        headline = f"The model describes the answers by {n} yes-or-no pattern{'s' * (n > 1)}, "
-        if n > 1:
-            headline += f"the clearest (feature {k + 1}) in {share_in_words(one)} of {rows:,} rows"
-        else:
-            headline += f"in about {one.prevalence * rows:,.0f} of {rows:,} rows"
+        headline = f"The model describes the answers by {n} yes-or-no patterns, the clearest "
+        headline += f"(feature {k + 1}) in {share_in_words(one)} of {rows:,} rows"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if n == 1:
-            unclear = f"who has the pattern is unclear for {(1.0 - one.sure) * rows:,.0f}"
-            parts = [related_in_words(models), unclear, *parts]
+            headline = (
+                f"{groups_in_words(models, rows)}, one of about {one.prevalence * rows:,.0f} rows"
+            )
+            unclear = f"for {(1.0 - one.sure) * rows:,.0f} the group is unclear"
+            parts = [unclear, "a sliding scale was not tried", *parts]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:

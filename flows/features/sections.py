@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,12 @@ from flows.features.check import Column
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.patterns import Occurrence
+from vbmodels.features.patterns import Occurrence, profile
 
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
 MOST_ANSWERED, MOST_ANSWERS = 6, 64
-"""Columns and different rows of answers beyond which rows of answers are not shown."""
+"""Columns (and features) and different rows of answers beyond which these are not shown."""
 Weights = dict[str, list[Any]]
 
 
@@ -56,9 +57,13 @@ def _together(codes: IntArray, rows: FloatArray, has: FloatArray) -> AnswerPatte
 
 
 def answer_sections(
-    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column]
-) -> list[Section]:
-    """Show all rows of answers, the most frequent first, where a table has few."""
+    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column], weights: FloatArray,
+    shares: Sequence[float],
+) -> list[Section]:  # fmt: skip
+    """Show all rows of answers, the most frequent first, where a table has few.
+
+    ``weights``: draws of the features' weights; ``shares``: of the rows that have each feature.
+    """
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or not known[0].has.shape[1]:
         return []
@@ -66,28 +71,43 @@ def answer_sections(
     found = _together(*(np.concatenate([getattr(p, name) for p in known]) for name in columns_of))
     if found is None:
         return []
+    order = np.argsort(-found.rows, kind="stable")[: np.count_nonzero(found.rows)]
+    codes, count, has = found.codes[order], found.rows[order], found.has[order]
+    heads = ["how many", *(c.name for c in columns)]
+    for k in range(has.shape[1]):
+        heads += [f"P(feature {k + 1})", f"rows with feature {k + 1}"]
     rows = [
-        (
+        [
             f"{n:,.0f} row{'' if n == 1 else 's'}",
             *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
-            *(f"{one:,.1f} ({_percent(one / n)})" for one in has),
-        )
-        for code, n, has in sorted(
-            zip(found.codes.tolist(), found.rows.tolist(), found.has.tolist(), strict=True),
-            key=lambda one: -one[1],
-        )
-        if n
+            *(text for one in own for text in (_percent(one / n), f"{one:,.1f}")),
+        ]
+        for code, n, own in zip(codes.tolist(), count.tolist(), has.tolist(), strict=True)
     ]
-    features = [f"expected with feature {k + 1}" for k in range(found.has.shape[1])]
-    note = "One line is one combination of answers. Expected with a feature: how many of these "
-    note += "rows have it by the model (each one's probability in brackets; near 50 % the answers "
-    note += "do not say)."
-    above, total = found.rows[found.has[:, 0] > 0.5 * found.rows].sum(), found.has[:, 0].sum()
-    if len(features) == 1 and f"{above:,.0f}" != f"{total:,.0f}":
-        note += f" Add these up ({total:,.0f}); to count the probabilities above 50 % ({above:,.0f}"
-        note += " rows) would be wrong."
-    grid = Grid(("how many", *(c.name for c in columns), *features), rows, note)
-    return [Section("Who has which answers", "", (), (grid,), needs_fit=True)]
+    text = "One line is one combination of answers. P: that such a row has the feature; near 50 % "
+    text += "the answers do not say. Rows with a feature: these probabilities added up."
+    above, total = (f"{n:,.0f}" for n in (count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()))
+    if has.shape[1] == 1 and above != total:
+        text += f"\nTo estimate how many have it, add the probabilities ({total}). Do not count "
+        text += f"those above 50 % ({above}): for unclear ones that is wrong."
+    if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
+        text += "\nExpected by the model: the nearer to how many there are, the better it fits."
+        heads.insert(1, "expected by the model")
+        for row, p in zip(rows, _chances(weights, shares, columns, codes), strict=True):
+            row.insert(1, f"{p * count.sum():,.1f}")
+    return [Section("Who has which answers", text, (), (Grid(heads, rows),), needs_fit=True)]
+
+
+def _chances(
+    weights: FloatArray, shares: Sequence[float], columns: Sequence[Column], codes: IntArray
+) -> FloatArray:
+    """Return the probability of each row of answers, [P], at any features of ``shares``."""
+    total, share = np.zeros(len(codes)), np.asarray(shares)
+    for on in itertools.product((False, True), repeat=len(share)):
+        p = profile(weights, np.array([len(c.levels) for c in columns]), [*np.flatnonzero(on)])
+        each = np.prod([one[code] for one, code in zip(p, codes.T, strict=True)], axis=0)
+        total += np.where(on, share, 1.0 - share).prod() * each
+    return total
 
 
 def occurrence_sections(found: Occurrence) -> list[Section]:

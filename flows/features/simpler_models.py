@@ -127,15 +127,9 @@ def model_section(found: SimplerModels, features: int) -> Section:
         text += "similar answers."
     note = "One feature is the same model as two latent classes: with it and without."
     heads = ("number", "times as probable as unrelated columns", "probability of the number")
-    values = list(zip(_CLASSES, gains.tolist(), strict=False))
     if found.features is not None and features > 1:
-        values.append((f"features ({features}), by the bound", found.features - found.shares))
-        rows.append((f"{features} features", times_in_words(values[-1][1]), ""))
-    fold = f"Log probability of {found.rows:,.0f} rows above that of unrelated columns, in nats"
-    exact = Grid(("model", "nats"), [(n, f"{v:+,.1f}") for n, v in values], fold, folded=True)
-    return Section(
-        "How many features, or classes", text.strip(), (), (Grid(heads, rows, note), exact)
-    )
+        rows.append((f"{features} features", times_in_words(found.features - found.shares), ""))
+    return Section("How many features, or classes", text.strip(), (), (Grid(heads, rows, note),))
 
 
 def _chance(p: float) -> str:
@@ -212,12 +206,15 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     return f"the features describe the rows better than {classes}"
 
 
-def related_in_words(found: SimplerModels | None) -> str:
-    """Say whether answers go together, by the probability of one class."""
+def groups_in_words(found: SimplerModels | None, rows: int) -> str:
+    """Say that one feature makes two groups, and whether that is better than none and than more."""
     if found is None:
-        return ""
-    alone = float(softmax(np.array(found.each))[0])
-    return f"that answers go together is {'' if alone < 0.01 else 'not '}sure"
+        return f"The model describes the answers of {rows:,} rows by two groups"
+    if softmax(np.array(found.each))[0] >= 0.01:
+        said = f"That the answers of {rows:,} rows go together is not sure"
+        return f"{said}; the model describes them by two groups"
+    best = "best described (of the models tried)" * same_model(1, found.number) or "here described"
+    return f"The answers of {rows:,} rows go together, {best} by two groups"
 
 
 def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:

@@ -43,8 +43,8 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         note += f"probable; below about {times_in_words(slack)} times no difference is clear"
         if same_model(results["features"], models["number"]):
             value = f"{times_in_words(models['classes'] - models['shares'])} times"
-            note = "as probable are the answers with it as if the columns were unrelated"
-            tiles.append(Tile("evidence for the feature", value, note))
+            note = "as probable (by the BIC); does not rule out a sliding scale"
+            tiles.append(Tile("two groups against none", value, note))
         else:
             tiles.append(Tile(f"against {rival}", value, note))
     if results["imputed_cells"]:

@@ -18,7 +18,6 @@ from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.column_table import HEADINGS, LABEL, rows_of
 from flows.data.column_table import summary as column_summary
-from flows.data.mixed import NUMBER
 from flows.data.runs import (
     Dropped,
     RunPaths,
@@ -266,7 +265,7 @@ def _fit_section(fitted: RunPaths, paths: RunPaths) -> report.Section:
     """Return what the fit that a score applies found, with its warnings and its report."""
     fit = read_record(fitted)
     warnings = (_REFIT.sub("", one) for one in fit.warnings)
-    text = [f"Its own result: {fit.headline}"]
+    text = [f"Its own result: {fit.headline.rstrip('.')}."]
     text += [f"The fit's own warning: {one}" for one in warnings]
     link = report.link_to_report(fitted, paths.file("report.html"))
     row = f"{fit.run_id}, finished {fit.finished:%Y-%m-%d %H:%M}", link
@@ -286,7 +285,7 @@ def _columns_section(run: Run) -> list[report.Section]:
     how = "How each column was read, what it holds, and whether it is used."
     read = run.prepared.columns
     inputs = [one for one in read if not one.used.startswith(LABEL)]
-    plain = all(one.read_as == NUMBER and one.missing == 0 and not one.left_out for one in inputs)
+    plain = all(one.missing == 0 and not one.left_out for one in inputs)
     folded = plain or len(columns) >= _MANY_COLUMNS
     caption = "; ".join(column_summary(read)) if folded else ""
     grid = report.Grid(HEADINGS, rows_of(columns), caption, folded=folded)

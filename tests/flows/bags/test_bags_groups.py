@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.bags.accuracy import in_a_score
+from flows.bags.accuracy import in_a_score, wrong_among
 from flows.bags.example_report import figure_of
 from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
@@ -94,7 +94,8 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"50 %\), each without its own label\. Of the (\d+) clear ones \(below 0.2 or above 0.8\) "
     )
     said += (
-        r"(\d+|none) (?:is|are) wrong; (?:look at the other )?(\d+) (?:yourself|of 40 bags are .*)"
+        r"(\d+|none) disagrees? with the label; "
+        r"(?:on new bags, decide cases like the other )?(\d+) (?:by eye|of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
@@ -150,8 +151,8 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
     count = int((bags.without_it > 0.5).sum())
     assert count != int((bags.probability > 0.5).sum())
-    said = f"Threshold 0.5, if all bags need an answer: {count} are then positive, and "
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
+    said = f"cut at 0.5: {count} are called positive, and {40 - right} of the 40 disagree with"
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
     assert f"right for {right} of 40 bags" in found["lines"][0]
@@ -211,12 +212,14 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     apart = (bags.without_it > 0.5) != (bags.label == 1)
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
-    said = (
-        f"{up + down} otherwise than labelled ({up} labelled positive, {down} labelled negative)."
-    )
-    assert said in page
-    said = r"Check these labels first \(clear, but otherwise\)"
-    assert re.search(rf"{said}: .*b[78]", page)
+    assert f"{up + down} of the 60 disagree with their label." in page
+    said = r"begin with the clear ones that disagree \((\d+)\): .*b[78] \(\S+\).*\. "
+    said += r"By the probabilities about ([\d.]+) of the (\d+) would, (?:so the|which is)"
+    number, expected, clear = map(float, re.search(said, page).groups())
+    p = bags.without_it
+    assert clear == ((p < 0.2) | (p > 0.8)).sum()
+    assert number == (apart & ((p < 0.2) | (p > 0.8))).sum()
+    assert abs(np.minimum(p, 1 - p)[(p < 0.2) | (p > 0.8)].sum() - expected) < 0.51
     assert "Bags predicted otherwise than labelled</h2>" in page
     value, sign = (1, "<") if up >= down else (0, ">")
     where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")
@@ -242,18 +245,30 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
 def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncertain_ones():
     fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133}
     found = Findings("h", [Section("In short", "By these.")], {}, predicted="22, 28 and 10")
-    said = in_a_score(10, 60, "By these.", found, fit)
+    clear = np.repeat([0.1, 0.9], 25)
+    said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", found, fit)
     assert said is not None
     assert said.headline == (
-        "22, 28 and 10: look at these yourself. No labels here; expect right, as at the fit: "
-        "97 to 100 % of the clear ones, 63 to 86 % of the uncertain ones"
+        "22, 28 and 10: look at these yourself. No labels here; expect 0 to 5 of the 50 clear ones "
+        "and 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong"
     )
     assert said.sections[0].text == (
-        "At the fit 133 of 133 clear ones and 36 of 47 uncertain ones were right. By these.\n"
-        "17 % are uncertain here, 26 % were at the fit: chance explains that difference."
+        "Expect 0 to 5 of the 50 clear ones to be wrong: at the fit 0 of 133 were, by these "
+        "probabilities about 5 are.\n"
+        "Expect 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 of 47 "
+        "were, by these probabilities about 4 are.\n"
+        "No sign that the new bags differ: 17 % are uncertain, 26 % were at the fit."
     )
-    said = in_a_score(40, 60, "By these.", found, fit)
+    said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", found, fit)
     assert said is not None
     assert "yourself" not in said.headline
-    assert "expect fewer to be right" in said.sections[0].text
-    assert in_a_score(10, 60, "", found, {"tested": 180}) is None
+    assert "The new bags differ, expect more wrong" in said.sections[0].text
+    assert in_a_score(clear, "", found, {"tested": 180}) is None
+
+
+def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():
+    assert wrong_among(50, 0, 133, 4.3) == (0, 4)
+    assert wrong_among(50, 0, 133, 0.0)[1] < 4
+    low, high = wrong_among(10_000, 500, 10_000, 500.0)
+    assert low < 450 < 550 < high  # both samples vary
+    assert wrong_among(3, 0, 0, 1.0) == (0, 3)

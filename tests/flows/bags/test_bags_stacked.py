@@ -183,7 +183,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert (
         "%; the more frequent label alone: 50 %), each without its own label. " in found["lines"][0]
     )
-    assert found["lines"][0].endswith(f" wrong; look at the other {number} yourself")
+    assert found["lines"][0].endswith(f"on new bags, decide cases like the other {number} by eye")
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)

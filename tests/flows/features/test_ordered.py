@@ -58,7 +58,7 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
     low, high = (f"{of['cheap'][answer]:.2f}" for answer in ("without", "with"))
-    said = f" rows: {feature['short_name']} (cheap {high} against {low}). That answers go together"
+    said = f" rows: {feature['short_name']} (cheap {high} against {low}). For "
     assert said in page.replace("\u00a0", " ")
     assert len(feature["short_name"]) <= 55
     assert "How rows with feature 1 answer, and rows without it" in page

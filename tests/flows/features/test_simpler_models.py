@@ -13,9 +13,9 @@ from flows.features.simpler_models import (
     SimplerModels,
     compare_models,
     difference_in_words,
+    groups_in_words,
     model_section,
     no_feature_in_words,
-    related_in_words,
     sample_rows,
 )
 from vbmodels.features.table import feature_batch, split_rows
@@ -83,8 +83,10 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert difference_in_words(found, 1) == ""
     said = "Of these models 1 feature (2 classes) describes the answers best: by the BIC its "
     assert model_section(found, 1).text.startswith(said)
-    assert related_in_words(found) == "that answers go together is sure"
-    assert "not sure" in related_in_words(replace(found, each=(-529.0, -530.0)))
+    said = "The answers of 216 rows go together, best described (of the models tried) by two groups"
+    assert groups_in_words(found, 216) == said
+    assert "here described by two" in groups_in_words(replace(found, number=3), 216)
+    assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
     assert "No clear difference from 2 latent classes: with the features the answers are " in text
     assert "1,000 times less probable. Both are approximations: below about 10^13 " in text
@@ -99,14 +101,13 @@ def test_every_number_of_classes_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0, -530.0, -545.0))
     section = model_section(found, 1)
     assert "by the BIC its probability is 73\u00a0%, if all are equally" in section.text
-    table, folded = section.grids
+    (table,) = section.grids
     assert [row[0] for row in table.rows] == [
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
     ]  # fmt: skip
     assert table.rows[1][1:] == ("70 billion", "73\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
-    assert folded.folded
-    assert folded.rows[-1] == ("4 classes", "+9.0")  # one feature is two classes: no second number
+    assert table.rows[-1][:2] == ("4 classes", "8,000")  # one feature is two classes: no other row
     four = model_section(found, 4)
     assert "describes the answers best" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

@@ -174,9 +174,9 @@ def test_features():
         "95 % interval 25 to 35\u00a0% of all such rows",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
-    assert found["evidence for the feature"] == (
+    assert found["two groups against none"] == (
         "200 million times",
-        "as probable are the answers with it as if the columns were unrelated",
+        "as probable (by the BIC); does not rule out a sliding scale",
     )
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1].endswith(" of all such rows, by weight")
