@@ -203,8 +203,13 @@ def _in_short(
         line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
         if unlabelled:
             line += ". Add what you see as labels to the input of the fit, and fit again"
-            if len(examples) == every:  # else those just below may not be among them
-                line += _go_on(examples, words.positive)
+            below = [e for e in examples if e.probability < UNSURE[0]] * (len(examples) == every)
+            below = sorted(below, key=lambda e: (-e.probability, e.bag_id))[:EXAMPLES]
+            line += (
+                f". If a missed {words.positive} costs most, go on with those just below "
+                f"{UNSURE[0]}: {', '.join(e.bag_id for e in below)} (together about "
+                f"{sum(e.probability for e in below):.1f} {words.positive})"
+            ) * bool(below)
     lines += [f"{line}."] * bool(line)
     if "expected_primary" in results:
         lines.append(
@@ -213,17 +218,6 @@ def _in_short(
             f"most probable first. {marks}".strip()
         )
     return "\n".join(lines)
-
-
-def _go_on(examples: Sequence[Example], positive: str) -> str:
-    """Name the bags just below the uncertain ones."""
-    below = [e for e in examples if e.probability < UNSURE[0]]
-    first = sorted(below, key=lambda e: (-e.probability, e.bag_id))[:EXAMPLES]
-    return (
-        f". If a missed {positive} costs most, go on with those just below {UNSURE[0]}: "
-        f"{', '.join(e.bag_id for e in first)} (together about "
-        f"{sum(e.probability for e in first):.1f} {positive})"
-    ) * bool(first)
 
 
 def _meant(column: str, positive: str | None, word: str, counts: tuple[int, int]) -> str:

@@ -332,7 +332,7 @@ _DEFINED = (
     "Sure rows: those with a probability below 10 % or above 90 %.\nAssociation explained: how "
     "much of the dependence between columns is gone among rows alike in the feature."
 )
-_STARTS = "Starts that found it: of the {} random starts (correlation with theirs above 0.8)."
+_STARTS = "Starts that found it: those of {} random ones that contained it (correlation above 0.8)."
 _NARROW = (
     "The interval is somewhat too narrow: in 55 simulated tables (N = 216 to 300) it held the "
     "truth in 91 %, not in 95 %."

@@ -86,10 +86,13 @@ def answer_sections(
     ]
     text = "One line is one combination of answers. P: that such a row has the feature; near 50 % "
     text += "the answers do not say. Rows with a feature: these probabilities added up."
-    above, total = (f"{n:,.0f}" for n in (count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()))
-    if has.shape[1] == 1 and above != total:
-        text += f"\nTo estimate how many have it, add the probabilities ({total}). Do not count "
-        text += f"those above 50 % ({above}): for unclear ones that is wrong."
+    above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()
+    if has.shape[1] == 1 and round(above) != round(total):
+        text += (
+            f"\nTo estimate how many have it, add the probabilities ({total:,.0f}). Do not count "
+        )
+        text += f"those above 50 % ({above:,.0f}): that {'misses' if above < total else 'adds'} "
+        text += f"unclear ones who {'have it' if above < total else 'do not have it'}."
     if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
         text += "\nExpected by the model: the nearer to how many there are, the better it fits."
         heads.insert(1, "expected by the model")

@@ -257,12 +257,12 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
         "probabilities about 5 are.\n"
         "Expect 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 of 47 "
         "were, by these probabilities about 4 are.\n"
-        "No sign that the new bags differ: 17 % are uncertain, 26 % were at the fit."
+        "No sign that the new ones differ: 17 % are uncertain, 26 % were at the fit."
     )
     said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", found, fit)
     assert said is not None
     assert "yourself" not in said.headline
-    assert "The new bags differ, expect more wrong" in said.sections[0].text
+    assert "The new ones differ, expect more wrong" in said.sections[0].text
     assert in_a_score(clear, "", found, {"tested": 180}) is None
 
 
