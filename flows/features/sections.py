@@ -75,7 +75,7 @@ def answer_sections(
     codes, count, has = found.codes[order], found.rows[order], found.has[order]
     heads = ["how many", *(c.name for c in columns)]
     for k in range(has.shape[1]):
-        heads += [f"P(feature {k + 1})", f"rows with feature {k + 1}"]
+        heads += [f"P(feature {k + 1})", f"with feature {k + 1}"]
     rows = [
         [
             f"{n:,.0f} row{'' if n == 1 else 's'}",
@@ -85,7 +85,7 @@ def answer_sections(
         for code, n, own in zip(codes.tolist(), count.tolist(), has.tolist(), strict=True)
     ]
     text = "One line is one combination of answers. P: that such a row has the feature; near 50 % "
-    text += "the answers do not say. Rows with a feature: these probabilities added up."
+    text += "the answers do not say. With a feature: these probabilities added up."
     above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()
     if has.shape[1] == 1 and round(above) != round(total):
         text += (
@@ -94,8 +94,10 @@ def answer_sections(
         text += f"those above 50 % ({above:,.0f}): that {'misses' if above < total else 'adds'} "
         text += f"unclear ones who {'have it' if above < total else 'do not have it'}."
     if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
-        text += "\nExpected by the model: the nearer to how many there are, the better it fits."
-        heads.insert(1, "expected by the model")
+        text += (
+            "\nExpected: the model's number; the nearer to how many there are, the better it fits."
+        )
+        heads.insert(1, "expected")
         for row, p in zip(rows, _chances(weights, shares, columns, codes), strict=True):
             row.insert(1, f"{p * count.sum():,.1f}")
     return [Section("Who has which answers", text, (), (Grid(heads, rows),), needs_fit=True)]

@@ -262,7 +262,7 @@ def test_rows_of_answers_are_shown_where_a_table_has_few():
         ("3 rows", "yes", "yes", "90\u00a0%", "2.7"),
         ("2 rows", "no", "missing", "10\u00a0%", "0.2"), ("1 row", "yes", "no", "20\u00a0%", "0.2"),
     ]  # fmt: skip
-    assert one.grids[0].columns == ["how many", "a", "b", "P(feature 1)", "rows with feature 1"]
+    assert one.grids[0].columns == ["how many", "a", "b", "P(feature 1)", "with feature 1"]
     codes[codes < 0] = 1  # with no answer missing it is said how many rows the model expects
     (full,) = answer_sections([answer_patterns(codes, count, has)], columns, *fit)
     expected = {tuple(row[2:4]): float(row[1]) for row in full.grids[0].rows}
