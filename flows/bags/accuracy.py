@@ -143,7 +143,7 @@ def in_a_score(
 
 
 def wrong_among(new: int, wrong: int, of: int, own: float) -> tuple[int, int]:
-    """Return a 95 % range of wrong ones of ``new`` if ``wrong`` of ``of`` were, with ``own`` in it."""
+    """Return a 95 % range of the wrong of ``new`` if ``wrong`` of ``of`` were; it has ``own``."""
     k, a, b = np.arange(new + 1), wrong + 0.5, of - wrong + 0.5  # beta-binomial, Jeffreys' prior
     log_p = betaln(k + a, new - k + b) - betaln(a, b) - betaln(k + 1, new - k + 1) - np.log(new + 1)
     low, high = np.searchsorted(np.exp(log_p).cumsum(), [0.025, 0.975]).tolist()
