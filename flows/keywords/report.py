@@ -172,14 +172,11 @@ def report(
         {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
-    mean = settings.keyphrases
+    mean, named = settings.keyphrases, _named(summaries, above)
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),
-        next_steps(
-            scores, int(above), measured, mean is not None,
-            bool(sum(s.own_name_likely for s in summaries) > SAME_NAME * above),
-        ),
+        next_steps(scores, int(above) - named, measured, mean is not None, bool(named)),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -251,8 +248,8 @@ def _which(
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
             where.append(
-                f"{parts:,} are also part of a longer one of the same document ({example}): keep "
-                "the one that you like better."
+                f"{parts:,} are part of a longer one of the same document, often a less probable "
+                f"one ({example}): take the longer one where it says more."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
@@ -310,10 +307,16 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray) -> str:
     ]
     text = f"About {' and '.join(shares)} are wrong: look through them before you publish. The "
     text += f"first command under What to do next writes those above {LEVELS[0]} to a file"
-    own = sum(s.own_name_likely for s in summaries)
-    if own > SAME_NAME * above[0, 0]:
-        text += f", without {own:,} that are the name of their document"
+    if named := _named(summaries, above[0, 0]):
+        text += f", without {named:,} that are the name of their document: "
+        text += f"{above[0, 0] - named:,.0f} rows"
     return f"{text}."
+
+
+def _named(summaries: Sequence[KeywordSummary], likely: float) -> int:
+    """Return how many of the likely ones are the name of their document, where it is many."""
+    own = sum(s.own_name_likely for s in summaries)
+    return own if own > SAME_NAME * likely else 0
 
 
 def _level(settings: KeywordSettings) -> str:

@@ -138,14 +138,15 @@ def decision_in_words(one: Moved) -> list[str]:
     agree = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     take = f"Take the {which[0]} run"
     if share < 0.5:
-        take += f" only to choose by eye: about {count - right:,.0f} of the {count:,} are wrong"
+        take = f"Keep the {which[1]} run, unless somebody reads all {count:,} to gain about "
+        take += f"{right:,.0f}"
     lines.append(f"• {agree}: that agrees with its estimate. {take}.")
     if high < number:
         lines.append(f"• More than {high:,}: it expects too little. Take the {which[0]} run.")
-    if any(above < every for (above, _), every in zip(one.likely, one.selected, strict=True)):
-        shares = (
-            f"{above:,}{f' ({100.0 * sure / above:.0f} % right)' if above else ''}"
-            for above, sure in one.likely
+    above, sure = one.likely[which == ("first", "second")]
+    if share < 0.5 and 0 < above < one.selected[which == ("first", "second")]:
+        lines.append(
+            f"Without a look at each, stay with the {above:,} above 0.5 of the {which[1]} run "
+            f"(about {100.0 * sure / above:.0f} % right, by its own estimate)."
         )
-        lines.append(f"Without a look at each, take those above 0.5 alone: {' → '.join(shares)}.")
     return lines
