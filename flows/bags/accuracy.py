@@ -120,8 +120,12 @@ def in_a_score(
     some, every = np.array([unsure.sum(), count - clear]), np.array([unsure.size, count])
     (share, of_fit), whole = some / every, some.sum() / every.sum()
     alike = abs(share - of_fit) <= 2.0 * np.sqrt(whole * (1.0 - whole) * np.sum(1.0 / every))
-    line = "No sign that the new ones differ" if alike else "The new ones differ, expect more wrong"
-    line += f": {100 * share:.0f} % are uncertain, {100 * of_fit:.0f} % were at the fit"
+    line = f"{100 * share:.0f} % are uncertain, {100 * of_fit:.0f} % were at the fit"
+    line += (
+        ": no sign that the new ones differ, but look at some clear ones, too"
+        if alike
+        else (": the new ones differ, expect more wrong")
+    )
     own, expect, lines = np.minimum(probability, 1.0 - probability), [], []
     for name, those, apart, of in (
         ("clear ones", ~unsure, clear - sure, clear),

@@ -214,8 +214,8 @@ def _in_short(
     if "expected_primary" in results:
         lines.append(
             f"{results['likely_primary']:,} of {results['instances']:,} instances have P(primary) "
-            f"above 0.5: they probably make their bag {words.positive}. Within a bag, look at the "
-            f"most probable first. {marks}".strip()
+            f"above 0.5: they probably make their bag {words.positive}. Instances have no labels, "
+            f"so this is not measured: look at some. {marks}".strip()
         )
     return "\n".join(lines)
 

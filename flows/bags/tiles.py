@@ -35,7 +35,7 @@ def count_other_side(
 
     Those ``known`` are predicted without their own label; the surest ``wrong`` are named.
     """
-    positive, labelled = int(np.sum(probability > 0.5)), label >= 0
+    labelled = label >= 0
     apart = labelled & ((probability > 0.5) != (label == 1))
     unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
     up, down = (int(np.sum(apart & (label == y))) for y in (1, 0))
@@ -47,10 +47,10 @@ def count_other_side(
         line += f"that disagree{' (table below)' * (len(wrong) == up + down)}"
         agree = int(np.sum(labelled & unsure & ~apart))
         lines.append(line + f"; the {agree:,} that agree need no look" * bool(agree))
+    yes, no = (int(np.sum(label == y)) for y in (1, 0))
     lines.append(
-        f"If every bag must get an answer, cut at 0.5: {positive:,} are called {called[0]}, and "
-        f"{up + down:,} of the {labelled.sum():,}{' labelled' * (not labelled.all())} disagree "
-        "with their label"
+        f"If every bag must get an answer, cut at 0.5: {up:,} of the {yes:,} labelled {called[0]} "
+        f"are missed, and {down:,} of the {no:,} labelled {called[1]} are called {called[0]}"
     )
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
@@ -71,14 +71,15 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named = [e.bag_id + f" ({e.instances[0][0]})" * bool(e.instances) for e in apart]
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
-    said = "so the model's misses explain them"
-    if pdtrc(number - 1, expected) < 0.05:  # of so many or more
-        said = "which is fewer: labels may be wrong"
-    return (
-        f"To check labels, begin with the clear ones that disagree ({number:,}): "
-        f"{', '.join(named)}. By the probabilities about {expected:,.{int(expected < 1.0)}f} of "
-        f"the {clear.size:,} would, {said}"
+    some = (
+        f"{number:,} clear {'ones disagree' if number != 1 else 'one disagrees'} with their label"
     )
+    by = f"by the probabilities about {expected:,.{int(expected < 1.0)}f} of the {clear.size:,} "
+    by += "would if every label were right"
+    said = f"{some}, and {by}: no sign of wrong labels. To check labels anyway, begin with "
+    if pdtrc(number - 1, expected) < 0.05:  # of so many or more
+        said = f"{some}, but {by}: labels may be wrong. Check first "
+    return said + ", ".join(named)
 
 
 def next_steps(

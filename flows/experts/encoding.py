@@ -289,7 +289,10 @@ def beyond_ranges(parts: Sequence[Beyond], table: str = "") -> list[str]:
     if count > (MOST_BEYOND if table else SOME):
         by = sum((Counter(one.columns) for one in parts), Counter[str]()).most_common()
         text += f". Rows by column: {listed([f'{name} ({n:,})' for name, n in by])}"
-    return [f"{text}. Check these values; correct them and score again."]
+    return [
+        f"{text}. Check these values; correct them and score again. Where they are right, do not "
+        "rely on the prediction."
+    ]
 
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:

@@ -146,6 +146,8 @@ class Predictions:
         Results of the fit, of `OF_FIT`; with the first partition.
     beyond
         Rows of two labels with numbers outside the fit's ranges.
+    alike
+        Columns that count as one in the reasons.
     """
 
     counts: IntArray
@@ -156,6 +158,7 @@ class Predictions:
     called: IntArray | None = None
     fit: Mapping[str, Any] = field(default_factory=dict)
     beyond: Beyond | None = None
+    alike: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +200,7 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
         np.array([(len(one), one.sum()) for one in ends]),
         (probability[:, None] >= SHOWN).sum(0),
         beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
+        alike=tuple(tuple(group) for group in reasons.encoding.groups),
     )  # fmt: skip
 
 
@@ -236,8 +240,8 @@ def count_predictions(
             f"{high}), {no:,} probably not (below {low}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
-        for k, (end, what) in enumerate(((f"above {high}", "are not"), (f"below {low}", "are"))):
-            note = f"by these probabilities about {ends[k, 1]:.1f} of them {what}, after all"
+        for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
+            note = f"expect about {ends[k, 1]:.1f} of these rows to be called wrong (sum of {what})"
             value = f"{ends[k, 0]:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
@@ -275,10 +279,13 @@ def predictions_section(
     for title, rows in list(lists.items())[:: -1 if counts.any() else 1]:
         grid = with_content(heads, rows)
         how = HOW.format(label=predicted) if REASONS in grid.columns else ""
+        if how and parts[0].alike:
+            how += f" As one count: {'; '.join(', '.join(group) for group in parts[0].alike)}."
         total = max(most.get(title, 0), len(rows))
         grid = replace(grid, total=total, where="the table rows")
         extra = near - sum(one.uncertain for one in parts) if title == last else 0
-        text = f"{extra:,} of them are nearly uncertain (less than 0.1 outside)." * (extra > 0)
+        text = f"The last {extra:,} are outside {UNSURE[0]} to {UNSURE[1]}, by less than 0.1."
+        text *= extra > 0
         sections.append(Section(f"{title} ({len(rows):,})", text, (), [grid], how=how))
     some = [one for part in parts if part.beyond for one in part.beyond.some]
     if some:
@@ -295,7 +302,7 @@ def predictions_section(
             settings.class_weight == "none",
         )  # fmt: skip
         text = missed_at(parts[0].fit, UNSURE, predicted)
-        sections.append(Section("What a threshold calls", text, (), [grid]))
+        sections.insert(1, Section("What a threshold calls", text, (), [grid]))
     return sections
 
 

@@ -81,7 +81,10 @@ def threshold_tables(
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
     caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
-    few = f" Go by the cost: {yes + no:,.0f} rows are too few to choose by the counts."
+    few = (
+        f" Go by the cost, not by the counts, of which {yes + no:,.0f} rows are too few; the rule "
+    )
+    few += "takes a probability of 0.2 for 2 in 10, which so few cannot confirm."
     caption += few * bool(costs and yes + no < TOO_FEW)
     columns = "threshold", *[COST][:costs], *_heads(found[0], label)
     every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
@@ -127,12 +130,13 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
-    vain = f"{half[alarms] or 'no'} false alarm{'s' * (half[alarms] != 1)}".replace(".0 ", " ")
-    said = f"at 0.5 the model misses {_of(half[missed], yes, f' of {yes:,.0f} {label}')} with "
-    said += f"{vain} among {no:,.0f} others"
+    said = f"of {yes:,.0f} {label} the model misses {_of(half[missed], yes)} at a threshold of 0.5"
+    alarms_said = [f"{half[alarms]:,.0f}"]
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
-        said += f", at {one['threshold']:g} {_of(one[missed], yes)} with {one[alarms]:,.0f}"
-    return said
+        said += f", {_of(one[missed], yes)} at {one['threshold']:g}"
+        alarms_said.append(f"{one[alarms]:,.0f}")
+    plural = "s" * (alarms_said != ["1"])
+    return f"{said}; {' and '.join(alarms_said)} false alarm{plural} among {no:,.0f} others"
 
 
 def _of(part: float, of: float, words: str = "") -> str:

@@ -84,8 +84,11 @@ def answer_sections(
         ]
         for code, n, own in zip(codes.tolist(), count.tolist(), has.tolist(), strict=True)
     ]
-    text = "One line is one combination of answers. P: that such a row has the feature; near 50 % "
-    text += "the answers do not say. With a feature: these probabilities added up."
+    text = (
+        "One line is one combination of answers. P: the probability that a row with these answers "
+    )
+    text += "has the feature; near 50 % they do not say. With a feature: how many of them are "
+    text += "expected to have it."
     above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()
     if has.shape[1] == 1 and round(above) != round(total):
         text += (

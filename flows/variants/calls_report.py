@@ -25,11 +25,11 @@ Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand (FLAG 0x10)"),
+    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand (FLAG, bit 0x10)"),
     "read_end": ("mean distance to the read's end", " bases", "the position in the read",
                  "at one distance to the read's end"),
     "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality (MAPQ)"),
-    "low_baseq": ("mean base quality", "", "base quality", "of one base quality (QUAL of the BAM)"),
+    "low_baseq": ("mean base quality", "", "base quality", "of one base quality"),
     "near_indel": ("with an indel near it", " %", "indels nearby", "near an indel"),
     "many_mismatches": ("with several mismatches near it", " %", "mismatches nearby",
                         "near several mismatches"),
@@ -81,7 +81,9 @@ def row_of(call: dict[str, Any], settings: VariantSettings, *against: str) -> tu
     """Return a call as a row of a table, with the reads of what the case is compared with."""
     found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
     tested = sum(_testable(name, pair) for name, pair in found.items())
-    passed = "PASS" + f" ({tested} of {every} filters testable)" * bool(found and tested < every)
+    passed = "PASS" + f" ({every - tested} of {every} filters not testable)" * bool(
+        found and tested < every
+    )
     said = round(call["qual"], 1), ";".join(call["filters"]) or passed, call["QV"]
     return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
 
@@ -137,11 +139,13 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
     false = f"of about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
-    text += f". The call is false with a probability {false} (QUAL {call['qual']:.1f})"
     found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
     without = every - sum(_testable(name, pair) for name, pair in found.items())
-    few = f", unless it is an artefact: {without} of {every} filters could not be tested"
-    return text + few * (bool(found) and without >= every / 2)
+    few = bool(found) and without >= every / 2
+    text += ". Random errors explain it" if few else ". The call is false"
+    text += f" with a probability {false} (QUAL {call['qual']:.1f})"
+    artefact = f"; an artefact is not excluded, as {without} of {every} filters could not be tested"
+    return text + artefact * few
 
 
 def calls_section(

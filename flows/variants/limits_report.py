@@ -40,8 +40,9 @@ def detection_section(
         f"called {level_of(settings)}, with a probability of {detection.PROBABILITY:g}: at the "
         "depth and the error rates of this run, for the base with the most errors.\n"
         f"Positions with a limit of {100.0 * settings.callable_share:g} % or less are in "
-        "{run}/callable.bed; the table detection has each position's limit. Another share: "
-        "--set callable_share=0.02, as your question needs it."
+        "{run}/callable.bed: an allele of that share or more would probably have been called "
+        "there. The table detection has each position's limit; another share is another "
+        "callable_share."
     )
     grids: list[Grid] = []
     missed = detection.join_missed([part.missed for part in parts])

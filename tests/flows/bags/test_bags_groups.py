@@ -152,7 +152,11 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     count = int((bags.without_it > 0.5).sum())
     assert count != int((bags.probability > 0.5).sum())
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
-    said = f"cut at 0.5: {count} are called positive, and {40 - right} of the 40 disagree with"
+    yes, called = bags.label == 1, bags.without_it > 0.5
+    said = (
+        f"cut at 0.5: {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, and "
+        f"{sum(~yes & called)} of the {sum(~yes)} labelled negative are called positive."
+    )
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
     assert f"right for {right} of 40 bags" in found["lines"][0]
@@ -212,9 +216,9 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     apart = (bags.without_it > 0.5) != (bags.label == 1)
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
-    assert f"{up + down} of the 60 disagree with their label." in page
-    said = r"begin with the clear ones that disagree \((\d+)\): .*b[78] \(\S+\).*\. "
-    said += r"By the probabilities about ([\d.]+) of the (\d+) would, (?:so the|which is)"
+    assert f"{up} of the {sum(bags.label == 1)} labelled positive are missed, and {down} of" in page
+    said = r"(\d+) clear ones? disagrees? with their label, (?:and|but) by the probabilities about "
+    said += r"([\d.]+) of the (\d+) would if every label were right: .*b[78] \(\S+\)"
     number, expected, clear = map(float, re.search(said, page).groups())
     p = bags.without_it
     assert clear == ((p < 0.2) | (p > 0.8)).sum()
@@ -257,12 +261,13 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
         "probabilities about 5 are.\n"
         "Expect 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 of 47 "
         "were, by these probabilities about 4 are.\n"
-        "No sign that the new ones differ: 17 % are uncertain, 26 % were at the fit."
+        "17 % are uncertain, 26 % were at the fit: no sign that the new ones differ, but look at "
+        "some clear ones, too."
     )
     said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", found, fit)
     assert said is not None
     assert "yourself" not in said.headline
-    assert "The new ones differ, expect more wrong" in said.sections[0].text
+    assert ": the new ones differ, expect more wrong" in said.sections[0].text
     assert in_a_score(clear, "", found, {"tested": 180}) is None
 
 

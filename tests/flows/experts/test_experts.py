@@ -81,13 +81,14 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     said = printed(capsys, "experts", source, target, *args)
     assert "warning: 9 of 60 rows (15 %) have no label: they are predicted" in said
     assert "rows without a label" not in said
-    assert "label = 1, held-out rows: at 0.5 the model misses none of " in said
+    assert "label = 1, held-out rows: of " in said
+    assert "at a threshold of 0.5" in said
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
     page = (folder / "report.html").read_text()
     positives = record["results"]["test_positives"]
-    assert f" of {positives} positives (0 to " in said
+    assert f"of {positives} positives the model misses none (0 to " in said
     assert f" among {held_out - positives} others. AUROC " in said
     share = record["results"]["fitted_share"]
     assert 0.0 < share < 1.0
@@ -117,7 +118,8 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
         "All rows (60)", f"Nearest to 0.5 ({near})", "of the fit</dt>",
-        "called here, of 60", "range in the fit", f"{near - unsure} of them are nearly uncertain",
+        "called here, of 60", "range in the fit",
+        f"The last {near - unsure} are outside 0.2 to 0.8",
         "Of the fit&#39;s held-out rows ", f"{held_out} rows are too few.",
         f"Of the fitted rows {100 * share:.0f} % are positives.",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",

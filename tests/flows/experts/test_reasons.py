@@ -78,7 +78,8 @@ def test_numbers_outside_the_range_of_the_fit_are_named():
     beyond = found.count(["well (P 0.1)", "", "ill (P 0.9)"])
     assert beyond == (1, {"age": 1}, [("r3", "age", "90", "20 to 80", "ill (P 0.9)")])
     text = "1 row has numbers outside the range of the fit, where predictions are extrapolated: "
-    end = ". Check these values; correct them and score again."
+    end = ". Check these values; correct them and score again. Where they are right, do not rely "
+    end += "on the prediction."
     assert beyond_ranges([beyond]) == [f"{text}r3: age 90 (fit: 20 to 80){end}"]
     assert beyond_ranges([beyond], "Strange numbers") == [f"{text}r3 (see Strange numbers){end}"]
     assert beyond_ranges([]) == []

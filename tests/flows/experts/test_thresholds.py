@@ -55,8 +55,9 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
     ]  # fmt: skip
     assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms among 1 others (95 %)")
     assert first.caption.endswith(
-        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Go by the cost: 3 rows are too "
-        "few to choose by the counts."
+        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Go by the cost, not by the "
+        "counts, of which 3 rows are too few; the rule takes a probability of 0.2 for 2 in 10, "
+        "which so few cannot confirm."
     )
 
 
@@ -70,11 +71,15 @@ def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
 def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")
-    half = "at 0.5 the model misses 1 of 2 ill (9 to 91 %) with 1 false alarm among 2 others"
-    assert misses_in_words(found, "ill") == f"{half}, at 0.2 none (0 to 66 %) with 1"
+    assert misses_in_words(found, "ill") == (
+        "of 2 ill the model misses 1 (9 to 91 %) at a threshold of 0.5, none (0 to 66 %) at 0.2; "
+        "1 and 1 false alarms among 2 others"
+    )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
-    half = "at 0.5 the model misses none of 2 ill (0 to 66 %) with no false alarms among 2 others"
-    assert misses_in_words(found, "ill") == half
+    assert misses_in_words(found, "ill") == (
+        "of 2 ill the model misses none (0 to 66 %) at a threshold of 0.5; 0 false alarms among 2 "
+        "others"
+    )
 
 
 def test_the_curve_goes_from_no_row_to_all():

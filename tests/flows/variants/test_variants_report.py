@@ -195,18 +195,18 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
              "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
     call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
     assert power_warnings([call], PAIRED) == [
-        "All reads of the case at the call are on one strand (FLAG 0x10), of one mapping quality "
-        "(MAPQ) and of one base quality (QUAL of the BAM), so strand bias, mapping quality and "
+        "All reads of the case at the call are on one strand (FLAG, bit 0x10), of one mapping "
+        "quality (MAPQ) and of one base quality, so strand bias, mapping quality and "
         "base quality could not be checked. More reads of the same kind do not help: confirm with "
         "reads of both strands, or by another method, such as digital PCR."
     ]
     assert headline_of([FOUND], [call], PAIRED).endswith(
-        "(QUAL 9.0), unless it is an artefact: 3 of 6 filters could not be tested."
+        "(QUAL 9.0); an artefact is not excluded, as 3 of 6 filters could not be tested."
     )
     (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
-    assert row[5] == "PASS (3 of 6 filters testable)"
+    assert row[5] == "PASS (3 of 6 filters not testable)"
     (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
-    assert row[5] == "PASS (2 of 6 filters testable)"
+    assert row[5] == "PASS (4 of 6 filters not testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
                     "samples": {"case": {"strands": (900, 957, 100, 116)}}}  # fmt: skip
     assert power_warnings([usual], PAIRED) == []
