@@ -119,7 +119,7 @@ def long_list(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, .
     return (
         f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
         f"({100.0 * most / known:.0f} %; the others have {(known - most) / max(where - 1, 1):.1f} "
-        "each): shorten its list to about as many, or leave it out.",
+        "each): shorten its list to about that, or leave it out.",
     )
 
 

@@ -117,10 +117,14 @@ def report(
             if 0 < above < found:
                 rest = found - int(above)
                 others = 100.0 * (found - results["expected_false"] - sure) / rest
-                headline += f", about {_percent(right)} right (estimated"
-                if q is not None and q.sources.exact and settings.keyphrases is not None:
-                    headline += f" from your {settings.keyphrases:g} per document"
-                headline += f"): {int(above):,} likely ({100.0 * sure / above:.0f} %), {rest:,} "
+                headline += f", about {_percent(right)} right"
+                if (each := settings.keyphrases) is not None and rates:
+                    few, many = 100.0 * np.array(results["expected_right_by_rate"])
+                    headline += f" if a document has your {each:g} ({few:.0f} % if {each / 2.0:g}, "
+                    headline += f"{many:.0f} % if {2.0 * each:g})"
+                else:
+                    headline += ", as estimated"
+                headline += f": {int(above):,} likely ({100.0 * sure / above:.0f} %), {rest:,} "
                 headline += f"less likely ({others:.0f} %)"
             else:
                 headline += f"; {_percent(right)} expected to be right, "
@@ -155,6 +159,8 @@ def report(
         warnings += () if scored else long_list(summaries, names)
         sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
+    if not scores:
+        results["fitted_per_text"] = share * candidates / max(documents, 1)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=observed, found=found)  # fmt: skip
     if given is not None:

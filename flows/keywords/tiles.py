@@ -26,10 +26,6 @@ def tiles_of(
         share = f"{low} %" if low == high else f"{low} to {high} %"
         note = f"by the model's own estimate{'' if 'f' in results else ', not measured'}: about "
         note += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
-        if "expected_right_by_rate" in results and given is not None:
-            few, many = (f"{100.0 * part:.0f}\u00a0%" for part in results["expected_right_by_rate"])
-            note += f". With {given / 2.0:g} in place of {given:g}: {few} right; with "
-            note += f"{2.0 * given:g}: {many}"
         tiles.append(Tile("expected to be right", share, note))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
@@ -56,6 +52,8 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     ends = f" ({low} to {high})" if low != high else ""
     number = f"{candidates * rate:.1f}{ends}"
     of = f"of {candidates:,.0f} candidate {unit}s, on average"
+    if "fitted_per_text" in results:
+        of += f"; {results['fitted_per_text']:.1f} after the fit, known ones included"
     sources = results["keyword_rate_sources"]
     why = f"from {' and '.join(sources)}"
     if given is not None and sources == [SOURCES[GIVEN]]:
