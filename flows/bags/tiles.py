@@ -76,7 +76,7 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     )
     by = f"by the probabilities about {expected:,.{int(expected < 1.0)}f} of the {clear.size:,} "
     by += "would if every label were right"
-    said = f"{some}, and {by}: no sign of wrong labels. To check labels anyway, begin with "
+    said = f"{some}, and {by}: no sign of wrong ones. To check labels anyway, begin with "
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
         said = f"{some}, but {by}: labels may be wrong. Check first "
     return said + ", ".join(named)

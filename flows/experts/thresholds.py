@@ -21,7 +21,7 @@ SHOWN = np.array(
 """Thresholds of the table."""
 ALWAYS = 0.05, 0.1, 0.2, 0.5, 0.8
 """Those that are in it though their counts are those of the one before."""
-COST = "cost of a miss (false alarms)"
+COST = "cost of a miss"
 _MISSED = "false_negatives", "true_positives"
 _ALARMS = "false_positives", "true_negatives"
 """What may go wrong with a row of the label, and of the other, and what it is if it does not."""
@@ -81,20 +81,20 @@ def threshold_tables(
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
     caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
-    few = (
-        f" Go by the cost, not by the counts, of which {yes + no:,.0f} rows are too few; the rule "
+    few = f" Choose by the cost: {yes + no:,.0f} rows are too few to choose by the counts, and to "
+    few += (
+        f"confirm that 20 of 100 rows with a probability of 0.2 are {label}, as the rule takes it."
     )
-    few += "takes a probability of 0.2 for 2 in 10, which so few cannot confirm."
     caption += few * bool(costs and yes + no < TOO_FEW)
     columns = "threshold", *[COST][:costs], *_heads(found[0], label)
     every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
     return [Grid(columns, _with_costs(_that_matter(found), costs), caption), every], found
 
 
-def _heads(counts: Mapping[str, float], label: str, held_out: str = "") -> tuple[str, str]:
+def _heads(counts: Mapping[str, float], label: str) -> tuple[str, str]:
     yes, no = (counts[a] + counts[b] for a, b in (_MISSED, _ALARMS))
-    missed = f"missed of {yes:,.0f} {held_out}{label} (95 %)"
-    return missed, f"false alarms among {no:,.0f} {held_out}others (95 %)"
+    missed = f"missed of {yes:,.0f} {label} (95 %)"
+    return missed, f"false alarms of {no:,.0f} others (95 %)"
 
 
 def _with_costs(found: list[dict[str, float]], costs: bool) -> list[tuple[object, ...]]:
@@ -115,7 +115,7 @@ def called_by_thresholds(
     """
     counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
     found = _that_matter([dict(one) for one in fit])
-    heads = _heads(found[0], label, "held-out ")
+    heads = _heads(found[0], label)
     columns = "threshold", *[COST][:costs], f"called here, of {rows:,}", *heads
     pairs = zip(found, _with_costs(found, costs), strict=True)
     table = [(*row[:-2], counts[one["threshold"]], *row[-2:]) for one, row in pairs]
@@ -130,13 +130,13 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
-    said = f"of {yes:,.0f} {label} the model misses {_of(half[missed], yes)} at a threshold of 0.5"
-    alarms_said = [f"{half[alarms]:,.0f}"]
+    plural = "s" * (half[alarms] != 1)
+    said = f"at a threshold of 0.5 {_of(half[missed], yes, f' of {yes:,.0f} {label}')} "
+    said += f"{'are' if half[missed] > 1 else 'is'} missed, with {half[alarms]:,.0f} false "
+    said += f"alarm{plural} among {no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
-        said += f", {_of(one[missed], yes)} at {one['threshold']:g}"
-        alarms_said.append(f"{one[alarms]:,.0f}")
-    plural = "s" * (alarms_said != ["1"])
-    return f"{said}; {' and '.join(alarms_said)} false alarm{plural} among {no:,.0f} others"
+        said += f"; at {one['threshold']:g} {_of(one[missed], yes)}, with {one[alarms]:,.0f}"
+    return said
 
 
 def _of(part: float, of: float, words: str = "") -> str:

@@ -53,11 +53,11 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
         ("0.05", "19", missed, alarm), ("0.1", "9", missed, alarm), ("0.2", "4", missed, alarm),
         ("0.5", "1", missed, none), ("0.8", "0.25", missed, none),
     ]  # fmt: skip
-    assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms among 1 others (95 %)")
+    assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms of 1 others (95 %)")
     assert first.caption.endswith(
-        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Go by the cost, not by the "
-        "counts, of which 3 rows are too few; the rule takes a probability of 0.2 for 2 in 10, "
-        "which so few cannot confirm."
+        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Choose by the cost: 3 rows are "
+        "too few to choose by the counts, and to confirm that 20 of 100 rows with a probability of "
+        "0.2 are ill, as the rule takes it."
     )
 
 
@@ -72,12 +72,12 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")
     assert misses_in_words(found, "ill") == (
-        "of 2 ill the model misses 1 (9 to 91 %) at a threshold of 0.5, none (0 to 66 %) at 0.2; "
-        "1 and 1 false alarms among 2 others"
+        "at a threshold of 0.5 1 of 2 ill (9 to 91 %) is missed, with 1 false alarm among 2 "
+        "others; at 0.2 none (0 to 66 %), with 1"
     )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
     assert misses_in_words(found, "ill") == (
-        "of 2 ill the model misses none (0 to 66 %) at a threshold of 0.5; 0 false alarms among 2 "
+        "at a threshold of 0.5 none of 2 ill (0 to 66 %) is missed, with 0 false alarms among 2 "
         "others"
     )
 
