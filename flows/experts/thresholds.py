@@ -116,7 +116,7 @@ def called_by_thresholds(
     counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
     found = _that_matter([dict(one) for one in fit])
     heads = _heads(found[0], label)
-    columns = "threshold", *[COST][:costs], f"called here, of {rows:,}", *heads
+    columns = "threshold", *[COST][:costs], f"called, of {rows:,}", *heads
     pairs = zip(found, _with_costs(found, costs), strict=True)
     table = [(*row[:-2], counts[one["threshold"]], *row[-2:]) for one, row in pairs]
     caption = f"Rows called {label} from each threshold on, and what that cost on the fit's "

@@ -117,7 +117,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
         "All rows (60)", f"Nearest to 0.5 ({near})", "of the fit</dt>",
-        "called here, of 60", "range in the fit",
+        "called, of 60", "range in the fit",
         f"The last {near - unsure} are outside 0.2 to 0.8",
         "Of the fit&#39;s held-out rows ", f"{held_out} rows are too few.",
         f"Of the fitted rows {100 * share:.0f} % are positives.",

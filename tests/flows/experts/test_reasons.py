@@ -90,7 +90,7 @@ def test_the_thresholds_of_a_fit_call_new_rows():
     tables, found = threshold_tables(count_scores(y, p), "ill")
     new = np.array([0.3, 0.5, 0.97])
     grid = called_by_thresholds(found, (new[:, None] >= SHOWN).sum(0), 3, "ill")
-    assert grid.columns[2] == "called here, of 3"
+    assert grid.columns[2] == "called, of 3"
     assert [row[2] for row in grid.rows] == [int((new >= float(row[0])).sum()) for row in grid.rows]
     assert [(*row[:2], *row[3:]) for row in grid.rows] == tables[0].rows
     older = [one for one in found if one["threshold"] not in (0.2, 0.8)]
