@@ -155,8 +155,7 @@ def headline_of(
     found += f" ({len(calls) - len(passed):,} more filtered)" if len(calls) > len(passed) else ""
     if passed:
         found += f"{'; the surest' * (len(passed) > 1)}: {call_in_words(passed[0], settings)}"
-    # Of a call the tile says where others would have been called.
-    limits = [] if passed else [limits_report.callable_in_words([parts], settings)]
+    limits = [limits_report.callable_in_words([parts], settings)]
     reads = parts[0].sample_reads if parts else None
     if reads is not None and reads.thin:
         limits.append(f"without reads: {', '.join(reads.thin)}")
@@ -164,7 +163,7 @@ def headline_of(
         said = "without a control errors that all reads share look like variants: a control of the "
         limits.append(f"{said}same protocol, or a panel, separates them")
     said = "; ".join(limits)
-    return f"{found}. {said[:1].upper()}{said[1:]}{'.' * bool(said)}".rstrip()
+    return f"{found}. {said[0].upper()}{said[1:]}."
 
 
 def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any) -> dict[str, Any]:
