@@ -81,7 +81,7 @@ PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
 FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t279\n")
 
 
-def test_the_headline_has_the_surest_variant_or_where_one_would_have_been_called():
+def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_called():
     callable_ = (
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
