@@ -81,7 +81,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
     >>> found = {"boosted trees": trees, "ridge regression": line}
     >>> with_rivals("R2", {"baselines": found, "test_rows": 46})
-    'R2; boosted trees do better, ridge regression does about as well (too few rows to tell).'
+    'R2; boosted trees do better, ridge regression does about as well (too few rows to decide).'
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
@@ -95,7 +95,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     do = {how: "do" if len(names) > 1 or names[0][-1] == "s" else "does"
           for how, names in groups.items() if names}  # fmt: skip
     parts = [f"{' and '.join(groups[how])} {verb} {how}" for how, verb in do.items()]
-    doubt = " (too few rows to tell)" if groups[alike] and n < FEW else ""
+    doubt = " (too few rows to decide)" if groups[alike] and n < FEW else ""
     if groups[better] and not groups[alike] and n < TOO_FEW:
         doubt = " (on so few rows another split may say otherwise)"
     return f"{said}{'; ' * bool(parts)}{', '.join(parts)}{doubt}."

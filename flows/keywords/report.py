@@ -46,7 +46,7 @@ from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, doubts, f
 MOST_R_HAT = 1.05
 MOST_LABELLED = 10  # documents worth labelling that are shown
 MOST_FREQUENT = 15  # drawn
-SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is asked
+SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
 _BY_KNOWN = "known_alone", "new_with_known"
 
 
