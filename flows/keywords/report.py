@@ -230,7 +230,7 @@ def _which(
         right = np.array(results["expected_right"])
         above = np.sum([s.above for s in summaries], axis=0)
         lines = []
-        if above[0, 0] < found:
+        if 0 < above[0, 0] < found:
             lines.append(_likely_ones(summaries, above))
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
