@@ -71,7 +71,8 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named = [e.bag_id + f" ({e.instances[0][0]})" * bool(e.instances) for e in apart]
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
-    some = f"{number:,} clear {'ones disagree' if number != 1 else 'one disagrees'} with {'their' if number != 1 else 'its'} label"
+    disagree = "ones disagree with their" if number != 1 else "one disagrees with its"
+    some = f"{number:,} clear {disagree} label"
     by = f"by the probabilities about {expected:,.{int(expected < 1.0)}f} of the {clear.size:,} "
     by += "would if every label were right"
     said = f"{some}, and {by}: no sign of wrong ones. To check labels anyway, begin with "
