@@ -74,7 +74,7 @@ def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shar
     pipeline[-1].set_params(tol=1e-6)
     with pytest.warns(ColumnWarning, match="columns not used: dataset .*; depth "):
         table = pipeline.fit(case.X)[-1]
-    by_place = dict(zip(case.X["POS"], table.predict(case.X), strict=True))
+    by_place = dict(zip(case.X["pos"], table.predict(case.X), strict=True))
     assert_array_equal([by_place[pos] for pos in wide.index], found.predict(counts))
     assert found.predict(counts).any()
     assert found.score(counts) == pytest.approx(table.score(case.X), rel=1e-3)

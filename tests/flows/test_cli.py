@@ -74,7 +74,7 @@ def test_a_run_leaves_what_it_promises(fitted):
     table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(4))
     assert table.column_names == [
         "doc_id", "term", "surface", "stem", "words", "probability", "observed", "selected", "rank",
-        "position", "occurrences",
+        "position", "occurrences", "own_name",
     ]  # fmt: skip
     probability = table["probability"].to_numpy()
     observed, selected = (table[c].to_numpy(zero_copy_only=False) for c in ("observed", "selected"))

@@ -24,6 +24,7 @@ from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, version
 from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
+from flows.pipelines import features
 from flows.report.page import Findings, Grid, Section, render
 from flows.run import run as launch
 from flows.settings import ComputeSettings, S3Access
@@ -280,7 +281,7 @@ def test_a_prefect_block_keeps_the_canary(
     launch("features", source, "s3://out", settings, compute)
     block = ComputeSettings(s3=S3Access(block="none"))
     with pytest.raises(RunError, match="the Prefect Secret block 'none' cannot be read"):
-        launch("features", source, "s3://out", settings, block, record=True)
+        features(source, "s3://out", settings=settings, compute=block)
     said = capfd.readouterr()
     assert CANARY not in said.out + said.err + caplog.text
     assert not holding(tmp_path / "s3", CANARY)
