@@ -15,7 +15,7 @@ from typing import Any
 
 from flows.data.storage.errors import DamagedError
 
-BLOCK = 2**20  # bytes under one digest, which a reader of a part fetches whole
+BLOCK = 2**16  # bytes under one digest, which a reader of a part fetches whole
 _SIZE = 16  # bytes of a digest
 _TAIL = struct.Struct(f"<Q{_SIZE}s8s")  # bytes of data, digest of the digests, mark
 _MARK = b"vbflows\x01"
