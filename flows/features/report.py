@@ -164,7 +164,7 @@ def report(
             score = compare(hidden, levels)
             results[f"filling_baseline_{name}"] = None if score is None else asdict(score)
     if models is not None:
-        results["simpler_models"] = model_results(models)
+        results["simpler_models"] = model_results(models, n)
     fitted, more = fit_section(model, q, results)
     sections += fitted
     warnings += more
@@ -180,7 +180,7 @@ def report(
                 f"{groups_in_words(models, rows)}, one of about {one.prevalence * rows:,.0f} rows"
             )
             unclear = f"for {(1.0 - one.sure) * rows:,.0f} the group is unclear"
-            parts = [unclear, "a sliding scale was not tried", *parts]
+            parts = [unclear, *parts]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:

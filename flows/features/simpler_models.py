@@ -1,4 +1,4 @@
-"""The features against simpler models of the same rows: the columns' shares, and latent classes."""
+"""The features against simpler models of the same rows: shares, latent classes, and one scale."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.forms import searched
 from vbmodels.features.imputation.latent import one_hot
 from vbmodels.features.latent_class_analysis import FEW, few_classes
+from vbmodels.features.latent_scale import latent_scale
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
 MOST_ROWS = 5000
 """Rows that simpler models are fitted to, about."""
 MOST_CELLS = 2_000_000
-"""Rows times categories that latent classes are fitted to; of wider tables fewer rows."""
+"""Rows times categories that these models are fitted to; of wider tables fewer rows."""
 LOOSE, CLOSE = 15.0, 3.0
 """Nats a feature by which the bound may be below the log probability; nats between two BICs."""
 _STREAM = 11
 _CLASSES = ("no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes")
+SCALE = "one sliding scale"
 
 
 @dataclass(frozen=True)
@@ -57,27 +59,40 @@ class SimplerModels:
     ----------
     rows
         Rows that they were fitted to, as often as each counts.
-    shares
-        log p(rows), approximately, by the columns' shares: -BIC / 2.
-    classes, number
-        The same by latent classes, and their number: the best of 2 to 4 by the BIC; ``each`` is of
-        1, 2 and so on.
+    each
+        log p(rows), approximately, by 1, 2 and so on latent classes, of which one is the columns'
+        shares: -BIC / 2.
     features
         The bound on log p(rows) of the features, for as many rows; of one feature, which is the
         same model as two classes, theirs. None where it is not known.
+    scale
+        As ``each``, by one latent scale; None where fewer different rows can be than that has
+        parameters.
     """
 
     rows: float
-    shares: float
-    classes: float
-    number: int
-    features: float | None
-    each: tuple[float, ...] = ()
+    each: tuple[float, ...]
+    features: float | None = None
+    scale: float | None = None
+
+    @property
+    def shares(self) -> float:
+        """-BIC / 2 of the columns' shares."""
+        return self.each[0]
+
+    def rival(self, features: int) -> tuple[str, float]:
+        """Return the best of the models that are not the features' own, and its -BIC / 2."""
+        found = [] if self.scale is None else [(SCALE, self.scale)]
+        for number, value in enumerate(self.each[1:], 2):
+            if not (number == 2 and features == 1):  # the same model
+                most = ", the most that were tried," * (number == FEW[-1])
+                found.append((f"{number} latent classes{most}", value))
+        return max(found, key=lambda one: one[1], default=("each column's shares", self.shares))
 
     @property
     def gain(self) -> float:
-        """By how much the BIC of the latent classes is lower than that of the shares."""
-        return 2.0 * (self.classes - self.shares)
+        """By how much the BIC of the best of them is lower than that of the shares."""
+        return 2.0 * (self.rival(0)[1] - self.shares)
 
 
 def compare_models(
@@ -86,13 +101,16 @@ def compare_models(
     """Fit simpler models to the sampled rows; None where there is no row or no two classes."""
     codes = np.concatenate([one.codes for one in samples])
     count = np.concatenate([one.count for one in samples])
-    fits = few_classes(one_hot(codes, levels), levels, count)
+    cells_of = one_hot(codes, levels)
+    fits = few_classes(cells_of, levels, count)
     if len(fits) < 2:
         return None
-    # More parameters than different rows can have: such a number of classes is not determined.
+    # More parameters than different rows can have: such a model is not determined.
     free, cells = int(np.sum(levels - 1)), np.prod(levels.astype(float)) - 1.0
+    scale = None
+    if 2 * free <= cells:
+        scale = -0.5 * latent_scale(cells_of, levels, count, fits[1]).bic
     fits = [fit for k, fit in enumerate(fits, 1) if k < 3 or k * free + k - 1 <= cells]
-    best = min(fits[1:], key=lambda fit: fit.bic)
     rows = float(count.sum())
     at, bound = searched(q), None
     if isinstance(at, SearchGlobal) and at.fit is not None:
@@ -101,40 +119,43 @@ def compare_models(
     each = tuple(-0.5 * fit.bic for fit in fits)
     if features == 1:
         bound = each[1]
-    return SimplerModels(rows, each[0], -0.5 * best.bic, best.number, bound, each)
+    return SimplerModels(rows, each, bound, scale)
 
 
-def model_results(found: SimplerModels) -> dict[str, Any]:
+def model_results(found: SimplerModels, features: int) -> dict[str, Any]:
     """Return the comparison, for run.json."""
-    return asdict(found) | {"bic_gain_of_classes": found.gain}
+    name, value = found.rival(features)
+    return asdict(found) | {"best": name, "best_log_probability": value, "bic_gain": found.gain}
 
 
 def model_section(found: SimplerModels, features: int) -> Section:
-    """Compare the features with latent classes of each number, and those with one another."""
-    gains = np.array(found.each) - found.shares
-    chance = softmax(gains)
+    """Compare the features with latent classes and a scale, and those with one another."""
+    models = [*zip(_CLASSES, found.each, strict=False)]
+    models += [] if found.scale is None else [(SCALE, found.scale)]
+    chance = softmax([value for _, value in models])
     rows = [
-        (name, times_in_words(gain), _chance(p).removeprefix("of "))
-        for name, gain, p in zip(_CLASSES, gains.tolist(), chance.tolist(), strict=False)
+        (name, times_in_words(value - found.shares), _chance(p))
+        for (name, value), p in zip(models, chance.tolist(), strict=True)
     ]
     text = _verdict(found, features)
-    if features < 2:  # of more it is about classes alone
-        text += f" Of these models {_CLASSES[int(chance.argmax())]} describes the answers best: by "
-        text += f"the BIC its probability is {_chance(chance.max()).removeprefix('of ')}, if all "
-        text += "are equally probable beforehand."
-    if features == 1:
-        text += " A scale, of which each row has more or less, is not compared and could give "
-        text += "similar answers."
+    if features < 2:  # of more it is about simpler models alone
+        best = models[int(chance.argmax())][0]
+        text += f" Of these models {best} describes the answers best: by the BIC its probability "
+        text += f"is {_chance(chance.max())}, if all are equally probable beforehand."
     note = "One feature is the same model as two latent classes: with it and without."
-    heads = ("number", "times as probable as unrelated columns", "probability of the number")
+    if found.scale is not None:
+        note += " On a sliding scale every row has a place, and answers change with it gradually "
+        note += "(item response theory)."
+    heads = ("model", "times as probable as unrelated columns", "probability of the model")
     if found.features is not None and features > 1:
         rows.append((f"{features} features", times_in_words(found.features - found.shares), ""))
-    return Section("How many features, or classes", text.strip(), (), (Grid(heads, rows, note),))
+    title = "How many features, or classes, or a scale"
+    return Section(title, text.strip(), (), (Grid(heads, rows, note),))
 
 
 def _chance(p: float) -> str:
     end = f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
-    return f"of {percent(p)}" if 0.005 <= p < 0.995 else end
+    return percent(p) if 0.005 <= p < 0.995 else end
 
 
 def times_in_words(nats: float) -> str:
@@ -155,18 +176,17 @@ def times_in_words(nats: float) -> str:
 
 def _verdict(found: SimplerModels, features: int) -> str:
     if not features:
+        name, _ = found.rival(0)
         return (
-            f"{found.number} latent classes describe the rows better than each column's shares "
-            f"(BIC lower by {found.gain:,.0f}), although no feature was found."
+            f"Although no feature was found, {describes(name)} the rows better than each column's "
+            f"shares (BIC lower by {found.gain:,.0f})."
             if found.gain > 0.0
-            else "Latent classes agree: no grouping of the rows describes them better than each "
-            f"column's shares (BIC higher by {-found.gain:,.0f})."
+            else "Simpler models agree: no grouping of the rows and no scale describes them better "
+            f"than each column's shares (BIC higher by {-found.gain:,.0f})."
         )
     if found.features is None:
         return ""
-    ahead = found.features - found.classes
-    if same_model(features, found.number):
-        return ""
+    ahead = found.features - found.rival(features)[1]
     said, slack = difference_in_words(found, features), slack_of(features)
     text = f"{said[0].upper()}{said[1:]}: with the features the answers are "
     text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
@@ -175,35 +195,34 @@ def _verdict(found: SimplerModels, features: int) -> str:
             f"{text} Both are approximations: below about {times_in_words(slack)} times no "
             "difference is clear. Take the one that is easier to explain."
         )
-    if ahead < 0.0:
+    if ahead < 0.0 and found.rival(features)[0] != SCALE:
         text += " The rows may be a few kinds rather than combinations of properties."
     return text
 
 
 def slack_of(features: int) -> float:
-    """Return the nats between features and latent classes below which no difference is clear."""
+    """Return the nats between features and another model below which no difference is clear."""
     return LOOSE * features if features > 1 else CLOSE
 
 
-def same_model(features: int, classes: int) -> bool:
-    """Whether that many features are the same model as that many latent classes."""
-    return features == 1 and classes == 2
+def describes(name: str) -> str:
+    """Return a model with its verb.
+
+    >>> describes("one sliding scale"), describes("3 latent classes")
+    ('one sliding scale describes', '3 latent classes describe')
+    """
+    return f"{name} describe{'s' * (name == SCALE)}"
 
 
 def difference_in_words(found: SimplerModels | None, features: int) -> str:
-    """Say how the features compare with latent classes; nothing where that is not known."""
+    """Say how the features compare with the best simpler model; nothing where it is not known."""
     if found is None or found.features is None or not features:
         return ""
-    ahead, classes = found.features - found.classes, f"{found.number} latent classes"
-    if found.number == FEW[-1]:
-        classes += ", the most that were tried"
-    if same_model(features, found.number):
-        return ""
+    name, value = found.rival(features)
+    ahead = found.features - value
     if abs(ahead) < slack_of(features):
-        return f"no clear difference from {classes}"
-    if ahead < 0.0:
-        return f"better described by {classes}"
-    return f"the features describe the rows better than {classes}"
+        return f"{describes(name)} the answers about as well"
+    return f"{describes(name)} the answers {'worse' if ahead > 0.0 else 'better'}"
 
 
 def groups_in_words(found: SimplerModels | None, rows: int) -> str:
@@ -213,23 +232,26 @@ def groups_in_words(found: SimplerModels | None, rows: int) -> str:
     if softmax(np.array(found.each))[0] >= 0.01:
         said = f"That the answers of {rows:,} rows go together is not sure"
         return f"{said}; the model describes them by two groups"
-    best = "best described (of the models tried)" * same_model(1, found.number) or "here described"
+    sure = found.each[1] - found.rival(1)[1] >= CLOSE
+    best = "best described (of the models tried)" if sure else "here described"
     return f"The answers of {rows:,} rows go together, {best} by two groups"
 
 
 def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:
     """Return what a fit without features says in the headline, and what to do as a warning."""
     if found is not None and found.gain > 0.0:
+        name, _ = found.rival(0)
         said = (
-            f"but {found.number} latent classes describe the rows better than each column's "
-            f"shares (BIC lower by {found.gain:,.0f}): answers do go together"
+            f"but {describes(name)} the rows better than each column's shares (BIC lower by "
+            f"{found.gain:,.0f}): answers do go together"
         )
+        model = "an item response model" if name == SCALE else f"a latent class model ({name})"
         return said, (
-            f"No feature was found, {said}. Fit a latent class model with {found.number} classes, "
-            f"or search again: --set starts={max(6, 2 * settings.starts)}, or another --seed."
+            f"No feature was found, {said}. Fit {model}, or search again: "
+            f"--set starts={max(6, 2 * settings.starts)}, or another --seed."
         )
     agree = (
-        "" if found is None else f", and latent classes agree (BIC higher by {-found.gain:,.0f})"
+        "" if found is None else f", and simpler models agree (BIC higher by {-found.gain:,.0f})"
     )
     said = f"the rows do not say more than each column's shares{agree}"
     return said, (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import same_model, slack_of, times_in_words
+from flows.features.simpler_models import slack_of, times_in_words
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -34,19 +34,20 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
-        gain = models["features"] - models["classes"]
-        slack = slack_of(results["features"])
-        rival, value = f"{models['number']} latent classes", "better" if gain > 0.0 else "worse"
+        gain, slack = (
+            models["features"] - models["best_log_probability"],
+            slack_of(results["features"]),
+        )
+        value = "better" if gain > 0.0 else "worse"
         if abs(gain) < slack:
             value = "no clear difference"
         note = f"answers {times_in_words(abs(gain))} times {'as' if gain > 0.0 else 'less'} "
         note += f"probable; below about {times_in_words(slack)} times no difference is clear"
-        if same_model(results["features"], models["number"]):
-            value = f"{times_in_words(models['classes'] - models['shares'])} times"
-            note = "as probable (by the BIC); does not rule out a sliding scale"
-            tiles.append(Tile("two groups against none", value, note))
-        else:
-            tiles.append(Tile(f"against {rival}", value, note))
+        if results["features"] == 1:
+            gain = models["features"] - models["each"][0]
+            tiles.append(Tile("two groups against none", f"{times_in_words(gain)} times",
+                              "as probable (by the BIC)"))  # fmt: skip
+        tiles.append(Tile(f"against {models['best']}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
         tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}", note))

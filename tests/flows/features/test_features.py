@@ -75,7 +75,7 @@ def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
     succeed("features", path, tmp_path / "out", *QUICK)
     folder, record = latest(tmp_path / "out")
     assert record["results"]["features"] == 0
-    assert any("latent classes agree" in warning for warning in record["warnings"])
+    assert any("simpler models agree" in warning for warning in record["warnings"])
     report = (folder / "report.html").read_text()
     assert "the rows do not say more than each column" in report
     assert "no feature (1 class)" in report

@@ -1,4 +1,4 @@
-"""The features against the columns' shares and latent classes, and what a run without any says."""
+"""The features against shares, latent classes and a scale, and what a run without any says."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compared(codes, parts=1):
 def test_latent_classes_are_weighed_against_the_shares_on_all_rows():
     codes = two_classes(400)
     found = compared(codes, 3)
-    assert (found.rows, found.number) == (400, 2)
+    assert (found.rows, found.rival(0)[0]) == (400, "2 latent classes")
     assert found.gain > 200.0
     column = np.log(np.array([(codes == r).mean(0) for r in range(3)]))
     likelihood = sum(column[codes[:, d], d].sum() for d in range(6))
@@ -55,7 +55,8 @@ def test_a_row_that_counts_twice_is_as_two_rows():
     twice = feature_batch(np.repeat(codes, weight.astype(int), axis=0), LEVELS)
     found = [compare_models([sample_rows(b, 300.0)], LEVELS, None, 300.0) for b in (once, twice)]
     assert_allclose(found[0].shares, found[1].shares, rtol=1e-12)
-    assert_allclose(found[0].classes, found[1].classes, rtol=1e-6)
+    assert_allclose(found[0].each, found[1].each, rtol=1e-6)
+    assert_allclose(found[0].scale, found[1].scale, rtol=1e-6)
 
 
 def test_of_a_long_table_some_rows_are_compared_whatever_the_partitions():
@@ -65,49 +66,79 @@ def test_of_a_long_table_some_rows_are_compared_whatever_the_partitions():
     assert one.rows == three.rows
 
 
-def test_a_run_without_features_says_what_latent_classes_say():
+def test_answers_along_a_scale_are_described_by_one():
+    rng = np.random.default_rng(3)
+    chance = 1.0 / (1.0 + np.exp(-1.5 * rng.normal(size=(800, 1)) + rng.normal(size=6)))
+    found = compared(np.where(rng.random((800, 6)) < chance, 2, rng.integers(0, 2, (800, 6))))
+    assert found.rival(1)[0] == "one sliding scale"
+    assert found.scale > max(found.each) + 3.0
+    said, warning = no_feature_in_words(found, FeatureSettings())
+    assert "one sliding scale describes the rows better than each column's shares" in said
+    assert "Fit an item response model, or search again" in warning
+    two = replace(found, features=found.each[1])
+    assert difference_in_words(two, 1) == "one sliding scale describes the answers better"
+    assert "here described by two" in groups_in_words(two, 800)
+    assert (
+        "Of these models one sliding scale describes the answers best" in model_section(two, 1).text
+    )
+
+
+def test_two_columns_of_two_answers_determine_no_scale():
+    codes = np.random.default_rng(0).integers(0, 2, (300, 2))
+    samples = [sample_rows(batch, 300) for batch in split_rows(codes, np.full(2, 2), 1)]
+    found = compare_models(samples, np.full(2, 2), None, 300.0)
+    assert found.scale is None
+    assert len(model_section(found, 1).grids[0].rows) == len(found.each)
+
+
+def test_a_run_without_features_says_what_simpler_models_say():
     settings = FeatureSettings()
     classes = compared(two_classes(400))
     said, warning = no_feature_in_words(classes, settings)
     assert "2 latent classes describe the rows better than each column's shares" in said
-    assert "Fit a latent class model with 2 classes, or search again: --set starts=6" in warning
+    assert "Fit a latent class model (2 latent classes), or search again: --set starts=6" in warning
     alone = compared(np.random.default_rng(0).integers(0, 3, (400, 6)))
     assert alone.gain < 0.0
     said, _ = no_feature_in_words(alone, settings)
-    assert said.startswith("the rows do not say more than each column's shares, and latent")
-    assert "although no feature" in model_section(classes, 0).text
+    assert said.startswith("the rows do not say more than each column's shares, and simpler")
+    assert "Although no feature" in model_section(classes, 0).text
 
 
 def test_a_difference_is_said_with_its_unit_and_its_margin():
-    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0))
-    assert difference_in_words(found, 1) == ""
-    said = "Of these models 1 feature (2 classes) describes the answers best: by the BIC its "
-    assert model_section(found, 1).text.startswith(said)
+    found = SimplerModels(216.0, (-554.0, -529.0), -536.0)
+    two = replace(found, features=-529.0, scale=-535.0)
+    assert difference_in_words(two, 1) == "one sliding scale describes the answers worse"
+    said = "with the features the answers are 400 times as probable. Of these models 1 feature "
+    assert said in model_section(two, 1).text
     said = "The answers of 216 rows go together, best described (of the models tried) by two groups"
-    assert groups_in_words(found, 216) == said
-    assert "here described by two" in groups_in_words(replace(found, number=3), 216)
+    assert groups_in_words(two, 216) == said
+    near = replace(two, scale=-529.2)
+    assert difference_in_words(near, 1) == "one sliding scale describes the answers about as well"
+    assert "here described by two" in groups_in_words(near, 216)
+    assert "here described by two" in groups_in_words(replace(two, each=(-554, -529, -528)), 216)
     assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
-    assert "No clear difference from 2 latent classes: with the features the answers are " in text
+    assert "2 latent classes describe the answers about as well: with the features the " in text
     assert "1,000 times less probable. Both are approximations: below about 10^13 " in text
     assert "nats" not in text
-    most = SimplerModels(216.0, -554.0, -529.0, 4, -436.0, (-554.0, -529.0))
+    most = SimplerModels(216.0, (-554.0, -530.0, -530.0, -529.0), -436.0)
     said = difference_in_words(most, 2)
-    assert said.endswith("better than 4 latent classes, the most that were tried")
-    assert "better than 4 latent classes" in model_section(most, 1).text
+    assert said == "4 latent classes, the most that were tried, describe the answers worse"
 
 
-def test_every_number_of_classes_has_its_probability_on_one_footing():
-    found = SimplerModels(216.0, -554.0, -529.0, 2, -536.0, (-554.0, -529.0, -530.0, -545.0))
+def test_every_model_has_its_probability_on_one_footing():
+    found = SimplerModels(216.0, (-554.0, -529.0, -530.0, -545.0), -529.0, -533.0)
     section = model_section(found, 1)
-    assert "by the BIC its probability is 73\u00a0%, if all are equally" in section.text
+    assert "by the BIC its probability is 72\u00a0%, if all are equally" in section.text
     (table,) = section.grids
     assert [row[0] for row in table.rows] == [
-        "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes"
+        "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes",
+        "one sliding scale",
     ]  # fmt: skip
-    assert table.rows[1][1:] == ("70 billion", "73\u00a0%")
+    assert table.rows[1][1:] == ("70 billion", "72\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
-    assert table.rows[-1][:2] == ("4 classes", "8,000")  # one feature is two classes: no other row
-    four = model_section(found, 4)
+    assert table.rows[-2][:2] == ("4 classes", "8,000")  # one feature is two classes: no other row
+    assert table.rows[-1] == ("one sliding scale", "1 billion", "1\u00a0%")
+    four = model_section(replace(found, features=-536.0), 4)
     assert "describes the answers best" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "70 million", "")

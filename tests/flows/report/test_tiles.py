@@ -139,7 +139,9 @@ def test_features():
     ]
     results = {
         "features": 2, "rows": 216, "columns": [{}] * 4, "meaning": meaning, "imputed_cells": 12,
-        "simpler_models": {"features": -90.0, "classes": -100.4, "number": 3},
+        "simpler_models": {
+            "features": -90.0, "best": "3 latent classes", "best_log_probability": -100.4
+        },
     }  # fmt: skip
     assert shown(features(results)) == {
         "features": ("2", "in 4 columns"),
@@ -154,7 +156,7 @@ def test_features():
             "with the probability of each answer, in the table imputed/",
         ),
     }
-    results["simpler_models"] = {"features": -90.0, "classes": -190.0, "number": 2}
+    results["simpler_models"] |= {"best": "2 latent classes", "best_log_probability": -190.0}
     for one in meaning:
         one["other_starts"] = one["found_by"] = 1
     found = shown(features(results))
@@ -164,7 +166,7 @@ def test_features():
         "by the only other start of the search: two starts are little evidence",
     )
     one = results | {"features": 1, "meaning": meaning[:1]}
-    one["simpler_models"] |= {"shares": -109.4, "classes": -90.4}
+    one["simpler_models"] |= {"each": [-109.0], "best": "one sliding scale"}
     found = shown(features(one))
     assert found["rows with the feature"] == (
         "30\u00a0% of rows",
@@ -173,13 +175,14 @@ def test_features():
     assert "against 2 latent classes" not in found
     assert found["two groups against none"] == (
         "200 million times",
-        "as probable (by the BIC); does not rule out a sliding scale",
+        "as probable (by the BIC)",
     )
+    assert found["against one sliding scale"][0] == "better"
     found = shown(features(one, weighted=True))
     assert found["rows with the feature"][1].endswith(" of all such rows, by weight")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
-    models = {"features": -90.0, "classes": -100.4, "number": 2}
+    models = {"features": -90.0, "best": "2 latent classes"}
     assert list(shown(features(none | {"simpler_models": models}))) == ["features"]
 
 
