@@ -195,8 +195,13 @@ def _verdict(found: SimplerModels, features: int) -> str:
             f"{text} Both are approximations: below about {times_in_words(slack)} times no "
             "difference is clear. Take the one that is easier to explain."
         )
-    if ahead < 0.0 and found.rival(features)[0] != SCALE:
-        text += " The rows may be a few kinds rather than combinations of properties."
+    if ahead < 0.0:
+        text += (
+            " The rows may differ by degree rather than by yes-or-no properties: an item response "
+            "model, or factor analysis, gives each its place."
+            if found.rival(features)[0] == SCALE
+            else " The rows may be a few kinds rather than combinations of properties."
+        )
     return text
 
 

@@ -25,7 +25,7 @@ Pair = Sequence[float | None]
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 COMPARED = {
-    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand (FLAG, bit 0x10)"),
+    "strand_bias": ("on the forward strand", " %", "strand bias", "on one strand"),
     "read_end": ("mean distance to the read's end", " bases", "the position in the read",
                  "at one distance to the read's end"),
     "low_mapq": ("mean mapping quality", "", "mapping quality", "of one mapping quality (MAPQ)"),

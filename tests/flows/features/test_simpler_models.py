@@ -78,6 +78,7 @@ def test_answers_along_a_scale_are_described_by_one():
     two = replace(found, features=found.each[1])
     assert difference_in_words(two, 1) == "one sliding scale describes the answers better"
     assert "here described by two" in groups_in_words(two, 800)
+    assert "The rows may differ by degree rather than by" in model_section(two, 1).text
     assert (
         "Of these models one sliding scale describes the answers best" in model_section(two, 1).text
     )

@@ -195,7 +195,7 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
              "near_indel": [0.0, 0.0], "many_mismatches": [0.0, 0.0]}  # fmt: skip
     call = CALL | {"compared": alike, "samples": {"case": {"strands": (1857, 0, 216, 0)}}}
     assert power_warnings([call], PAIRED) == [
-        "All reads of the case at the call are on one strand (FLAG, bit 0x10), of one mapping "
+        "All reads of the case at the call are on one strand, of one mapping "
         "quality (MAPQ) and of one base quality, so strand bias, mapping quality and "
         "base quality could not be checked. More reads of the same kind do not help: confirm with "
         "reads of both strands, or by another method, such as digital PCR."
