@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from flows.data.run_tables import Parameter
+from flows.keywords.document_sections import (
+    DOUBT,
+    documents_section,
+    frequent_sections,
+    label_section,
+    likely_section,
+    listed,
+    texts_section,
+)
 from flows.keywords.rate_report import (
     coefficient_section,
     compared_in_words,
@@ -26,8 +34,6 @@ from flows.keywords.summary import (
     LEVELS,
     MOST_DOCUMENTS,
     PHRASES,
-    DocumentToLabel,
-    Example,
     Given,
     HiddenLists,
     KeywordSummary,
@@ -36,16 +42,14 @@ from flows.keywords.summary import (
     names_of,
     order_of,
 )
-from flows.keywords.texts import LONGEST, ShownDocument, within_page
+from flows.keywords.texts import within_page
 from flows.keywords.tiles import next_steps, tiles_of
 from flows.report import plots
-from flows.report.page import Findings, Grid, Section, Widget
+from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, doubts, few_documents
 
 MOST_R_HAT = 1.05
-MOST_LABELLED = 10  # documents worth labelling that are shown
-MOST_FREQUENT = 15  # drawn
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
 _BY_KNOWN = "known_alone", "new_with_known"
 
@@ -81,9 +85,9 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(rate_results(q, model))
-        listed = "" if given is None else lists_in_words(summaries, given, names)
+        lists = "" if given is None else lists_in_words(summaries, given, names)
         share_of = (documents, candidates, share)
-        more.append(rate_section(q, model, settings, share_of, listed, summaries[0].cut[1]))
+        more.append(rate_section(q, model, settings, share_of, lists, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -101,7 +105,7 @@ def report(
     observed = sum(s.observed for s in summaries)
     what, where = _found(found, with_new, documents, observed, names)
     headline = f"{what} in {where}"
-    expected, above = None, 0.0
+    expected, above = None, 0
     measured = any(s.confusion.any() for s in summaries)
     to_label = [one for s in summaries for one in s.to_label]
     if not scores:
@@ -110,22 +114,12 @@ def report(
             expected = results["expected_false_share"] = results["expected_false"] / found
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
-            rates = [s.by_rate[0] for s in summaries if s.by_rate is not None]
+            rates = [s.by_rate for s in summaries if s.by_rate is not None]
             if rates:
-                results["expected_right_by_rate"] = (np.sum(rates, axis=0) / found).tolist()
-            above, sure = np.sum([s.above[0] for s in summaries], axis=0)
+                results["expected_right_by_rate"] = (np.sum(rates, axis=0)[0] / found).tolist()
+            above = int(sum(s.above[0, 0] for s in summaries))
             if 0 < above < found:
-                rest = found - int(above)
-                others = 100.0 * (found - results["expected_false"] - sure) / rest
-                headline += f", about {_percent(right)} right"
-                if (each := settings.keyphrases) is not None and rates:
-                    few, many = 100.0 * np.array(results["expected_right_by_rate"])
-                    headline += f" if a document has your {each:g} ({few:.0f} % if {each / 2.0:g}, "
-                    headline += f"{many:.0f} % if {2.0 * each:g})"
-                else:
-                    headline += ", as estimated"
-                headline += f": {int(above):,} likely ({100.0 * sure / above:.0f} %), {rest:,} "
-                headline += f"less likely ({others:.0f} %)"
+                headline = _likely_first(summaries, results, settings, (above, found, observed))
             else:
                 headline += f"; {_percent(right)} expected to be right, "
                 headline += f"{'each' if above else 'none'} more probable than not"
@@ -137,22 +131,22 @@ def report(
         line, against = compared_in_words(hidden)
         headline += f". {line}"
         warnings += against
-    sections = _frequent(terms, names, scores) if found else []
+    sections = frequent_sections(terms, names, scores) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names, hidden))
     if texts := within_page([one for s in summaries for one in s.shown]):
-        sections.append(_texts(texts, rows, terms, scores, names))
-    doubt = "" if scores or above >= 0.5 * found else _DOUBT
+        sections.append(texts_section(texts, rows, terms, scores, names))
+    doubt = "" if scores or above >= 0.5 * found else DOUBT
     sections.append(
-        _documents(examples, documents, scores, names, doubt)
+        documents_section(examples, documents, scores, names, doubt)
         if found
-        else _likely(examples, settings, scores, names)
+        else likely_section(examples, settings, scores, names)
     )
     sections += _gold(summaries, results, expected, names)
     sections += more
     if to_label:
         exact = q is not None and q.sources.exact
-        sections.append(_to_label(to_label, names, exact))
+        sections.append(label_section(to_label, names, exact))
     if coefficients:
         known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = learned_in_words(summaries, names) if known_to_fit else ""
@@ -175,14 +169,14 @@ def report(
                 f"most {MOST_R_HAT}); raise draws.",
             )
     top = [
-        {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
+        {"doc_id": e.doc_id, "known": ", ".join(e.known), "found": listed(e.found, scores)}
         for e in examples[:20]
     ]
     mean, named = settings.keyphrases, _named(summaries, above)
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),
-        next_steps(scores, int(above) - named, measured, mean is not None, bool(named)),
+        next_steps(scores, above - named, measured, mean is not None, bool(named)),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
     )  # fmt: skip
@@ -207,10 +201,6 @@ def _percent(shares: FloatArray) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
-    return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in words)
-
-
 def _which(
     summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
     names: Names, hidden: HiddenLists | None,
@@ -231,7 +221,7 @@ def _which(
         above = np.sum([s.above for s in summaries], axis=0)
         lines = []
         if 0 < above[0, 0] < found:
-            lines.append(_likely_ones(summaries, above))
+            lines.append(_likely_ones(summaries, above, found))
         rates = [s.by_rate for s in summaries if s.by_rate is not None]
         given = getattr(settings, names.rate) if rates else None
         if given is not None:
@@ -304,19 +294,50 @@ def _which(
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
 
 
-def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray) -> str:
-    """Say what the more probable ones are good for."""
-    shares = [
-        f"{100.0 * (1.0 - sure / count):.0f} % of the {count:,.0f} above {level}"
+def _likely_first(
+    summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
+    counts: tuple[int, int, int],
+) -> str:  # fmt: skip
+    """Say how many are more probable than not and how many of them are right, then the others."""
+    likely, found, observed = counts
+    rest, sure = found - likely, sum(s.above[0, 1] for s in summaries)
+    others = (found - results["expected_false"] - sure) / rest
+    documents, with_likely = (sum(getattr(s, n) for s in summaries)
+                              for n in ("documents", "with_likely"))  # fmt: skip
+    results.update(likely=likely, likely_right=sure / likely, less_likely_right=others,
+                   documents_with_likely=with_likely)  # fmt: skip
+    what, where = _found(likely, with_likely, documents, observed, names_of(settings), "likely ")
+    said = f"{what} in {where}, about {100.0 * sure / likely:.0f} % right"
+    rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
+    if (each := settings.keyphrases) is not None and rates:
+        few, many = 100.0 * np.sum(rates, axis=0) / likely
+        said += f" if a document has your {each:g} ({few:.0f} % if {each / 2.0:g}, "
+        said += f"{many:.0f} % if {2.0 * each:g})"
+    else:
+        said += ", as estimated"
+    return (
+        f"{said}; {rest:,} less likely, about {100.0 * others:.0f} % right, to choose from by hand"
+    )
+
+
+def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: int) -> str:
+    """Say what the more probable ones are good for, and the others."""
+    likely = int(above[0, 0])
+    wrong = [
+        (level, f"{count:,.0f}", f"{100.0 * (1.0 - sure / count):.0f} %")
         for level, (count, sure) in zip(LEVELS, above.tolist(), strict=True)
         if count
     ]
-    text = f"About {' and '.join(shares)} are wrong: look through them before you publish. The "
-    text += f"first command under What to do next writes those above {LEVELS[0]} to a file"
-    if named := _named(summaries, above[0, 0]):
-        text += f", without {named:,} that are the name of their document: "
-        text += f"{above[0, 0] - named:,.0f} rows"
-    return f"{text}."
+    text = f"Take the {likely:,} likely ones, above {LEVELS[0]}: about {wrong[0][2]} are wrong"
+    text += "".join(f", of the {count} above {level} {share}" for level, count, share in wrong[1:])
+    text += "; look through them before you publish. The first command under What to do next "
+    text += "writes them to a file"
+    if named := _named(summaries, likely):
+        text += f", without {named:,} that are the name of their document: {likely - named:,} rows"
+    text += (
+        f". The {found - likely:,} others are to choose from by hand, where a missing one costs "
+    )
+    return f"{text}you more than reading several wrong ones."
 
 
 def _named(summaries: Sequence[KeywordSummary], likely: float) -> int:
@@ -330,44 +351,6 @@ def _level(settings: KeywordSettings) -> str:
     if settings.select == "best_f":
         return "the limit at which the expected F1 (precision and recall together) is largest"
     return f"so that at most {100.0 * settings.fdr:g} % are expected to be wrong"
-
-
-def _documents(
-    examples: Sequence[Example], documents: int, scores: bool, names: Names, doubt: str
-) -> Section:
-    least = -np.inf if scores else LEVELS[0]
-    lists = [
-        [[one for one in e.found if (one[1] > least) is likely] for likely in (True, False)]
-        for e in examples
-    ]
-    sides = [True, any(rest for _, rest in lists)]
-    rows = [
-        (e.doc_id, *(_listed(own, scores) for own in compress(found, sides)), ", ".join(e.known))
-        for e, found in zip(examples, lists, strict=True)
-    ]
-    text = f"Documents with the largest number of {'' if scores else 'likely '}new ones first."
-    where = "the files keyphrases/*.jsonl of the run"
-    kinds = f"{'' if scores else 'likely '}new {names.keys}", "less likely"
-    columns = ("document", *compress(kinds, sides), f"known {names.keys}")
-    grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
-    how += "such as a plural, are one, as they are written first."
-    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
-
-
-def _likely(
-    examples: Sequence[Example], settings: KeywordSettings, scores: bool, names: Names
-) -> Section:
-    """Show what comes next where nothing was found: is the level right?"""
-    rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
-    text = (
-        f"No unknown {names.unit} was selected (select={settings.select}, fdr={settings.fdr:g}). "
-        f"These are the most probable ones of documents with many known {names.keys}, with their "
-        f"probabilities. Where they look right, set a higher {names.rate} or a higher fdr. "
-        f"All {names.units} are in the table keywords/."
-    )
-    grid = Grid(("document", f"known {names.keys}", "most probable"), rows)
-    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
 
 
 def _gold(
@@ -398,108 +381,3 @@ def _gold(
             (Grid(tuple(columns), [tuple(row)]),),
         )
     ]
-
-
-def _texts(
-    documents: Sequence[ShownDocument], size: int, terms: TermCounts, scores: bool, names: Names
-) -> Section:
-    """Show texts with their keyphrases marked, and in which documents each keyphrase is."""
-    number: dict[str, int] = {}
-    rows = [
-        {
-            "id": one.doc_id,
-            "text": one.text,
-            "cut": one.cut,
-            "keyphrases": [
-                [number.setdefault(p.stem, len(number)), p.text, round(p.probability, 4),
-                 p.known, p.forms]
-                for p in one.keyphrases
-            ],
-        }
-        for one in documents
-    ]  # fmt: skip
-    counts = [[terms.written.get(stem, ""), terms.new[stem], terms.known[stem]] for stem in number]
-    how = (
-        f"Choose a document, or search by name or by words. Known {names.keys} have a solid line, "
-        f"new ones a dashed line. Click a {names.key} for its page: its documents, the sentences "
-        f"and the {names.keys} that occur with it."
-    )
-    text = ""
-    if len(documents) < size:
-        text += f"{len(documents):,} of {size:,} documents are here, drawn at random."
-    if any(one.cut for one in documents):
-        text += f"\nOf a text of more than {LONGEST:,} characters the beginning is here."
-    data = {
-        "documents": rows,
-        "terms": counts,
-        "whole": terms.whole,
-        "scores": scores,
-        "key": names.key,
-        "keys": names.keys,
-    }
-    title = f"Documents with their {names.keys} marked"
-    return Section(title, text, widget=Widget("documents.js", data), how=how)
-
-
-def _frequent(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
-    """Show what was found in most documents, unless all is in one document each."""
-    likely = terms.likely if terms.likely and not scores else terms.new
-    most = [one for one in likely.most_common(MOST_FREQUENT) if one[1] > 1]
-    if not most:
-        return []
-    labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
-    title = f"Most frequent {'likely ' if likely is terms.likely else ''}new {names.keys}"
-    how = f"In how many documents each of the {len(most)} most frequent was found"
-    how += " with a probability above 0.5" if likely is terms.likely else ""
-    how += ". Forms of one stem are counted together, as they are written first."
-    if fewer := (len(likely) - len(most)) * terms.whole:
-        how += f" {fewer:,} more are in at most {counts[-1]:,}."
-    return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
-
-
-def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -> Section:
-    rows = [
-        (a.doc_id, a.candidates, a.known, f"{a.expected:.1f}", f"{100.0 * a.removes:.1f} %")
-        for a in documents[:MOST_LABELLED]
-    ]
-    removed = [one.removes for one in documents[:MOST_LABELLED]]
-    alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
-    use = (
-        f"If fewer are right than you need: write all {names.keys} of these documents "
-        f"{'(each is about as good)' if alike else '(the first help most)'} into the column of the "
-        "known ones, mark them in a column complete with yes, and run again"
-    )
-    use += f" without --set {names.rate}." if exact else "."
-    columns = (
-        "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
-        "uncertainty removed",
-    )  # fmt: skip
-    how = (
-        "Uncertainty removed: by how much labelling this document, after those above it, lowers "
-        f"the variance of the estimated number of wrong {names.keys}"
-        + (f": {100.0 * sum(removed):.0f} % by these {len(removed)}." if len(removed) > 1 else ".")
-    )
-    if alike:
-        listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
-        use += f"\n{listed}."
-        narrows = f"they narrow the range of the estimated number of wrong {names.keys} by "
-        narrows += _narrower(sum(removed))
-        if exact:
-            use += f"\nThe fit then learns the number of {names.keys} of a document from them in "
-            use += f"place of yours: that is the main gain. By themselves {narrows}."
-        else:
-            use += f"\n{narrows[0].upper()}{narrows[1:]}."
-        if len(documents) > len(removed):
-            use += f" The table ask/ has {len(documents)} documents: "
-            use += f"{_narrower(sum(one.removes for one in documents))}."
-        return Section("Documents worth labelling next", use)
-    grid = Grid(columns, rows, total=len(documents), where="the table ask/")
-    return Section("Documents worth labelling next", use, (), (grid,), how=how)
-
-
-def _narrower(removed: float) -> str:
-    """Return by how much a standard deviation falls with a share of the variance."""
-    return f"{100.0 * (1.0 - max(1.0 - removed, 0.0) ** 0.5):.0f} %"
-
-
-_DOUBT = ", most with a probability below 0.5: each of those is more likely wrong than right"

@@ -54,6 +54,7 @@ class Example:
     known: tuple[str, ...]
     found: tuple[tuple[str, float], ...]  # with their probabilities, best first
     likely: tuple[tuple[str, float], ...]  # the best of those that are neither
+    wholes: dict[str, str]  # of those found that are part of a longer one that is taken, that
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ def summarise(
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
-    parts, example = _parts(table, found, selected | observed)
+    wholes = _wholes(table, found, selected | observed)
     confusion = [
         int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
         for s in (True, False)
@@ -261,7 +262,7 @@ def summarise(
         terms=_count_terms(table, found, observed, sure),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
-        examples=_examples(table, offsets, probability, observed, selected),
+        examples=_examples(table, offsets, probability, observed, selected, wholes),
         r_hat=r_hat,
         above=_above(probability[found]),
         by_rate=None
@@ -273,8 +274,8 @@ def summarise(
         own_name=int(np.count_nonzero(found & own)),
         own_name_likely=int(np.count_nonzero(sure & own)),
         new_with_known=int(new[given > 0].sum()),
-        parts=parts,
-        example=example,
+        parts=len(wholes),
+        example=next((f"{table['term'][i].as_py()} of {one}" for i, one in wholes.items()), ""),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
@@ -282,21 +283,22 @@ def summarise(
     )
 
 
-def _parts(table: pa.Table, found: Any, taken: Any) -> tuple[int, str]:
-    """Return how many new ones are words in a row of a longer one that is taken, and such a one."""
+def _wholes(table: pa.Table, found: Any, taken: Any) -> dict[int, str]:
+    """Return the rows of new ones that are words in a row of a longer one that is taken, and it."""
     longer: dict[str, list[tuple[str, str]]] = {}
-    own = table.select(["doc_id", "stem", "term"]).filter(pa.array(taken)).to_pylist()
+    rows = np.flatnonzero(taken)
+    own = table.select(["doc_id", "stem", "term"]).take(pa.array(rows)).to_pylist()
     for row in own:
         if " " in row["stem"]:
             longer.setdefault(row["doc_id"], []).append((f" {row['stem']} ", row["term"]))
-    number, example = 0, ""
-    for row, new in zip(own, found[taken].tolist(), strict=True):
+    wholes = {}
+    for at, row in zip(rows.tolist(), own, strict=True):
         inside = f" {row['stem']} "
-        others = longer.get(row["doc_id"], ()) if new else ()
+        others = longer.get(row["doc_id"], ()) if found[at] else ()
         whole = next((term for stem, term in others if inside in stem and inside != stem), None)
         if whole is not None:
-            number, example = number + 1, example or f"{row['term']} of {whole}"
-    return number, example
+            wholes[at] = whole
+    return wholes
 
 
 def _above(probability: FloatArray) -> FloatArray:
@@ -306,8 +308,9 @@ def _above(probability: FloatArray) -> FloatArray:
 
 
 def _examples(
-    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
-) -> tuple[Example, ...]:
+    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any,
+    wholes: dict[int, str],
+) -> tuple[Example, ...]:  # fmt: skip
     """Take the documents with most known and found keyphrases, then in order."""
     worth = np.zeros(0, int)
     if len(observed):
@@ -331,6 +334,7 @@ def _examples(
                 known=tuple(term for term, k in zip(terms, known, strict=True) if k),
                 found=tuple((terms[i], sure[i]) for i in best),
                 likely=tuple((terms[i], sure[i]) for i in rest),
+                wholes={terms[i]: wholes[first + i] for i in best if first + i in wholes},
             )
         )
     return tuple(examples)

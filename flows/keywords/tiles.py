@@ -21,10 +21,24 @@ def tiles_of(
     """
     documents = f"in {results['documents_with_new']:,} of {results['documents']:,} documents"
     tiles = [Tile(f"new {keys}", f"{results['found']:,}", documents)]
-    if "expected_right" in results:
+    measured = "" if "f" in results else ", not measured"
+    if "likely" in results:
+        likely, right = results["likely"], results["likely_right"]
+        documents = f"in {results['documents_with_likely']:,} of {results['documents']:,} documents"
+        note = f"by the model's own estimate{measured}: about {likely * (1.0 - right):,.0f} of the "
+        note += f"{likely:,} are wrong"
+        others = (
+            f"about {100.0 * results['less_likely_right']:.0f}\u00a0% right: to choose from by hand"
+        )
+        tiles = [
+            Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; more probable than not"),
+            Tile("of these expected to be right", f"{100.0 * right:.0f} %", note),
+            Tile("less likely ones", f"{results['found'] - likely:,}", others),
+        ]
+    elif "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        note = f"by the model's own estimate{'' if 'f' in results else ', not measured'}: about "
+        note = f"by the model's own estimate{measured}: about "
         note += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
         tiles.append(Tile("expected to be right", share, note))
     if "f" in results:

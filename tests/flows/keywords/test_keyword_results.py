@@ -15,8 +15,9 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.keywords.document_sections import label_section
+from flows.keywords.report import report
 from flows.keywords.rate_report import long_list
-from flows.keywords.report import _to_label, report
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import (
     BINS,
@@ -65,7 +66,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert headline.startswith(f"{len(new):,} new keywords in ")
     assert new.probability.min() > 0.5
     right = f"; {100 * (1 - share):.0f} % expected to be right, each more probable than not"
-    assert headline.endswith(right)
+    assert headline.endswith(f"{right}. Known ones rank better than by TF-IDF")
     assert share <= 0.2
     with open(outcome["report"]) as page:
         text = page.read()
@@ -128,7 +129,7 @@ def test_what_is_above_the_limit_and_not_selected_is_counted(tmp_path):
 
 def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_exact():
     shown = [DocumentToLabel(1, "a", 9, 2, 3.0, 0.1)]
-    exact, estimated = (_to_label(shown, PHRASES, given).text for given in (True, False))
+    exact, estimated = (label_section(shown, PHRASES, given).text for given in (True, False))
     assert exact.endswith("run again without --set keyphrases.")
     assert estimated.endswith("run again.")
 
@@ -137,7 +138,7 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
     documents = [
         DocumentToLabel(k, "a", 9, 2, 3.0, removes) for k, removes in ((1, 0.03), (2, 0.025))
     ]
-    alike = _to_label(documents, PHRASES, True)
+    alike = label_section(documents, PHRASES, True)
     assert "(each is about as good)" in alike.text
     said = (
         "\na, a.\nThe fit then learns the number of keyphrases of a document from them in place of "
@@ -146,13 +147,13 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
     )
     assert alike.text.endswith(said)
     ten = [replace(documents[0], place=k) for k in range(1, 13)]
-    text = _to_label(ten, PHRASES, False).text
+    text = label_section(ten, PHRASES, False).text
     assert text.endswith(  # sqrt(.7), sqrt(.64)
         "They narrow the range of the estimated number of wrong keyphrases by 16 %. The table ask/ "
         "has 12 documents: 20 %."
     )
     apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
-    assert "(the first help most)" in _to_label(apart, PHRASES, True).text
+    assert "(the first help most)" in label_section(apart, PHRASES, True).text
 
 
 @pytest.mark.thorough
