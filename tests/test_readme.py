@@ -31,7 +31,8 @@ def test_the_worked_example_prints_these_rows(tmp_path, monkeypatch, capsys):
         main(command.split())
     assert stopped.value.code == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    shown = re.findall(r"^    (\d+ likely new keyphrases.*\n(?:    .+\n)+)", README, re.MULTILINE)[0]
+    rows = r"^    (\d+ likely new keyphrases.*\n(?:    .+\n)+)"
+    shown = re.findall(rows, README, re.MULTILINE)[0]
     expected = [line.removeprefix("    ") for line in shown.splitlines()]
     assert printed[: len(expected)] == expected
     assert f"![{expected[0]}](" in README, "take the picture of the report again"

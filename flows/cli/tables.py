@@ -16,7 +16,14 @@ from rich.text import Text
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
-from flows.runs.changed_rows import NAMES, drawn_rows, every_row_of, reasons_in_words, rows_in_words
+from flows.runs.changed_rows import (
+    NAMES,
+    decision_in_words,
+    drawn_rows,
+    every_row_of,
+    reasons_in_words,
+    rows_in_words,
+)
 from flows.runs.compare import (
     Comparison,
     changes,
@@ -40,6 +47,7 @@ from flows.runs.listing import (
     rows_of,
 )
 from flows.runs.predictions import in_digits, why_not_compared
+from flows.runs.sentences import texts_of
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 5  # rows that changed
@@ -278,7 +286,9 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             _say(console, f"{one.table}: {rows_in_words(one)}")
         if most is None and (why := reasons_in_words(one)):
             _say(console, why)
-        drawn = drawn_rows(one) if most and one.lost is not None else []
+        to_read = most and not place and one.lost is not None
+        texts = texts_of(found.runs[1 if one.gained else 0]) if to_read else {}
+        drawn = drawn_rows(one, texts) if to_read else []
         rows = [] if most and place else [r.as_row() for r in drawn or one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
@@ -292,8 +302,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
             shown = ("first", "second", "what")
             if drawn:  # to be read without a hint
-                of = f"{len(one.places[drawn[0].what]):,} {drawn[0].what}"
-                _say(console, f"{len(rows)} of the {of}, drawn at random:")
+                for line in decision_in_words(one):
+                    _say(console, line)
                 rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
             show_rows(console, rows, () if drawn else shown, (), named, _ALL)
         if rows and len(rows) < one.count:

@@ -25,14 +25,14 @@ def tiles_of(
     if "likely" in results:
         likely, right = results["likely"], results["likely_right"]
         documents = f"in {results['documents_with_likely']:,} of {results['documents']:,} documents"
-        note = f"by the model's own estimate{measured}: about {likely * (1.0 - right):,.0f} of the "
-        note += f"{likely:,} are wrong"
+        note = f"of the likely ones, by the model's own estimate{measured}: about "
+        note += f"{likely * (1.0 - right):,.0f} of the {likely:,} are wrong"
         others = (
             f"about {100.0 * results['less_likely_right']:.0f}\u00a0% right: to choose from by hand"
         )
         tiles = [
             Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; more probable than not"),
-            Tile("of these expected to be right", f"{100.0 * right:.0f} %", note),
+            Tile("expected to be right", f"{100.0 * right:.0f} %", note),
             Tile("less likely ones", f"{results['found'] - likely:,}", others),
         ]
     elif "expected_right" in results:

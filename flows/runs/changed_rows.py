@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
+import pyarrow as pa
 
 from flows.report.labels import LABELS
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Change, Moved, in_digits
@@ -106,13 +108,18 @@ def every_row_of(one: Moved) -> str:
     return _EVERY.get(one.table, "rows")
 
 
-def drawn_rows(one: Moved) -> list[Change]:
+def drawn_rows(one: Moved, texts: Mapping[str, str] | None = None) -> list[Change]:
     """Draw rows that only one run selects, to be read: the new ones, else those that are gone.
 
-    The draw is the same for the same rows, and in no order.
+    The draw is the same for the same rows, and in no order. Where enough of them are of documents
+    with a text, it is of these: reports show a random sample of the texts.
     """
     what = GAINED if one.gained else LOST
     places = one.places.get(what, np.empty(0, np.int64))
+    if texts and "doc_id" in one.every.keys:
+        names = one.every.every["doc_id"].take(pa.array(places, pa.int64())).to_pylist()
+        shown = places[np.fromiter((str(name) in texts for name in names), bool, len(names))]
+        places = shown if len(shown) >= min(DRAWN, len(places)) else places
     order = np.random.default_rng(0).permutation(len(places))[:DRAWN]
     return one.every.changes(places[order], what)
 
@@ -127,10 +134,10 @@ def decision_in_words(one: Moved) -> list[str]:
     number, share = min(count, DRAWN), right / count
     middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
     low, high = max(ceil(middle - away), 0), min(floor(middle + away), number)
-    rows = f"{number:,} of the {count:,} {what}, drawn at random," if number < count else what
+    rows = f"{number:,} of the {count:,} {what}, drawn at random," if number < count else f"{what},"
     lines = [
-        f"To decide, read the {rows} below, and count those that you would keep. The {which[0]} "
-        f"run expects {middle:.0f}."
+        f"To decide, read the {rows} and count those that you would keep; the {which[0]} run "
+        f"expects {middle:.0f}."
     ]
     if low > 0:
         few = "none" if low == 1 else f"at most {low - 1:,}"
@@ -143,10 +150,4 @@ def decision_in_words(one: Moved) -> list[str]:
     lines.append(f"• {agree}: that agrees with its estimate. {take}.")
     if high < number:
         lines.append(f"• More than {high:,}: it expects too little. Take the {which[0]} run.")
-    above, sure = one.likely[which == ("first", "second")]
-    if share < 0.5 and 0 < above < one.selected[which == ("first", "second")]:
-        lines.append(
-            f"Without a look at each, stay with the {above:,} above 0.5 of the {which[1]} run "
-            f"(about {100.0 * sure / above:.0f} % right, by its own estimate)."
-        )
     return lines

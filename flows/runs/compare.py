@@ -15,7 +15,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.changed_rows import counted, decision_in_words, rows_in_words
+from flows.runs.changed_rows import counted, rows_in_words
 from flows.runs.listing import plain
 from flows.runs.predictions import (
     Limits,
@@ -330,10 +330,7 @@ def estimates_in_words(found: Comparison) -> str:
     for name in {} if kind is None else kind.units:
         if name in found.parts["settings"]:
             text.append(_explain_no_gain(found, name, answer[names[0]]))
-    lines = [" ".join(filter(None, text))]
-    for one in found.predictions[:1]:
-        lines += decision_in_words(one)
-    return "\n".join(lines)
+    return " ".join(filter(None, text))
 
 
 def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:

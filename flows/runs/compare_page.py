@@ -11,6 +11,7 @@ from flows.report import page, plots
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.changed_rows import (
     NAMES,
+    decision_in_words,
     drawn_rows,
     every_row_of,
     expected_in_words,
@@ -43,6 +44,7 @@ from flows.runs.predictions import (
     in_digits,
     why_not_compared,
 )
+from flows.runs.sentences import sentence_with, texts_of
 
 MOST_SHOWN = 10_000  # rows that changed
 
@@ -96,13 +98,20 @@ def _changes(found: Comparison) -> Section:
 def _drawn(found: Comparison) -> Iterator[Section]:
     """Yield rows that one run alone selects, drawn at random, to decide by."""
     for one in found.predictions[:1]:
-        if one.lost is not None and (rows := drawn_rows(one)):
-            of = f"{len(rows):,} of the {len(one.places[rows[0].what]):,} {rows[0].what}"
+        texts = {} if one.lost is None else texts_of(found.runs[1 if one.gained else 0])
+        if one.lost is not None and (rows := drawn_rows(one, texts)):
             order = [key for key in one.every.keys if key != "term"]
             keys = ["term"] * ("term" in one.every.keys) + order
             cells = [tuple(row.row[key] for key in keys) for row in rows]
             columns = tuple(NAMES.get(key, key) for key in keys)
-            yield Section(f"{of}, drawn at random", grids=[Grid(columns, cells)])
+            if texts and "term" in keys:
+                columns += ("first sentence with it",)
+                cells = [
+                    (*cell, sentence_with(texts.get(str(row.row["doc_id"]), ""), row.row["term"]))
+                    for cell, row in zip(cells, rows, strict=True)
+                ]
+            lines = "\n".join(decision_in_words(one))
+            yield Section("Which run to keep", lines, grids=[Grid(columns, cells)])
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:

@@ -16,8 +16,8 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.keywords.document_sections import label_section
-from flows.keywords.report import report
 from flows.keywords.rate_report import long_list
+from flows.keywords.report import report
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import (
     BINS,

@@ -268,16 +268,17 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
     assert [(one.row["doc_id"], one.row["term"]) for one in drawn_rows(moved)] == [("a", "z")]
     (_, drawn, *_) = _page(found, f"{tmp_path}/c.html").sections
-    assert drawn.title == "1 of the 1 newly selected, drawn at random"
+    assert drawn.title == "Which run to keep"
     assert [(one.columns, one.rows) for one in drawn.grids] == [
         (("phrase", "document"), [("z", "a")])
     ]
     assert stayed.columns == ("phrase", *BOTH, "document")
     assert estimates_in_words(found) == (
-        "The share that is right is each run's own estimate: it does not say which is better.\n"
-        "To decide, read the newly selected below, and count those that you would keep. The second "
-        "run expects 1.\n"
-        "• 0 to 1: that agrees with its estimate. Take the second run."
+        "The share that is right is each run's own estimate: it does not say which is better."
+    )
+    assert drawn.text == (
+        "To decide, read the newly selected, and count those that you would keep; the second run "
+        "expects 1.\n• 0 to 1: that agrees with its estimate. Take the second run."
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")

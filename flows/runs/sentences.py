@@ -1,0 +1,54 @@
+"""Sentences with a keyphrase, from the texts that a run's report shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+
+_TEXTS = re.compile(
+    r'data-script="documents\.js"[^>]*><script type="application/json">(.*?)</script>', re.DOTALL
+)
+_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])|\n\s*\n|\n(?=\s*[-*#|])")
+MOST = 160  # characters of a sentence that are shown
+
+
+@cache
+def texts_of(paths: RunPaths) -> Mapping[str, str]:
+    """Return the texts of a run's report by document; none where it has none that can be read."""
+    try:
+        page = storage.read_bytes(paths.file("report.html")).decode()
+    except (storage.StorageError, UnicodeDecodeError):
+        return {}
+    found = _TEXTS.search(page)
+    rows = json.loads(found[1])["documents"] if found else []
+    return {row["id"]: row["text"] for row in rows}
+
+
+def sentence_with(text: str, phrase: str) -> str:
+    """Return the first sentence of a text that has a phrase, cut around it; empty if none has.
+
+    >>> sentence_with("It is old. Amphibian tunnels\\nhelp common toads. So it is.", "common toads")
+    'Amphibian tunnels help common toads.'
+    >>> sentence_with("Toads.", "common toads")
+    ''
+    """
+    words = r"\s+".join(map(re.escape, phrase.split()))
+    found = re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE)
+    if not phrase or found is None:
+        return ""
+    ends = [0, *(one.end() for one in _END.finditer(text)), len(text)]
+    first = max(end for end in ends if end <= found.start())
+    last = min(end for end in ends if end >= found.end())
+    room = max(MOST - len(found[0]), 0) // 2
+    low, high = max(first, found.start() - room), min(last, found.end() + room)
+    if low > first:  # not within a word
+        low = found.start() - len(text[low : found.start()].partition(" ")[2])
+    if high < last:
+        high = found.end() + len(text[found.end() : high].rpartition(" ")[0])
+    sentence = " ".join(text[low:high].split())
+    return f"{'... ' * (low > first)}{sentence}{' ...' * (high < last)}"
