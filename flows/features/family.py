@@ -155,8 +155,7 @@ class FeaturesFamily:
         self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the column dictionary: new rows are coded by it."""
-        data = storage.read_bytes(feature_coding.dictionary_url(paths))
-        storage.write_bytes(feature_coding.kept_url(paths), data)
+        storage.copy(feature_coding.dictionary_url(paths), feature_coding.kept_url(paths))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from flows.data.lock import claim
 from flows.data.states import read_state
-from flows.data.storage import StorageError
+from flows.data.storage import DamagedError, MissingError
 from flows.faults import RunError
 from flows.fit import checkpoint
 from flows.fit.checkpoint import KEPT, Trace
@@ -154,7 +154,7 @@ class _Fit:
         if self.job.start is not None and isinstance(model, Continuable):
             try:
                 before = read_state(self.job.start, State)
-            except StorageError as error:
+            except (DamagedError, MissingError) as error:
                 log.warning(f"the fit does not start at the earlier posterior: {error}")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

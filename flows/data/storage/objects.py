@@ -57,7 +57,10 @@ def fetch(fs: Any, path: str, most: int | None = None) -> bytes:
         size = int(fs.info(path)["size"] or 0)
         expect(size)
         end = most if most is not None and size > most else None
-        return bytes(fs.cat_file(path, end=end))
+        data = bytes(fs.cat_file(path, end=end))
+        if len(data) < min(size, end or size):
+            raise TransientStorageError(f"{path} has {size:,} bytes, got {len(data):,}")
+        return data
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == PIECE:
         if most is not None and len(pieces) * PIECE >= most:
@@ -110,10 +113,7 @@ def copy(source: str, target: str) -> None:
     """Copy one object, within its store where both are in the same."""
     elsewhere = is_local(source) or source.split("://")[0] != target.split("://")[0]
     if elsewhere or is_working(source) or is_working(target):
-        data = read_bytes(source)
-        if not is_working(source):  # no seal says whether this is all of it
-            _refuse_half(source, data)
-        write_bytes(target, data, durable=False)
+        write_bytes(target, read_bytes(source), durable=False)
         return
 
     def one() -> None:
@@ -123,15 +123,6 @@ def copy(source: str, target: str) -> None:
             fs.cp_file(path, filesystem(target)[1])
 
     with_retry("copy", source, one)
-
-
-def _refuse_half(url: str, data: bytes) -> None:
-    """Raise `TransientStorageError` unless this is as much as the object has."""
-    with storage_errors("read", url):
-        fs, path = filesystem(url)
-        size = int(fs.info(path)["size"])
-    if len(data) != size:
-        raise TransientStorageError(f"cannot read {url}: it has {size:,} bytes, got {len(data):,}")
 
 
 def create_bytes(url: str, data: bytes) -> bool:
