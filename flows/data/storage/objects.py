@@ -59,7 +59,9 @@ def fetch(fs: Any, path: str, most: int | None = None) -> bytes:
         end = most if most is not None and size > most else None
         data = bytes(fs.cat_file(path, end=end))
         if len(data) < min(size, end or size):
-            raise TransientStorageError(f"{path} has {size:,} bytes, got {len(data):,}")
+            raise TransientStorageError(
+                f"cannot read {path}: it has {size:,} bytes, got {len(data):,}"
+            )
         return data
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == PIECE:
