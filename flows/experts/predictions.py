@@ -39,12 +39,9 @@ BINS = 40
 NAMED, LEAST, MOST_COLUMNS = 4, 0.05, 300
 """Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
 HOW = (
-    "Reasons: the columns that raise and lower a row's log odds most (at most four), the row's "
-    "value there and what it adds to the log odds of {label}, by the whole model, compared with "
-    "the column's mean or most frequent level, other columns equal. Columns that measure much the "
-    f"same (correlation above {ALIKE:g}) count as one. Each of the others adds less. Start: the "
-    "log odds of a row with usual values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of "
-    "0.88."
+    "Reasons: the row's values that move its log odds of {label} most, and by how much, compared "
+    "with the column's mean or most frequent level, other columns equal. Start: a row of such "
+    "values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
 )
 BEYOND = "Numbers outside the fit's range"
 OF_FIT = "thresholds", "test_rows", "fitted_share"
@@ -139,7 +136,8 @@ class Predictions:
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
     ends
-        Rows above and below `UNSURE`, and how many are otherwise by their probabilities; [2, 2].
+        Rows above and below `UNSURE`, how many are otherwise by their probabilities, and how many
+        have numbers outside the fit's ranges; [2, 3].
     called
         Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
     fit
@@ -191,13 +189,16 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
     unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
     said = np.where(unsure, UNCERTAIN, np.where(probability > 0.5, label, other)).tolist()
     text = [chance(p) for p in probability.tolist()]
-    pairs = list(zip(said, text, reasons.outside(), strict=True))
-    marked = [f"{one}{', extrapolated' * far}" for one, _, far in pairs]
-    ends = 1.0 - probability[probability >= UNSURE[1]], probability[probability <= UNSURE[0]]
+    far = np.array(reasons.outside(), bool)
+    pairs = list(zip(said, text, far.tolist(), strict=True))
+    marked = [f"{one}{', extrapolated' * outside}" for one, _, outside in pairs]
+    ends = (
+        (1.0 - probability, probability >= UNSURE[1]), (probability, probability <= UNSURE[0])
+    )  # fmt: skip
     return Predictions(
         _counts(probability), _lists(orders, rows, (text, marked), reasons),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
-        np.array([(len(one), one.sum()) for one in ends]),
+        np.array([(own.sum(), wrong[own].sum(), far[own].sum()) for wrong, own in ends]),
         (probability[:, None] >= SHOWN).sum(0),
         beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
         alike=tuple(tuple(group) for group in reasons.encoding.groups),
@@ -233,15 +234,18 @@ def count_predictions(
     tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
         ends = np.sum([part.ends for part in parts], axis=0)
-        (sure, _), (no, _) = ends.astype(int).tolist()
+        (sure, _, first), (no, _, last) = ends.astype(int).tolist()
+        sure_far, no_far = (f"; {n:,} extrapolated" * (n > 0) for n in (first, last))
         one = sure == 1 and predicted.startswith("are ")
         said = (
             f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
-            f"{high}), {no:,} probably not (below {low}), {unsure:,} "
+            f"{high}{sure_far}), {no:,} probably not (below {low}{no_far}), {unsure:,} "
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             note = f"expect about {ends[k, 1]:.1f} of these rows to be called wrong (sum of {what})"
+            if ends[k, 2]:
+                note += f"; for {ends[k, 2]:,.0f} of them, extrapolated, that does not hold"
             value = f"{ends[k, 0]:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
@@ -280,7 +284,8 @@ def predictions_section(
         grid = with_content(heads, rows)
         how = HOW.format(label=predicted) if REASONS in grid.columns else ""
         if how and parts[0].alike:
-            how += f" As one count: {'; '.join(', '.join(group) for group in parts[0].alike)}."
+            groups = "; ".join(", ".join(group) for group in parts[0].alike)
+            how += f" Columns that correlate above {ALIKE:g} count as one: {groups}."
         total = max(most.get(title, 0), len(rows))
         grid = replace(grid, total=total, where="the table rows")
         extra = near - sum(one.uncertain for one in parts) if title == last else 0

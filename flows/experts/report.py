@@ -182,8 +182,7 @@ def _headline(
     if "thresholds" not in results:
         said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
         return with_rivals(said, results)
-    said = f"{label}, {tested_rows(summaries[0].applied)}: "
-    said += misses_in_words(results["thresholds"], name)
+    said = f"{label}, {on}: {misses_in_words(results['thresholds'], name)}"
     return with_rivals(f"{said}. AUROC {results['auroc']:.3f}", results)
 
 

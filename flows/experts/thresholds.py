@@ -130,12 +130,12 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
-    plural = "s" * (half[alarms] != 1)
-    said = f"at a threshold of 0.5 {_of(half[missed], yes, f' of {yes:,.0f} {label}')} "
-    said += f"{'are' if half[missed] > 1 else 'is'} missed, with {half[alarms]:,.0f} false "
-    said += f"alarm{plural} among {no:,.0f} others"
+    number, calls = (f"{half[one]:,.0f}" if half[one] else "none" for one in (missed, alarms))
+    said = f"a threshold of 0.5 misses {number} of {yes:,.0f} {label} and wrongly calls {calls} of "
+    said += f"{no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
-        said += f"; at {one['threshold']:g} {_of(one[missed], yes)}, with {one[alarms]:,.0f}"
+        number = f"{one[missed]:,.0f}" if one[missed] else "none"
+        said += f"; {one['threshold']:g} misses {number} and wrongly calls {one[alarms]:,.0f}"
     return said
 
 

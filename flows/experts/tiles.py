@@ -80,27 +80,36 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
 
     >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
     >>> found = {"boosted trees": trees, "ridge regression": line}
-    >>> with_rivals("R2", {"baselines": found, "test_rows": 46})
-    'R2; boosted trees do better, ridge regression does about as well (too few rows to decide).'
+    >>> with_rivals("R2 0.800", {"baselines": found, "test_rows": 46})
+    'R2 0.800. Boosted trees do better, ridge regression does about as well, as far as 46 rows show.'
+    >>> with_rivals("R2 0.800", {"baselines": {"ridge regression": line}, "test_rows": 1000})
+    'R2 0.800. Ridge regression does about as well: being simpler, it will do.'
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
     others, n = results.get("baselines", {}), results["test_rows"]
-    worse, better, alike = "better", "worse", "about as well"  # of the others
+    worse, better, alike = "worse", "better", "about as well"  # of the others
     groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
     for name in OTHER_MODELS:
         if name in others:
             low, high = others[name]["interval"]
-            groups[worse if high < 0.0 else better if low > 0.0 else alike].append(name)
+            groups[better if high < 0.0 else worse if low > 0.0 else alike].append(name)
     do = {how: "do" if len(names) > 1 or names[0][-1] == "s" else "does"
           for how, names in groups.items() if names}  # fmt: skip
-    parts = [f"{' and '.join(groups[how])} {verb} {how}" for how, verb in do.items()]
-    doubt = " (too few rows to decide)" if groups[alike] and n < FEW else ""
+    parts = ", ".join(f"{' and '.join(groups[how])} {verb} {how}" for how, verb in do.items())
+    if groups[alike] and n < FEW:
+        parts += f", as far as {n:,} rows show"
     if groups[better] and not groups[alike] and n < TOO_FEW:
-        doubt = " (on so few rows another split may say otherwise)"
-    return f"{said}{'; ' * bool(parts)}{', '.join(parts)}{doubt}."
+        parts += " (on so few rows another split may say otherwise)"
+    if (simple := [one for one in groups[alike] if one in SIMPLE]) and not groups[better]:
+        parts += (
+            f": {f'{simple[0]}, the simplest,' if len(groups[alike]) > 1 else 'being simpler, it'}"
+        )
+        parts += " will do"
+    return f"{said}.{f' {parts[0].upper()}{parts[1:]}.' if parts else ''}"
 
 
+SIMPLE = ("logistic regression", "ridge regression")
 LISTED = 1_000  # rows of a score that one command lists
 ALL = 200
 """Rows of a score that are all on its page."""

@@ -81,14 +81,14 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     said = printed(capsys, "experts", source, target, *args)
     assert "warning: 9 of 60 rows (15 %) have no label: they are predicted" in said
     assert "rows without a label" not in said
-    assert "label = 1, held-out rows: at a threshold of 0.5 none of " in said
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
+    assert f"label = 1, {held_out} held-out rows: a threshold of " in said
     page = (folder / "report.html").read_text()
     positives = record["results"]["test_positives"]
-    assert f"none of {positives} positives (0 to " in said
-    assert f" among {held_out - positives} others. AUROC " in said
+    assert f"0.5 misses none of {positives} positives and wrongly calls " in said
+    assert f" of {held_out - positives} others. AUROC " in said
     share = record["results"]["fitted_share"]
     assert 0.0 < share < 1.0
     tile = f"{51 - held_out} fitted, {held_out} held out, 9 without a label (predicted)"

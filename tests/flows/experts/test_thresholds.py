@@ -72,13 +72,12 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")
     assert misses_in_words(found, "ill") == (
-        "at a threshold of 0.5 1 of 2 ill (9 to 91 %) is missed, with 1 false alarm among 2 "
-        "others; at 0.2 none (0 to 66 %), with 1"
+        "a threshold of 0.5 misses 1 of 2 ill and wrongly calls 1 of 2 others; 0.2 misses none and "
+        "wrongly calls 1"
     )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
     assert misses_in_words(found, "ill") == (
-        "at a threshold of 0.5 none of 2 ill (0 to 66 %) is missed, with 0 false alarms among 2 "
-        "others"
+        "a threshold of 0.5 misses none of 2 ill and wrongly calls none of 2 others"
     )
 
 
