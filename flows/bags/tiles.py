@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import pdtrc
+from scipy.special import pdtr, pdtrc
 
 from flows.bags.summary import EXAMPLES, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
@@ -43,14 +43,16 @@ def count_other_side(
     if up + down > number:
         lines.append(_name_clear(up + down - number, probability[labelled & ~unsure], wrong))
     if number:
-        line = f"{'Then' if lines else 'To check labels,'} look at the {number:,} uncertain ones "
+        line = f"{'Then' if lines else 'To check them,'} look at the {number:,} uncertain ones "
         line += f"that disagree{' (table below)' * (len(wrong) == up + down)}"
         agree = int(np.sum(labelled & unsure & ~apart))
         lines.append(line + f"; the {agree:,} that agree need no look" * bool(agree))
+    lines = [f"The labels you have: {'. '.join(lines)}"] * bool(lines)
     yes, no = (int(np.sum(label == y)) for y in (1, 0))
     lines.append(
-        f"If every bag must get an answer, cut at 0.5: {up:,} of the {yes:,} labelled {called[0]} "
-        f"are missed, and {down:,} of the {no:,} labelled {called[1]} are called {called[0]}"
+        f"New bags: where each must get an answer, cut at 0.5. Here {up:,} of the {yes:,} labelled "
+        f"{called[0]} are missed, and {down:,} of the {no:,} labelled {called[1]} are called "
+        f"{called[0]}"
     )
     column, listed = _listed(apart, known)
     counts = [int(np.sum(listed & (label == y))) for y in (1, 0)]
@@ -75,7 +77,10 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     some = f"{number:,} clear {disagree} label"
     by = f"by the probabilities about {expected:,.{int(expected < 1.0)}f} of the {clear.size:,} "
     by += "would if every label were right"
-    said = f"{some}, and {by}: no sign of wrong ones. To check labels anyway, begin with "
+    said = f"{some}, and {by}: no sign of wrong ones. To check anyway, begin with "
+    if pdtr(number, expected) < 0.05:  # of so few or fewer
+        said = f"{some}, but {by}: no sign of wrong ones; the probabilities are too cautious. To "
+        said += "check anyway, begin with "
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
         said = f"{some}, but {by}: labels may be wrong. Check first "
     return said + ", ".join(named)

@@ -76,12 +76,13 @@ def percent(share: float) -> str:
 
 
 def with_rivals(said: str, results: Mapping[str, Any]) -> str:
-    """End a sentence with how well other models do, and what that leaves open.
+    """Say after a sentence how well other models do, and whether the simplest is enough.
 
     >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
     >>> found = {"boosted trees": trees, "ridge regression": line}
     >>> with_rivals("R2 0.800", {"baselines": found, "test_rows": 46})
-    'R2 0.800. Boosted trees do better, ridge regression does about as well, as far as 46 rows show.'
+    'R2 0.800. Boosted trees do better, ridge regression does about as well, as far as 46 rows \
+show.'
     >>> with_rivals("R2 0.800", {"baselines": {"ridge regression": line}, "test_rows": 1000})
     'R2 0.800. Ridge regression does about as well: being simpler, it will do.'
     >>> with_rivals("R2 0.800", {"test_rows": 46})

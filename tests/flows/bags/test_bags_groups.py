@@ -154,7 +154,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     yes, called = bags.label == 1, bags.without_it > 0.5
     said = (
-        f"cut at 0.5: {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, and "
+        f"cut at 0.5. Here {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, and "
         f"{sum(~yes & called)} of the {sum(~yes)} labelled negative are called positive."
     )
     page = next((tmp_path / "t").rglob("report.html")).read_text()
