@@ -154,8 +154,8 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     yes, called = bags.label == 1, bags.without_it > 0.5
     said = (
-        f"cut at 0.5. Here {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, and "
-        f"{sum(~yes & called)} of the {sum(~yes)} labelled negative are called positive."
+        f"cut at 0.5. Here {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, "
+        f"and {sum(~yes & called)} of the {sum(~yes)} labelled negative are called positive."
     )
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
