@@ -59,12 +59,11 @@ def strength_charts(
         how += f"; the first {'has' if sure == 1 else f'{sure} have'} a sure direction."
     else:
         how += "; all directions are sure."
-    if said := "; ".join(alike[one.column] for one in found if one.column in alike):
-        how += f" Columns that measure much the same (correlation above {ALIKE:g}) share a bar: "
-        how += f"{said}."
+    if any(one.column in alike for one in found):
+        how += f" Columns that correlate above {ALIKE:g} share a bar."
     how += " What the mixture of experts adds is left out." * mixture
     change, sd = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
-    low, high = ends = _domain([(change, 1.02 * sd)], 2.0)
+    low, high = ends = _domain([(change, 1.1 * sd)], 2.0)
     cut = min(change - 1.96 * sd) < low or max(change + 1.96 * sd) > high
     how += " A line that ends at the edge goes on." * bool(cut)
     return [plots.level_bars(names, change.tolist(), sd.tolist(), (), unit, title, ends, how)]
@@ -97,6 +96,8 @@ def effect_sections(
     bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
     if not groups and len(charts) <= MOST_OPEN:
         return [Section(title, text, [*bars, *charts], needs_fit=True)]
+    if said := "; ".join(_with_groups(effects, groups)[1].values()):
+        text += f" Columns that share a bar above: {said}."
     every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
     return [Section("What the model uses", "", bars, needs_fit=True), every]
 

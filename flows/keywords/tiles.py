@@ -27,13 +27,10 @@ def tiles_of(
         documents = f"in {results['documents_with_likely']:,} of {results['documents']:,} documents"
         note = f"of the likely ones, by the model's own estimate{measured}: about "
         note += f"{likely * (1.0 - right):,.0f} of the {likely:,} are wrong"
-        others = (
-            f"about {100.0 * results['less_likely_right']:.0f}\u00a0% right: to choose from by hand"
-        )
+        less = f"{results['found'] - likely:,} less likely are selected, too"
         tiles = [
-            Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; more probable than not"),
+            Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; {less}"),
             Tile("expected to be right", f"{100.0 * right:.0f} %", note),
-            Tile("less likely ones", f"{results['found'] - likely:,}", others),
         ]
     elif "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])

@@ -44,7 +44,7 @@ def test_columns_that_correlate_share_a_bar_in_the_direction_of_the_first():
     assert labels == ["c and 1 more", "b"]
     bars = chart["layer"][0]["data"]["values"]
     assert [one["x"] for one in bars] == [-4.0, 2.0]
-    assert "(correlation above 0.9) share a bar: c, a (reversed)." in chart["usermeta"]["how"]
+    assert "Columns that correlate above 0.9 share a bar." in chart["usermeta"]["how"]
 
 
 def test_curves_are_folded_where_they_are_many_or_share_bars():
@@ -56,6 +56,7 @@ def test_curves_are_folded_where_they_are_many_or_share_bars():
         bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
         assert len(bars.plots) == 1
         assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
+        assert ("Columns that share a bar above: a, b." in curves.text) is bool(groups)
 
 
 def test_a_line_that_is_cut_is_said_to_go_on():
