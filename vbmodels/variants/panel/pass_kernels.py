@@ -9,7 +9,7 @@ import numpy as np
 
 from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import total
-from vbmodels.variants.two_groups.batch_null_kernels import _near, _near_moments, relative
+from vbmodels.variants.two_groups.difference_kernels import _near, _near_moments, relative
 from vbmodels.variants.two_groups.pass_kernels import _largest, log_alternatives, log_rates
 
 _FLOOR = 1e-290

@@ -52,6 +52,7 @@ from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
+from vbmodels.variants.two_groups.difference_kernels import widen
 from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
 from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
@@ -276,7 +277,7 @@ class BatchNull(TwoGroups):
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         plain = super().table(q, of, n_nodes)
         log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
-        kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
+        widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
     def with_panel_likelihood(self, q: BatchGlobal, table: Table) -> Table:

@@ -12,14 +12,16 @@ from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups.batch_null_kernels import (
     above_at,
     cells_of,
-    edges_of,
     error_logs,
     errors,
+    room_of,
+)
+from vbmodels.variants.two_groups.difference_kernels import (
+    edges_of,
     far_masses,
     near_masses,
     reach_of,
     relative,
-    room_of,
 )
 from vbmodels.variants.two_groups.pass_kernels import (
     inverse_survival,
