@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from flows.data import reading
 from flows.data.arrow_types import decoded, is_text
 from flows.data.names import Places, digests_of, file_name, row_of, seen_before
-from flows.data.reading import as_it_comes, cast, of_codes, words_for
+from flows.data.reading import as_it_comes, cast, of_codes
 from flows.data.table import Column, Table
+from flows.data.text_cells import words_for
 from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
