@@ -14,8 +14,6 @@ from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray
 
 _NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
-
-
 _WHOLE = r"^\s*[-+]?\d+\s*$"
 
 
