@@ -11,16 +11,40 @@ from importlib import metadata
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
 
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import EVERY, Commands, ExampleCommand, PipelineCommand
+from flows.cli.options import (
+    S3,
+    Assign,
+    CheckpointEvery,
+    Columns,
+    Config,
+    Encoding,
+    Exclude,
+    Include,
+    Json,
+    MaxIter,
+    MemoryLimit,
+    Partitions,
+    Pipeline,
+    Record,
+    Resume,
+    Run,
+    Scheduler,
+    Seed,
+    Since,
+    Source,
+    Strict,
+    Target,
+    Workers,
+    argument,
+    option,
+)
 from flows.cli.output import CHECKING, err, followed, line, out, print_json, print_outcome
 from flows.escape import without_secrets
 from flows.faults import InputError, refuse_missing
-from flows.settings import ComputeSettings, RunSettings
-from flows.settings.tables import TableSettings
 
 app = typer.Typer(
     name="vbflows",
@@ -32,82 +56,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def _argument(name: str, help: str) -> Any:
-    return typer.Argument(metavar=name, help=help)
-
-
-def _option(name: str, value: str | None, help: str, **more: Any) -> Any:
-    return typer.Option(name, metavar=value, help=help, **more)
-
-
-def _setting(settings: type[BaseModel], name: str, value: str | None) -> Any:
-    """Return the option of a setting, with its meaning."""
-    meaning = settings.model_fields[name].description or ""
-    return _option(f"--{name.replace('_', '-')}", value, meaning)
-
-
-Pipeline = Annotated[str, _argument("PIPELINE", f"One of {', '.join(PIPELINES)}.")]
-Source = Annotated[list[str], _argument("SOURCE", "Paths, folders, globs or URLs of the input.")]
-Target = Annotated[str, _argument("TARGET", "Folder or URL for the results.")]
-Run = Annotated[str, _argument("RUN", "A finished run: TARGET or TARGET/runs/RUN_ID.")]
-Json = Annotated[bool, _option("--json", None, "Print one JSON object and nothing else.")]
-Config = Annotated[
-    str | None,
-    _option("--config", "FILE", "YAML or JSON file of settings; vbflows init writes one."),
-]
-Assign = Annotated[
-    list[str] | None,
-    _option("--set", "NAME=VALUE", "One setting; may be repeated, and wins over the file."),
-]
-Columns = Annotated[
-    list[str] | None,
-    _option(
-        "--column",
-        "OURS=YOURS",
-        "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
-    ),
-]
-Exclude = Annotated[list[str] | None, _setting(TableSettings, "exclude", "NAMES")]
-Include = Annotated[list[str] | None, _setting(TableSettings, "include", "NAMES")]
-Encoding = Annotated[str | None, _setting(RunSettings, "encoding", "NAME")]
-Strict = Annotated[bool, _setting(RunSettings, "strict", None)]
-Workers = Annotated[str | None, _setting(ComputeSettings, "workers", "N")]
-Scheduler = Annotated[str | None, _setting(ComputeSettings, "scheduler", "ADDRESS")]
-MemoryLimit = Annotated[str | None, _setting(ComputeSettings, "memory_limit", "SIZE")]
-Partitions = Annotated[int | None, _setting(RunSettings, "partitions", "N")]
-Seed = Annotated[int | None, _setting(RunSettings, "seed", "N")]
-MaxIter = Annotated[int | None, _setting(RunSettings, "max_iter", "N")]
-CheckpointEvery = Annotated[int | None, _setting(RunSettings, "checkpoint_every", "N")]
-Resume = Annotated[
-    str | None,
-    _option(
-        "--resume",
-        "RUN",
-        "Continue an unfinished run: its id, latest, or auto (one of this very request, if any).",
-    ),
-]
-Since = Annotated[
-    str | None,
-    _option(
-        "--since",
-        "RUN",
-        "Read only what is new since a run (its id, or latest) and start from what it learnt.",
-    ),
-]
-Record = Annotated[
-    bool, _option("--record", None, "Record the run in Prefect, also without a configured server.")
-]
-S3 = Annotated[
-    list[str] | None,
-    _option(
-        "--s3",
-        "NAME=VALUE",
-        "How s3:// is reached, before the command; may be repeated: endpoint_url, ca_file, "
-        "region, profile, anonymous, requester_pays, block.",
-    ),
-]
 
 
 def _reading(
@@ -148,7 +96,7 @@ def _reach(
     context: typer.Context,
     s3: S3 = None,
     version: Annotated[
-        bool, _option("--version", None, "Print the version.", is_eager=True, callback=_version)
+        bool, option("--version", None, "Print the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     if s3:
@@ -190,7 +138,7 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 
 HelpAll = Annotated[
     bool,
-    _option(
+    option(
         "--help-all", None, "Show all columns, settings and options, and exit.",
         is_eager=True, callback=_help_all,
     ),
@@ -277,7 +225,7 @@ def check(
     encoding: Encoding = None,
     strict: Strict = False,
     quick: Annotated[
-        bool, _option("--quick", None, "Read the files only: no columns, time and memory.")
+        bool, option("--quick", None, "Read the files only: no columns, time and memory.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -305,11 +253,11 @@ def check(
 @app.command(cls=ExampleCommand)
 def show(
     run: Run,
-    table: Annotated[str, _argument("[TABLE]", "One of its tables, to print rows of.")] = "",
-    rows: Annotated[int, _option("--rows", "N", "Most rows of the table.", min=1)] = 20,
+    table: Annotated[str, argument("[TABLE]", "One of its tables, to print rows of.")] = "",
+    rows: Annotated[int, option("--rows", "N", "Most rows of the table.", min=1)] = 20,
     sort: Annotated[
         str,
-        _option(
+        option(
             "--sort",
             "COLUMN",
             "Rows with the largest of a column first; -COLUMN: the smallest. By default of the "
@@ -318,22 +266,22 @@ def show(
     ] = "",
     where: Annotated[
         list[str] | None,
-        _option(
+        option(
             "--where",
             "COLUMN=VALUE",
             "Rows with that value, or COLUMN<VALUE, COLUMN>VALUE; may be repeated: all must hold.",
         ),
     ] = None,
     new: Annotated[
-        bool, _option("--new", None, "Of table keywords: phrases that the input did not list.")
+        bool, option("--new", None, "Of table keywords: phrases that the input did not list.")
     ] = False,
     selected: Annotated[
         bool,
-        _option("--selected", None, "Selected keyphrases, or called variants that pass filters."),
+        option("--selected", None, "Selected keyphrases, or called variants that pass filters."),
     ] = False,
     columns: Annotated[
         str,
-        _option(
+        option(
             "--columns",
             "NAME,NAME,...",
             "The columns to print, in this order; list: all columns and what they mean.",
@@ -403,10 +351,10 @@ def show(
 
 @app.command(cls=ExampleCommand)
 def runs(
-    target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
+    target: Annotated[str, argument("TARGET", "Folder or URL that runs are published to.")],
     prune: Annotated[
         str,
-        _option(
+        option(
             "--prune",
             "keep=N",
             "Remove all but the N newest finished runs; what others need stays.",
@@ -444,13 +392,13 @@ def _kept(prune: str) -> int:
 
 @app.command(cls=ExampleCommand)
 def compare(
-    first: Annotated[str, _argument("FIRST", "The earlier run: TARGET/runs/RUN_ID.")],
-    second: Annotated[str, _argument("SECOND", "The later run: TARGET or TARGET/runs/RUN_ID.")],
+    first: Annotated[str, argument("FIRST", "The earlier run: TARGET/runs/RUN_ID.")],
+    second: Annotated[str, argument("SECOND", "The later run: TARGET or TARGET/runs/RUN_ID.")],
     report: Annotated[
-        str, _option("--report", "FILE", "Write a page too, such as compared.html.")
+        str, option("--report", "FILE", "Write a page too, such as compared.html.")
     ] = "",
     rows: Annotated[
-        bool, _option("--rows", None, "Print all rows that changed, with both probabilities.")
+        bool, option("--rows", None, "Print all rows that changed, with both probabilities.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -483,9 +431,9 @@ def compare(
 @app.command(cls=ExampleCommand)
 def simulate(
     pipeline: Pipeline,
-    target: Annotated[str, _argument("TARGET", "Folder or URL for the data.")],
-    seed: Annotated[int, _option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
-    rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
+    target: Annotated[str, argument("TARGET", "Folder or URL for the data.")],
+    seed: Annotated[int, option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
+    rows: Annotated[int, option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
     """Generate synthetic data and its ground truth.
 
@@ -503,7 +451,7 @@ def simulate(
 @app.command(cls=ExampleCommand)
 def init(
     pipeline: Pipeline,
-    file: Annotated[str, _argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
+    file: Annotated[str, argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
 ) -> None:
     """Write a file of all settings of a pipeline, each with its meaning, for --config."""
     from flows.settings.guide import commented
@@ -524,7 +472,7 @@ def init(
 @app.command(cls=ExampleCommand)
 def demo(
     target: Annotated[
-        str, _argument("[TARGET]", "Folder for the results; vbflows-demo if none is named.")
+        str, argument("[TARGET]", "Folder for the results; vbflows-demo if none is named.")
     ] = "vbflows-demo",
 ) -> None:
     """Find keyphrases in the descriptions of the installed Python packages."""
@@ -541,7 +489,7 @@ def demo(
 @app.command(name="compile", cls=ExampleCommand)
 def compile_kernels(
     pipelines: Annotated[
-        list[str] | None, _argument("[PIPELINE]", "Pipelines; all of them by default.")
+        list[str] | None, argument("[PIPELINE]", "Pipelines; all of them by default.")
     ] = None,
 ) -> None:
     """Precompile the numerical kernels."""
@@ -556,8 +504,8 @@ def compile_kernels(
 
 @app.command(cls=ExampleCommand)
 def count(
-    source: Annotated[str, _argument("SHEET", "Sample sheet: CSV of sample, replicate, path.")],
-    target: Annotated[str, _argument("TARGET", "Folder or URL for the Parquet counts.")],
+    source: Annotated[str, argument("SHEET", "Sample sheet: CSV of sample, replicate, path.")],
+    target: Annotated[str, argument("TARGET", "Folder or URL for the Parquet counts.")],
     config: Config = None,
     assign: Assign = None,
     workers: Workers = None,
@@ -578,14 +526,14 @@ def count(
 @app.command(cls=ExampleCommand)
 def serve(
     plan: Annotated[
-        str, _argument("PLAN", "YAML file of deployments; in the documentation: howto/nightly.")
+        str, argument("PLAN", "YAML file of deployments; in the documentation: howto/nightly.")
     ],
     port: Annotated[
-        int, _option("--port", "N", "Port of Prefect's page, if one is started.")
+        int, option("--port", "N", "Port of Prefect's page, if one is started.")
     ] = 4200,
     wait: Annotated[
         float,
-        _option("--wait", "SECONDS", "To wait for Prefect's page, if one is started.", min=1.0),
+        option("--wait", "SECONDS", "To wait for Prefect's page, if one is started.", min=1.0),
     ] = 120.0,
 ) -> None:
     """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""

@@ -18,8 +18,8 @@ from flows.cli import main
 from flows.data import partition, storage
 from flows.data.checks import Checker
 from flows.data.partition import chunks, cut
-from flows.data.reading import read_cells
 from flows.data.table import NUMBERS, WORDS
+from flows.data.text_cells import read_cells
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from tests.faults import pipelines
