@@ -277,7 +277,7 @@ _ALL = "--json and --report have them"
 def _say_phrases(
     console: Console, rows: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
 ) -> None:
-    """Print phrases, a line each: the document, and its first sentence with it, cut to the width."""
+    """Print phrases, a line each with its document and a sentence, cut to the width."""
     for row in rows:
         head = f"{row['phrase']} ({row['document']}):"
         room = max(console.width - len(head) - len(" ... ... "), 0)

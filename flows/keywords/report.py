@@ -246,8 +246,8 @@ def _which(
             likely = sum(s.parts_likely for s in summaries)
             some = f" ({likely:,} of them likely)" * (0 < likely < parts)
             where.append(
-                f"{parts:,}{some} are part of a longer one of the same document, such as {example}: "
-                "take the longer one where it says more."
+                f"{parts:,}{some} are part of a longer one of the same document, such as "
+                f"{example}: take the longer one where it says more."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
@@ -337,7 +337,7 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     text += "next writes them to a file"
     if named := _named(summaries, likely):
         text += f", without {named:,} that are the name of their document: {likely - named:,} rows"
-    text += f". Choose from the {found - likely:,} others by hand, if a missing one costs "
+    text += f". Choose from the {found - likely:,} others by hand if a missing one costs "
     return f"{text}you more than reading several wrong ones."
 
 

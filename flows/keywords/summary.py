@@ -332,7 +332,7 @@ def _examples(
         unknown = sorted((i for i, k in enumerate(known) if not k), key=lambda i: -sure[i])
         best = [i for i in unknown if taken[i]]
         stems, counts = (table[n].slice(first, len(terms)).to_pylist() for n in _INSIDE)
-        within = {i: terms[j] for i in best if (j := _longer(i, stems, counts, sure)) is not None}
+        within = {i: terms[j] for i, j in _longer(best, stems, counts, sure).items()}
         within |= {i: wholes[first + i] for i in best if first + i in wholes}
         rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
         examples.append(
@@ -348,18 +348,18 @@ def _examples(
 
 
 def _longer(
-    i: int, stems: Sequence[str], counts: Sequence[int], probability: Sequence[float]
-) -> int | None:
-    """Return the most probable longer phrase of a document in which one nearly always is.
+    best: Sequence[int], stems: Sequence[str], counts: Sequence[int], probability: Sequence[float]
+) -> dict[int, int]:
+    """Return the most probable longer phrase of a document in which each nearly always is.
 
-    One that occurs once is in every longer phrase there: that says nothing.
+    What occurs once is in every longer phrase there: that says nothing.
     """
-    inside, least = f" {stems[i]} ", 0.8 * counts[i]
-    longer = [
-        j for j, stem in enumerate(stems)
-        if counts[i] > 1 and counts[j] >= least and j != i and inside in f" {stem} "
-    ]  # fmt: skip
-    return max(longer, key=lambda j: probability[j], default=None)
+    longer = [(j, f" {s} ") for j, s in enumerate(stems) if counts[j] > 1 and " " in s]
+    longer.sort(key=lambda one: probability[one[0]])  # the last is kept
+    return {
+        i: j for i in best for j, whole in longer
+        if j != i and counts[j] >= 0.8 * counts[i] > 1.0 and f" {stems[i]} " in whole
+    }  # fmt: skip
 
 
 def _worth_showing(known: Any, found: Any, likely: Any) -> Any:
