@@ -47,7 +47,7 @@ from flows.runs.listing import (
     rows_of,
 )
 from flows.runs.predictions import in_digits, why_not_compared
-from flows.runs.sentences import texts_of
+from flows.runs.sentences import NO_TEXTS, sentence_with, texts_of
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 5  # rows that changed
@@ -250,6 +250,7 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
 def show_comparison(console: Console, found: Comparison) -> None:
     """Print what differs between two runs and some of the rows that changed, in about 25 lines."""
     _say(console, headline(found))
+    show_changed_rows(console, found, _CHANGED)
     table = _table("", "first", "second", "")
     differ = [*changes(found), *implied(found)]
     for row in [*differ, *effects(found)]:
@@ -262,7 +263,6 @@ def show_comparison(console: Console, found: Comparison) -> None:
         _say(console, line)
     for line in new_warnings(found):
         _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
-    show_changed_rows(console, found, _CHANGED)
     alike = (f"{name} ({value})" if value else name for name, value in same(found))
     _say(console, f"The same: {', '.join(alike)}.")
     for which, paths in zip(("first", "second"), found.runs, strict=True):
@@ -272,6 +272,17 @@ def show_comparison(console: Console, found: Comparison) -> None:
 
 
 _ALL = "--json and --report have them"
+
+
+def _say_phrases(
+    console: Console, rows: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> None:
+    """Print phrases, a line each with its document and a sentence, cut to the width."""
+    for row in rows:
+        head = f"{row['phrase']} ({row['document']}):"
+        room = max(console.width - len(head) - len(" ... ... "), 0)
+        line = f"{head} {sentence_with(texts.get(row['document'], ''), row['phrase'], room)}"
+        console.print(_text(shorten(line, console.width, placeholder=" ...")), soft_wrap=True)
 
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
@@ -302,14 +313,15 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
             shown = ("first", "second", "what")
             if drawn:  # to be read without a hint
-                for line in decision_in_words(one):
-                    _say(console, line)
+                _say(console, decision_in_words(one))
                 rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
-            show_rows(console, rows, () if drawn else shown, (), named, _ALL)
-        if rows and len(rows) < one.count:
+            if drawn and texts and {"phrase", "document"} <= set(rows[0]):
+                _say_phrases(console, rows, texts)
+            else:
+                if drawn and "phrase" in rows[0]:
+                    _say(console, NO_TEXTS)
+                show_rows(console, rows, () if drawn else shown, (), named, _ALL)
+        if rows and len(rows) < one.count and not drawn:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
             of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)} that changed"
-            if drawn:
-                of = f"{one.count:,} {every_row_of(one)} changed (moved: by more than 0.1, or "
-                of += "across 0.5)"
             _say(console, f"{of}: {parts}")

@@ -51,7 +51,7 @@ def documents_section(
     how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
     how += "such as a plural, are one, as they are written first."
     if any(e.wholes for e in examples):
-        how += f" In brackets: the longer {names.key} that it is part of."
+        how += f" In brackets: the longer {names.unit} that it is part of."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 

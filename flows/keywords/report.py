@@ -243,9 +243,11 @@ def _which(
             where.append(f"{same:,} are the name of their document.")
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
+            likely = sum(s.parts_likely for s in summaries)
+            some = f" ({likely:,} of them likely)" * (0 < likely < parts)
             where.append(
-                f"{parts:,} are part of a longer one of the same document, often a less probable "
-                f"one ({example}): take the longer one where it says more."
+                f"{parts:,}{some} are part of a longer one of the same document, such as "
+                f"{example}: take the longer one where it says more."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
@@ -324,19 +326,18 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     """Say what the more probable ones are good for, and the others."""
     likely = int(above[0, 0])
     wrong = [
-        (level, f"{count:,.0f}", f"{100.0 * (1.0 - sure / count):.0f} %")
+        f"about {count - sure:,.0f} of the {count:,.0f} above {level}"
         for level, (count, sure) in zip(LEVELS, above.tolist(), strict=True)
         if count
     ]
-    text = f"Take the {likely:,} likely ones, above {LEVELS[0]}: about {wrong[0][2]} are wrong"
-    text += "".join(f", of the {count} above {level} {share}" for level, count, share in wrong[1:])
-    text += "; look through them before you publish. The first command under What to do next "
-    text += "writes them to a file"
+    text = (
+        f"Take the {likely:,} likely ones, those above {LEVELS[0]}, and look through them before "
+    )
+    text += f"you publish: {' and '.join(wrong)} are wrong. The first command under What to do "
+    text += "next writes them to a file"
     if named := _named(summaries, likely):
         text += f", without {named:,} that are the name of their document: {likely - named:,} rows"
-    text += (
-        f". The {found - likely:,} others are to choose from by hand, where a missing one costs "
-    )
+    text += f". Choose from the {found - likely:,} others by hand if a missing one costs "
     return f"{text}you more than reading several wrong ones."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 300  # in the table
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
+_INSIDE = "stem", "occurrences"
 LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
 
 
@@ -54,7 +56,7 @@ class Example:
     known: tuple[str, ...]
     found: tuple[tuple[str, float], ...]  # with their probabilities, best first
     likely: tuple[tuple[str, float], ...]  # the best of those that are neither
-    wholes: dict[str, str]  # of those found that are part of a longer one that is taken, that
+    wholes: dict[str, str]  # of those found that are part of a longer phrase, that
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,9 @@ class KeywordSummary:
     own_name, own_name_likely, new_with_known
         How many new ones are the name of their document, how many of those above 0.5, and how many
         are in a document with known ones.
-    parts, example
+    parts, parts_likely, example
         How many new ones are words in a row of a longer selected or known one of their document;
-        one of them.
+        how many of those above 0.5; one of them.
     known_alone
         How many documents have known ones and no new one.
     with_known, most_known
@@ -210,6 +212,7 @@ class KeywordSummary:
     own_name_likely: int = 0
     new_with_known: int = 0
     parts: int = 0
+    parts_likely: int = 0
     example: str = ""
     known_alone: int = 0
     with_known: int = 0
@@ -275,6 +278,7 @@ def summarise(
         own_name_likely=int(np.count_nonzero(sure & own)),
         new_with_known=int(new[given > 0].sum()),
         parts=len(wholes),
+        parts_likely=int(np.count_nonzero(sure[list(wholes)])) if wholes else 0,
         example=next((f"{table['term'][i].as_py()} of {one}" for i, one in wholes.items()), ""),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
@@ -327,6 +331,9 @@ def _examples(
         sure, known, taken = (a[own].tolist() for a in (probability, observed, selected))
         unknown = sorted((i for i, k in enumerate(known) if not k), key=lambda i: -sure[i])
         best = [i for i in unknown if taken[i]]
+        stems, counts = (table[n].slice(first, len(terms)).to_pylist() for n in _INSIDE)
+        within = {i: terms[j] for i, j in _longer(best, stems, counts, sure).items()}
+        within |= {i: wholes[first + i] for i in best if first + i in wholes}
         rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
         examples.append(
             Example(
@@ -334,10 +341,25 @@ def _examples(
                 known=tuple(term for term, k in zip(terms, known, strict=True) if k),
                 found=tuple((terms[i], sure[i]) for i in best),
                 likely=tuple((terms[i], sure[i]) for i in rest),
-                wholes={terms[i]: wholes[first + i] for i in best if first + i in wholes},
+                wholes={terms[i]: whole for i, whole in within.items()},
             )
         )
     return tuple(examples)
+
+
+def _longer(
+    best: Sequence[int], stems: Sequence[str], counts: Sequence[int], probability: Sequence[float]
+) -> dict[int, int]:
+    """Return the most probable longer phrase of a document in which each nearly always is.
+
+    What occurs once is in every longer phrase there: that says nothing.
+    """
+    longer = [(j, f" {s} ") for j, s in enumerate(stems) if counts[j] > 1 and " " in s]
+    longer.sort(key=lambda one: probability[one[0]])  # the last is kept
+    return {
+        i: j for i in best for j, whole in longer
+        if j != i and counts[j] >= 0.8 * counts[i] > 1.0 and f" {stems[i]} " in whole
+    }  # fmt: skip
 
 
 def _worth_showing(known: Any, found: Any, likely: Any) -> Any:

@@ -124,30 +124,22 @@ def drawn_rows(one: Moved, texts: Mapping[str, str] | None = None) -> list[Chang
     return one.every.changes(places[order], what)
 
 
-def decision_in_words(one: Moved) -> list[str]:
-    """Say how rows that are drawn at random decide between the runs; nothing where none is."""
+def decision_in_words(one: Moved) -> str:
+    """Say how rows that are drawn at random decide between the runs; empty where none is."""
     count, right, what, which = one.gained, one.gained_right, GAINED, ("second", "first")
     if not count:
         count, right, what, which = one.lost, one.lost_right, LOST, ("first", "second")
     if not count:
-        return []
+        return ""
     number, share = min(count, DRAWN), right / count
     middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
-    low, high = max(ceil(middle - away), 0), min(floor(middle + away), number)
-    rows = f"{number:,} of the {count:,} {what}, drawn at random," if number < count else f"{what},"
-    lines = [
-        f"To decide, read the {rows} and count those that you would keep; the {which[0]} run "
-        f"expects {middle:.0f}."
-    ]
-    if low > 0:
-        few = "none" if low == 1 else f"at most {low - 1:,}"
-        lines.append(f"• {few.capitalize()}: it expects too much. Keep the {which[1]} run.")
-    agree = f"{low:,} to {high:,}" if low < high else f"{low:,}"
-    take = f"Take the {which[0]} run"
+    rows = f"the {number:,} {what}"
+    if number < count:
+        rows = f"these {number:,}, drawn at random from the {count:,} {what}"
     if share < 0.5:
-        take = f"Keep the {which[1]} run, unless somebody reads all {count:,} to gain about "
-        take += f"{right:,.0f}"
-    lines.append(f"• {agree}: that agrees with its estimate. {take}.")
-    if high < number:
-        lines.append(f"• More than {high:,}: it expects too little. Take the {which[0]} run.")
-    return lines
+        own, enough = which[1], f"at least {min(floor(middle + away) + 1, number):,}"
+    else:
+        least = max(ceil(middle - away), 1)
+        own, enough = which[0], f"fewer than {least:,}" if least > 1 else "none"
+    expects = f"the {which[0]} run expects {middle:.0f} right"
+    return f"Use the {own} run, unless you would keep {enough} of {rows} ({expects})."

@@ -44,7 +44,7 @@ from flows.runs.predictions import (
     in_digits,
     why_not_compared,
 )
-from flows.runs.sentences import sentence_with, texts_of
+from flows.runs.sentences import NO_TEXTS, sentence_with, texts_of
 
 MOST_SHOWN = 10_000  # rows that changed
 
@@ -66,8 +66,8 @@ def _page(found: Comparison, url: str) -> page.Page:
         tiles=list(_tiles(found)),
         warnings=new_warnings(found),
         sections=[
-            _changes(found),
             *_drawn(found),
+            _changes(found),
             *(
                 _predictions(one, command(found), place > 0)
                 for place, one in enumerate(found.predictions)
@@ -110,8 +110,10 @@ def _drawn(found: Comparison) -> Iterator[Section]:
                     (*cell, sentence_with(texts.get(str(row.row["doc_id"]), ""), row.row["term"]))
                     for cell, row in zip(cells, rows, strict=True)
                 ]
-            lines = "\n".join(decision_in_words(one))
-            yield Section("Which run to keep", lines, grids=[Grid(columns, cells)])
+            text = decision_in_words(one)
+            if "term" in keys and not texts:
+                text += f"\n{NO_TEXTS}"
+            yield Section("Which run to use", text, grids=[Grid(columns, cells)])
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:

@@ -15,6 +15,7 @@ _TEXTS = re.compile(
 )
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])|\n\s*\n|\n(?=\s*[-*#|])")
 MOST = 160  # characters of a sentence that are shown
+NO_TEXTS = "The run's report shows no texts, so sentences are left out."
 
 
 @cache
@@ -29,7 +30,7 @@ def texts_of(paths: RunPaths) -> Mapping[str, str]:
     return {row["id"]: row["text"] for row in rows}
 
 
-def sentence_with(text: str, phrase: str) -> str:
+def sentence_with(text: str, phrase: str, most: int = MOST) -> str:
     """Return the first sentence of a text that has a phrase, cut around it; empty if none has.
 
     >>> sentence_with("It is old. Amphibian tunnels\\nhelp common toads. So it is.", "common toads")
@@ -44,8 +45,10 @@ def sentence_with(text: str, phrase: str) -> str:
     ends = [0, *(one.end() for one in _END.finditer(text)), len(text)]
     first = max(end for end in ends if end <= found.start())
     last = min(end for end in ends if end >= found.end())
-    room = max(MOST - len(found[0]), 0) // 2
-    low, high = max(first, found.start() - room), min(last, found.end() + room)
+    room = max(most - len(found[0]), 0)
+    left = max(room // 2, room - (last - found.end()))  # what one side leaves, the other has
+    low = max(first, found.start() - left)
+    high = min(last, found.end() + room - (found.start() - low))
     if low > first:  # not within a word
         low = found.start() - len(text[low : found.start()].partition(" ")[2])
     if high < last:

@@ -42,6 +42,7 @@ from flows.runs.predictions import (
 from flows.runs.predictions import (
     BOTH as BOTH_SELECT,
 )
+from flows.runs.sentences import NO_TEXTS
 from tests.flows.commands import answer, run, succeed
 from tests.flows.experts.runs import written
 from tests.flows.runs.test_publish import record
@@ -267,8 +268,8 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert [row[-1] for row in new.rows] == [below[0]]
     assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
     assert [(one.row["doc_id"], one.row["term"]) for one in drawn_rows(moved)] == [("a", "z")]
-    (_, drawn, *_) = _page(found, f"{tmp_path}/c.html").sections
-    assert drawn.title == "Which run to keep"
+    drawn = _page(found, f"{tmp_path}/c.html").sections[0]
+    assert drawn.title == "Which run to use"
     assert [(one.columns, one.rows) for one in drawn.grids] == [
         (("phrase", "document"), [("z", "a")])
     ]
@@ -277,8 +278,8 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         "The share that is right is each run's own estimate: it does not say which is better."
     )
     assert drawn.text == (
-        "To decide, read the newly selected, and count those that you would keep; the second run "
-        "expects 1.\n• 0 to 1: that agrees with its estimate. Take the second run."
+        "Use the second run, unless you would keep none of the 1 newly selected (the second run "
+        f"expects 1 right).\n{NO_TEXTS}"
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
@@ -336,7 +337,7 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
     code, out, _ = run(capsys, "compare", *runs)
     assert (
         code,
-        "20 of the 120 no longer selected, drawn at random" in out,
+        "of these 20, drawn at random from the 120 no longer selected" in " ".join(out.split()),
         "--rows for all rows" in out,
     ) == (0, True, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
