@@ -79,8 +79,8 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     by += "would if every label were right"
     said = f"{some}, and {by}: no sign of wrong ones. To check anyway, begin with "
     if pdtr(number, expected) < 0.05:  # of so few or fewer
-        said = f"{some}, but {by}: no sign of wrong ones; the probabilities are too cautious. To "
-        said += "check anyway, begin with "
+        said = f"{some}, and {by}: nothing points to wrong labels, but the probabilities may be "
+        said += "somewhat too cautious. To check anyway, begin with "
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
         said = f"{some}, but {by}: labels may be wrong. Check first "
     return said + ", ".join(named)

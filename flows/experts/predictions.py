@@ -235,7 +235,7 @@ def count_predictions(
     if predicted:
         ends = np.sum([part.ends for part in parts], axis=0)
         (sure, _, first), (no, _, last) = ends.astype(int).tolist()
-        sure_far, no_far = (f"; {n:,} extrapolated" * (n > 0) for n in (first, last))
+        sure_far, no_far = (f"; {n:,} not to be relied on" * (n > 0) for n in (first, last))
         one = sure == 1 and predicted.startswith("are ")
         said = (
             f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
@@ -243,9 +243,14 @@ def count_predictions(
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
-            note = f"expect about {ends[k, 1]:.1f} of these rows to be called wrong (sum of {what})"
+            note = (
+                f"of these rows {ends[k, 1]:.1f} are called wrong if the probabilities are right "
+            )
+            note += f"(sum of {what})"
             if ends[k, 2]:
-                note += f"; for {ends[k, 2]:,.0f} of them, extrapolated, that does not hold"
+                note += (
+                    f"; {ends[k, 2]:,.0f} of them, outside the fit's range, are not to be relied on"
+                )
             value = f"{ends[k, 0]:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles

@@ -81,10 +81,10 @@ def threshold_tables(
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
     caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
-    few = f" Choose by the cost: {yes + no:,.0f} rows are too few to choose by the counts, and to "
-    few += (
-        f"confirm that 20 of 100 rows with a probability of 0.2 are {label}, as the rule takes it."
+    few = (
+        f" Choose by what a miss costs you, not by these counts: {yes + no:,.0f} rows are too few. "
     )
+    few += "The rule takes the probabilities as right, which so few cannot check."
     caption += few * bool(costs and yes + no < TOO_FEW)
     columns = "threshold", *[COST][:costs], *_heads(found[0], label)
     every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)

@@ -76,7 +76,7 @@ def percent(share: float) -> str:
 
 
 def with_rivals(said: str, results: Mapping[str, Any]) -> str:
-    """Say after a sentence how well other models do, and whether the simplest is enough.
+    """Say after a sentence how well other models do, and whether the simplest would serve.
 
     >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
     >>> found = {"boosted trees": trees, "ridge regression": line}
@@ -84,7 +84,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     'R2 0.800. Boosted trees do better, ridge regression does about as well, as far as 46 rows \
 show.'
     >>> with_rivals("R2 0.800", {"baselines": {"ridge regression": line}, "test_rows": 1000})
-    'R2 0.800. Ridge regression does about as well: being simpler, it will do.'
+    'R2 0.800. Ridge regression does about as well: being simpler, it would probably serve.'
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
@@ -103,10 +103,8 @@ show.'
     if groups[better] and not groups[alike] and n < TOO_FEW:
         parts += " (on so few rows another split may say otherwise)"
     if (simple := [one for one in groups[alike] if one in SIMPLE]) and not groups[better]:
-        parts += (
-            f": {f'{simple[0]}, the simplest,' if len(groups[alike]) > 1 else 'being simpler, it'}"
-        )
-        parts += " will do"
+        one = f"{simple[0]}, the simplest," if len(groups[alike]) > 1 else "being simpler, it"
+        parts += f": {one} would probably serve"
     return f"{said}.{f' {parts[0].upper()}{parts[1:]}.' if parts else ''}"
 
 

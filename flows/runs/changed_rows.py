@@ -141,5 +141,8 @@ def decision_in_words(one: Moved) -> str:
     else:
         least = max(ceil(middle - away), 1)
         own, enough = which[0], f"fewer than {least:,}" if least > 1 else "none"
+    if count == 1:
+        keep = "keep" if share < 0.5 else "not keep"
+        return f"Use the {own} run, unless you would {keep} the one {what}."
     expects = f"the {which[0]} run expects {middle:.0f} right"
     return f"Use the {own} run, unless you would keep {enough} of {rows} ({expects})."

@@ -140,8 +140,9 @@ checked = family.check(file, chosen)
 assert not checked.faults, checked.faults[:3]
 last = family.plan([file], [checked], chosen)[-1]
 if name == "features":
-    from flows.features.coding import read_cells
-    read_cells(last, chosen)
+    import tempfile
+    from flows.data.runs import RunPaths
+    family.ingest(last, chosen, RunPaths(tempfile.mkdtemp(), "20260101T000000-000000"))
 else:
     from flows.bags.pieces import check_part
     from flows.bags.schema import INSTANCES_IN

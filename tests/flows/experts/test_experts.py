@@ -106,7 +106,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     unsure, near = (int(np.sum(np.abs(p - 0.5) < by)) for by in (0.3, 0.4))
     said = " ".join(said.split())
     sure, no = int(np.sum(p >= 0.8)), int(np.sum(p <= 0.2))
-    far = r"(?:; (\d) extrapolated)?"
+    far = r"(?:; (\d) not to be relied on)?"
     counts = re.search(
         rf"^{sure} of 60 rows probably have label = 1 \(above 0.8{far}\), {no} probably not "
         rf"\(below 0.2{far}\), {unsure} are uncertain. No labels here, so nothing new is measured; "

@@ -55,9 +55,9 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
     ]  # fmt: skip
     assert first.columns[2:] == ("missed of 2 ill (95 %)", "false alarms of 1 others (95 %)")
     assert first.caption.endswith(
-        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Choose by the cost: 3 rows are "
-        "too few to choose by the counts, and to confirm that 20 of 100 rows with a probability of "
-        "0.2 are ill, as the rule takes it."
+        "costs as much as 4 false alarms, take 0.2: 1 / (1 + 4). Choose by what a miss costs you, "
+        "not by these counts: 3 rows are too few. The rule takes the probabilities as right, which "
+        "so few cannot check."
     )
 
 

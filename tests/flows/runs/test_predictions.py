@@ -278,8 +278,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         "The share that is right is each run's own estimate: it does not say which is better."
     )
     assert drawn.text == (
-        "Use the second run, unless you would keep none of the 1 newly selected (the second run "
-        f"expects 1 right).\n{NO_TEXTS}"
+        f"Use the second run, unless you would not keep the one newly selected.\n{NO_TEXTS}"
     )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
