@@ -128,9 +128,18 @@ def examples_of(
     )
     title = "Most and least certain bags"
     if words.new and len(ordered) == count <= MOST_LISTED:
-        others = f"All{' others' * bool(unsure)}, the most probable first"
         rest = [e for e in ordered if e not in unsure]
-        title, sorts = "All bags", (sorts[-2], (others, rest), sorts[-1])
+        sides = ([e for e in rest if (e.probability > 0.5) is up] for up in (True, False))
+        each = [
+            (f"Probably {word} ({len(some):,}), the {first} first", some)
+            for word, first, some in zip(
+                (words.positive, words.negative),
+                ("most probable", "least sure"),
+                sides,
+                strict=True,
+            )
+        ]
+        title, sorts = "All bags", (sorts[-2], *each, sorts[-1])
     columns: tuple[str, ...] = ("bag", f"P({words.positive})", "instances", "label")
     columns = columns[: None if any(e.label is not None for e in ordered) else -1]
     *grids, apart = [

@@ -21,7 +21,7 @@ SHOWN = np.array(
 """Thresholds of the table."""
 ALWAYS = 0.05, 0.1, 0.2, 0.5, 0.8
 """Those that are in it though their counts are those of the one before."""
-COST = "cost of a miss"
+COST = "a miss costs (false alarms)"
 _MISSED = "false_negatives", "true_positives"
 _ALARMS = "false_positives", "true_negatives"
 """What may go wrong with a row of the label, and of the other, and what it is if it does not."""

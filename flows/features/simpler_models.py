@@ -28,6 +28,8 @@ MOST_CELLS = 2_000_000
 """Rows times categories that these models are fitted to; of wider tables fewer rows."""
 LOOSE, CLOSE = 15.0, 3.0
 """Nats a feature by which the bound may be below the log probability; nats between two BICs."""
+SURE = 0.95
+"""Probability of a number of classes, or of a scale, from which on it is said to be best."""
 _STREAM = 11
 _CLASSES = ("no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes")
 SCALE = "one sliding scale"
@@ -140,8 +142,14 @@ def model_section(found: SimplerModels, features: int) -> Section:
     text = _verdict(found, features)
     if features < 2:  # of more it is about simpler models alone
         best = models[int(chance.argmax())][0]
-        text += f" Of these models {best} describes the answers best: by the BIC its probability "
-        text += f"is {_chance(chance.max())}, if all are equally probable beforehand."
+        if chance.max() >= SURE:
+            text += f" Of these models {best} describes the answers best: by the BIC its "
+            text += f"probability is {_chance(chance.max())}"
+        else:
+            sure = [(p, name) for (name, _), p in zip(models, chance, strict=True) if p >= 0.05]
+            listed = ", ".join(f"{name} {_chance(p)}" for p, name in sorted(sure, reverse=True))
+            text += f" No model is sure: by the BIC the probabilities are {listed}"
+        text += ", if all are equally probable beforehand."
     note = "One feature is the same model as two latent classes: with it and without."
     if found.scale is not None:
         note += " On a sliding scale every row has a place, and answers change with it gradually "

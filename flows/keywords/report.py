@@ -240,14 +240,15 @@ def _which(
             have = f"; {alone:,} of these have known ones" * bool(alone)
             where.append(f"{without:,} documents have no new one{have}.")
         if same := sum(s.own_name for s in summaries):
-            where.append(f"{same:,} are the name of their document.")
+            where.append(f"{same:,} of the {found:,} are the name of their document.")
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
             likely = sum(s.parts_likely for s in summaries)
-            some = f" ({likely:,} of them likely)" * (0 < likely < parts)
+            some = f", {likely:,} of them likely," * (0 < likely < parts)
             where.append(
-                f"{parts:,}{some} are part of a longer one of the same document, such as "
-                f"{example}: take the longer one where it says more."
+                f"{parts:,} of the {found:,}{some} are part of a longer one of the same document "
+                f"that may be less probable ({example}): take that where it says more; Keyphrases "
+                "by document names it."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
@@ -331,10 +332,9 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
         if count
     ]
     text = (
-        f"Take the {likely:,} likely ones, those above {LEVELS[0]}, and look through them before "
+        f"Read the {likely:,} likely ones and strike the wrong: {' and '.join(wrong)}. The first "
     )
-    text += f"you publish: {' and '.join(wrong)} are wrong. The first command under What to do "
-    text += "next writes them to a file"
+    text += "command under What to do next writes them to a file"
     if named := _named(summaries, likely):
         text += f", without {named:,} that are the name of their document: {likely - named:,} rows"
     text += f". Choose from the {found - likely:,} others by hand if a missing one costs "

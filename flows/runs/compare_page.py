@@ -125,7 +125,7 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
             what = "the new ones that are selected" if "--new" in options else "what is selected"
         root = shlex.quote(found.runs[1].root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"See {what} in the second run:", line)
+        yield page.NextStep(f"List {what} in the second run, old and added:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:

@@ -18,8 +18,8 @@ from flows.variants.vcf import FILTERS
 from vbmodels.variants.read_filters import LEAST_READS
 
 HOW_SURE = (
-    "QUAL: 30 is a probability of 0.001 that the call is false, 20 of 0.01. q-value: the smallest "
-    "false discovery rate at which the variant would be called."
+    "QUAL: 30 is a probability of 0.001 that random errors explain it, 20 of 0.01. q-value: the "
+    "smallest false discovery rate at which the variant would be called."
 )
 Pair = Sequence[float | None]
 MOST_CALLS = 200

@@ -130,7 +130,10 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
 def test_every_model_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, (-554.0, -529.0, -530.0, -545.0), -529.0, -533.0)
     section = model_section(found, 1)
-    assert "by the BIC its probability is 72\u00a0%, if all are equally" in section.text
+    assert section.text.endswith(
+        "No model is sure: by the BIC the probabilities are 1 feature (2 classes) 72\u00a0%, 3 "
+        "classes 27\u00a0%, if all are equally probable beforehand."
+    )
     (table,) = section.grids
     assert [row[0] for row in table.rows] == [
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes",
