@@ -134,12 +134,13 @@ def in_a_score(
         if those.any():
             by_model = float(own[those].sum())
             low, high = wrong_among(int(those.sum()), apart, of, by_model)
-            expect.append(f"{low:,} to {high:,} of the {those.sum():,} {name}")
+            expect.append(f"up to {high:,} of the {those.sum():,} {name}")
             said = f"to be wrong: at the fit {apart:,} of {of:,} were, by these probabilities about"
-            lines.append(f"Expect {expect[-1]} {said} {by_model:,.0f} are.")
+            some = f"{low:,} to {high:,} of the {those.sum():,} {name}"
+            lines.append(f"Expect {some} {said} {by_model:,.0f} are.")
     headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
-    headline += f" labels here; expect {' and '.join(expect)} to be wrong"
+    headline += f" labels here; plan for {' and '.join(expect)} to be wrong"
     first, *sections = found.sections
     text = first.text.replace(expected, "\n".join([*lines, f"{line}."]))
     text = text.replace(" is yes, true or 1.", f" is {fit.get('positive', 'yes, true or 1')}.")

@@ -136,8 +136,8 @@ class Predictions:
         Rows with a label's probability above 0.5, of two labels; rows whose probability, of the
         predicted one, is within `UNSURE`.
     ends
-        Rows above and below `UNSURE`, how many are otherwise by their probabilities, and how many
-        have numbers outside the fit's ranges; [2, 3].
+        Rows above and below `UNSURE`; how many of those within the fit's ranges are otherwise by
+        their probabilities; and how many are outside; [2, 3].
     called
         Rows of two labels whose probability is at least each of `thresholds.SHOWN`.
     fit
@@ -198,7 +198,7 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
     return Predictions(
         _counts(probability), _lists(orders, rows, (text, marked), reasons),
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
-        np.array([(own.sum(), wrong[own].sum(), far[own].sum()) for wrong, own in ends]),
+        np.array([(own.sum(), wrong[own & ~far].sum(), far[own].sum()) for wrong, own in ends]),
         (probability[:, None] >= SHOWN).sum(0),
         beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
         alike=tuple(tuple(group) for group in reasons.encoding.groups),
@@ -243,14 +243,13 @@ def count_predictions(
             f"{'is' if unsure == 1 else 'are'} uncertain"
         )
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
-            note = (
-                f"of these rows {ends[k, 1]:.1f} are called wrong if the probabilities are right "
-            )
+            count, wrong, beyond = ends[k]
+            these = f"the other {count - beyond:,.0f}" if beyond else "these rows"
+            note = f"of {these} {wrong:.1f} are called wrong if the probabilities are right "
             note += f"(sum of {what})"
-            if ends[k, 2]:
-                note += (
-                    f"; {ends[k, 2]:,.0f} of them, outside the fit's range, are not to be relied on"
-                )
+            if beyond:
+                out = f"{beyond:,.0f} {'is' if beyond == 1 else 'are'} outside the fit's range"
+                note = f"{out}, not to be relied on; {note}"
             value = f"{ends[k, 0]:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles

@@ -253,8 +253,8 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", found, fit)
     assert said is not None
     assert said.headline == (
-        "22, 28 and 10: look at these yourself. No labels here; expect 0 to 5 of the 50 clear ones "
-        "and 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong"
+        "22, 28 and 10: look at these yourself. No labels here; plan for up to 5 of the 50 clear "
+        "ones and up to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong"
     )
     assert said.sections[0].text == (
         "Expect 0 to 5 of the 50 clear ones to be wrong: at the fit 0 of 133 were, by these "
