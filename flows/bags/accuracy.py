@@ -136,8 +136,8 @@ def in_a_score(
             low, high = wrong_among(int(those.sum()), apart, of, by_model)
             expect.append(f"up to {high:,} of the {those.sum():,} {name}")
             said = f"to be wrong: at the fit {apart:,} of {of:,} were, by these probabilities about"
-            some = f"{low:,} to {high:,} of the {those.sum():,} {name}"
-            lines.append(f"Expect {some} {said} {by_model:,.0f} are.")
+            ranged = f"{low:,} to {high:,} of the {those.sum():,} {name}"
+            lines.append(f"Expect {ranged} {said} {by_model:,.0f} are.")
     headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
     headline += f" labels here; plan for {' and '.join(expect)} to be wrong"
