@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.latent_class_analysis import LatentClasses
@@ -80,10 +79,14 @@ def latent_scale(
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         a, b = parts(flat)
         score = a + places[:, None] * b
-        score -= np.repeat(_by_column(np.logaddexp, score, first), levels, axis=1)
-        joint = log_weight + x @ score.T
-        total = logsumexp(joint, axis=1)
-        at = np.exp(joint - total[:, None]) * count[:, None]
+        score -= np.repeat(np.logaddexp.reduceat(score, first, axis=1), levels, axis=1)
+        at = x @ score.T + log_weight  # of rows and places, changed where it is: it is large
+        top = at.max(axis=1)
+        np.maximum(np.subtract(at, top[:, None], out=at), -300.0, out=at)  # no denormal: slow
+        np.exp(at, out=at)
+        whole = at.sum(axis=1)
+        total = np.log(whole) + top
+        at *= (count / whole)[:, None]
         # Of each place: rows with each category, less those expected among rows with such a cell.
         seen = at.T @ x
         there = np.repeat(np.add.reduceat(seen, first, axis=1), levels, axis=1)
@@ -99,8 +102,3 @@ def latent_scale(
     likelihood = -float(found.fun) + 0.5 * float(b @ b) / SD**2
     bic = -2.0 * likelihood + 2 * len(free) * np.log(count.sum())
     return LatentScale(a, b, likelihood, float(bic))
-
-
-def _by_column(add: np.ufunc, values: FloatArray, first: IntArray) -> FloatArray:
-    """Add up the categories of each column; [..., D] of [..., C]."""
-    return np.asarray(add.reduceat(values, first, axis=1))
