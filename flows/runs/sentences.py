@@ -22,12 +22,11 @@ NO_TEXTS = "The run's report shows no texts, so sentences are left out."
 def texts_of(paths: RunPaths) -> Mapping[str, str]:
     """Return the texts of a run's report by document; none where it has none that can be read."""
     try:
-        page = storage.read_bytes(paths.file("report.html")).decode()
-    except (storage.StorageError, UnicodeDecodeError):
+        found = _TEXTS.search(storage.read_bytes(paths.file("report.html")).decode())
+        rows = json.loads(found[1])["documents"] if found else []
+        return {row["id"]: row["text"] for row in rows}
+    except (storage.StorageError, ValueError, LookupError, TypeError):  # or somebody changed it
         return {}
-    found = _TEXTS.search(page)
-    rows = json.loads(found[1])["documents"] if found else []
-    return {row["id"]: row["text"] for row in rows}
 
 
 def sentence_with(text: str, phrase: str, most: int = MOST) -> str:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from flows.data import storage
 from flows.data.runs import RunPaths, open_run
@@ -39,6 +40,14 @@ def test_a_report_without_texts_gives_none(tmp_path):
     paths = open_run(str(tmp_path / "out"))[0]
     assert texts_of(paths) == {}
     assert texts_of(RunPaths(str(tmp_path / "nowhere"), "none")) == {}
+
+
+@pytest.mark.parametrize("data", ["{", "[]", '{"documents": [{"id": 1}]}', '{"documents": 3}'])
+def test_a_report_that_somebody_changed_gives_no_texts(tmp_path, data):
+    paths = RunPaths(str(tmp_path), "run")
+    page = f'<div data-script="documents.js"><script type="application/json">{data}</script>'
+    storage.write_bytes(paths.file("report.html"), page.encode())
+    assert texts_of(paths) == {}
 
 
 def test_a_long_sentence_is_cut_around_the_phrase():
