@@ -87,7 +87,7 @@ class SimplerModels:
         found = [] if self.scale is None else [(SCALE, self.scale)]
         for number, value in enumerate(self.each[1:], 2):
             if not (number == 2 and features == 1):  # the same model
-                most = ", the most that were tried," * (number == FEW[-1])
+                most = ", the most that were tried" * (number == FEW[-1])
                 found.append((f"{number} latent classes{most}", value))
         return max(found, key=lambda one: one[1], default=("each column's shares", self.shares))
 
@@ -189,8 +189,9 @@ def _verdict(found: SimplerModels, features: int) -> str:
             f"Although no feature was found, {describes(name)} the rows better than each column's "
             f"shares (BIC lower by {found.gain:,.0f})."
             if found.gain > 0.0
-            else "Simpler models agree: no grouping of the rows and no scale describes them better "
-            f"than each column's shares (BIC higher by {-found.gain:,.0f})."
+            else "Simpler models agree: no grouping of the rows"
+            f"{' and no scale' * (found.scale is not None)} describes them better than each "
+            f"column's shares (BIC higher by {-found.gain:,.0f})."
         )
     if found.features is None:
         return ""
@@ -221,10 +222,10 @@ def slack_of(features: int) -> float:
 def describes(name: str) -> str:
     """Return a model with its verb.
 
-    >>> describes("one sliding scale"), describes("3 latent classes")
-    ('one sliding scale describes', '3 latent classes describe')
+    >>> describes("one sliding scale"), describes("4 latent classes, the most that were tried")
+    ('one sliding scale describes', '4 latent classes, the most that were tried, describe')
     """
-    return f"{name} describe{'s' * (name == SCALE)}"
+    return f"{name}{',' * (',' in name)} describe{'s' * (name == SCALE)}"
 
 
 def difference_in_words(found: SimplerModels | None, features: int) -> str:
