@@ -39,6 +39,7 @@ from flows.experts.tiles import (
     TOO_FEW,
     next_steps,
     of_tested_rows,
+    simpler,
     tested_rows,
     tiles_of,
     with_rivals,
@@ -148,7 +149,10 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
-        next_steps(f"probability_{label}", results.get("test_rows", 0), rows * applied),
+        next_steps(
+            f"probability_{label}", results.get("test_rows", 0), rows * applied,
+            simpler(results) if k > 1 or additive is not None else "",
+        ),
         predicted=counted,
         limits=IN_RANGE * applied,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
@@ -183,7 +187,7 @@ def _headline(
         said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
         return with_rivals(said, results)
     said = f"{label}, {on}: {misses_in_words(results['thresholds'], name)}"
-    return with_rivals(f"{said}. AUROC {results['auroc']:.3f}", results)
+    return with_rivals(said, results)
 
 
 def baseline_sections(

@@ -76,36 +76,55 @@ def percent(share: float) -> str:
 
 
 def with_rivals(said: str, results: Mapping[str, Any]) -> str:
-    """Say after a sentence how well other models do, and whether the simplest would serve.
+    """Say after a sentence which models do better, or whether a simpler one does about as well.
 
     >>> trees, line = {"interval": [-0.2, -0.05]}, {"interval": [-0.1, 0.2]}
     >>> found = {"boosted trees": trees, "ridge regression": line}
     >>> with_rivals("R2 0.800", {"baselines": found, "test_rows": 46})
-    'R2 0.800. Boosted trees do better, ridge regression does about as well, as far as 46 rows \
-show.'
+    'R2 0.800. Boosted trees do better (on so few rows another split may say otherwise).'
     >>> with_rivals("R2 0.800", {"baselines": {"ridge regression": line}, "test_rows": 1000})
-    'R2 0.800. Ridge regression does about as well: being simpler, it would probably serve.'
+    'R2 0.800. Ridge regression, simpler, does about as well.'
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
-    others, n = results.get("baselines", {}), results["test_rows"]
-    worse, better, alike = "worse", "better", "about as well"  # of the others
-    groups: dict[str, list[str]] = {worse: [], better: [], alike: []}
-    for name in OTHER_MODELS:
-        if name in others:
-            low, high = others[name]["interval"]
-            groups[better if high < 0.0 else worse if low > 0.0 else alike].append(name)
-    do = {how: "do" if len(names) > 1 or names[0][-1] == "s" else "does"
-          for how, names in groups.items() if names}  # fmt: skip
-    parts = ", ".join(f"{' and '.join(groups[how])} {verb} {how}" for how, verb in do.items())
-    if groups[alike] and n < FEW:
-        parts += f", as far as {n:,} rows show"
-    if groups[better] and not groups[alike] and n < TOO_FEW:
-        parts += " (on so few rows another split may say otherwise)"
-    if (simple := [one for one in groups[alike] if one in SIMPLE]) and not groups[better]:
-        one = f"{simple[0]}, the simplest," if len(groups[alike]) > 1 else "being simpler, it"
-        parts += f": {one} would probably serve"
+    n, groups = results["test_rows"], _compared(results)
+    chance = f" on {n:,} rows" * (n < FEW)
+    if groups[_BETTER]:
+        parts = _do(groups[_BETTER], "better")
+        if n < TOO_FEW:
+            parts += " (on so few rows another split may say otherwise)"
+    elif simple := simpler(results):
+        parts = f"{simple}, simpler, does about as well{chance}"
+    elif groups[_ALIKE]:
+        parts = f"{_do(groups[_ALIKE], 'about as well')}{chance}"
+    else:
+        parts = _do(groups[_WORSE], "worse")
     return f"{said}.{f' {parts[0].upper()}{parts[1:]}.' if parts else ''}"
+
+
+_WORSE, _BETTER, _ALIKE = "worse", "better", "alike"
+
+
+def _compared(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the other models that do worse, better, and neither."""
+    groups: dict[str, list[str]] = {_WORSE: [], _BETTER: [], _ALIKE: []}
+    for name, one in results.get("baselines", {}).items():
+        if name in OTHER_MODELS:
+            low, high = one["interval"]
+            groups[_BETTER if high < 0.0 else _WORSE if low > 0.0 else _ALIKE].append(name)
+    return groups
+
+
+def _do(names: list[str], how: str) -> str:
+    plural = len(names) > 1 or (names and names[0][-1] == "s")
+    return f"{' and '.join(names)} {'do' if plural else 'does'} {how}" if names else ""
+
+
+def simpler(results: Mapping[str, Any]) -> str:
+    """Return the regression that does about as well, where no other model does better; else ""."""
+    groups = _compared(results)
+    alike = [one for one in groups[_ALIKE] if one in SIMPLE and not groups[_BETTER]]
+    return alike[0] if alike else ""
 
 
 SIMPLE = ("logistic regression", "ridge regression")
@@ -116,8 +135,14 @@ FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def next_steps(column: str = "", tested: int = 0, scored: int = 0) -> tuple[NextStep, ...]:
-    """Return what to do next; rows are sorted by ``column``; so many were held out, or scored."""
+def next_steps(
+    column: str = "", tested: int = 0, scored: int = 0, simple: str = ""
+) -> tuple[NextStep, ...]:
+    """Return what to do next.
+
+    Rows are sorted by ``column``; so many were held out, or scored; the model ``simple`` does
+    about as well.
+    """
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
         every = 0 < scored <= LISTED
@@ -128,7 +153,10 @@ def next_steps(column: str = "", tested: int = 0, scored: int = 0) -> tuple[Next
     shown = column and 0 < scored <= ALL
     new = "vbflows score {run} NEW_TABLE scored/"
     second = NextStep("Predict new rows, with the same columns:", new, True)
-    steps = (second,) if shown else (first, second)
+    steps: tuple[NextStep, ...] = (second,) if shown else (first, second)
+    if simple:
+        text = f"Use {simple} instead, unless you need the curves: fit it alone."
+        steps += (NextStep(text, "{again inference=cavi n_experts=1}", True),)
     more = f"Measure on more than {tested:,} rows: hold out three in ten."
     again = NextStep(more, "{again test_share=0.3}", True)
     return (*steps, again) if 0 < tested < FEW else steps

@@ -247,8 +247,8 @@ def _which(
             some = f", {likely:,} of them likely," * (0 < likely < parts)
             where.append(
                 f"{parts:,} of the {found:,}{some} are part of a longer one of the same document "
-                f"that may be less probable ({example}): take that where it says more; Keyphrases "
-                "by document names it."
+                f"that may be less probable ({example}): take that where it says more. Keyphrases "
+                "by document and the column part_of name it."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")

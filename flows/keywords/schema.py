@@ -141,5 +141,12 @@ KEYWORDS = Table(
         Column("position", INT32, "tokens of the document before its first occurrence"),
         Column("occurrences", INT32, "number of its occurrences in the document"),
         Column("own_name", FLAG, "whether it is the name of its document"),
+        Column(
+            "part_of",
+            TEXT,
+            "of a selected one that is not known: the longer selected or known one of its "
+            "document that has its words in a row; empty if there is none",
+            nullable=True,
+        ),
     ),
 )

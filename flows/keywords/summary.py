@@ -250,7 +250,8 @@ def summarise(
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
-    wholes = _wholes(table, found, selected | observed)
+    whole = table["part_of"].to_pylist()
+    part = np.array([one is not None for one in whole], bool)
     confusion = [
         int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
         for s in (True, False)
@@ -265,7 +266,7 @@ def summarise(
         terms=_count_terms(table, found, observed, sure),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
-        examples=_examples(table, offsets, probability, observed, selected, wholes),
+        examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
         above=_above(probability[found]),
         by_rate=None
@@ -277,32 +278,16 @@ def summarise(
         own_name=int(np.count_nonzero(found & own)),
         own_name_likely=int(np.count_nonzero(sure & own)),
         new_with_known=int(new[given > 0].sum()),
-        parts=len(wholes),
-        parts_likely=int(np.count_nonzero(sure[list(wholes)])) if wholes else 0,
-        example=next((f"{table['term'][i].as_py()} of {one}" for i, one in wholes.items()), ""),
+        parts=int(np.count_nonzero(part)),
+        parts_likely=int(np.count_nonzero(sure & part)),
+        example=next(
+            (f"{table['term'][int(i)].as_py()} of {whole[i]}" for i in np.flatnonzero(part)), ""
+        ),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         most_known=most_known,
         shown=shown,
     )
-
-
-def _wholes(table: pa.Table, found: Any, taken: Any) -> dict[int, str]:
-    """Return the rows of new ones that are words in a row of a longer one that is taken, and it."""
-    longer: dict[str, list[tuple[str, str]]] = {}
-    rows = np.flatnonzero(taken)
-    own = table.select(["doc_id", "stem", "term"]).take(pa.array(rows)).to_pylist()
-    for row in own:
-        if " " in row["stem"]:
-            longer.setdefault(row["doc_id"], []).append((f" {row['stem']} ", row["term"]))
-    wholes = {}
-    for at, row in zip(rows.tolist(), own, strict=True):
-        inside = f" {row['stem']} "
-        others = longer.get(row["doc_id"], ()) if found[at] else ()
-        whole = next((term for stem, term in others if inside in stem and inside != stem), None)
-        if whole is not None:
-            wholes[at] = whole
-    return wholes
 
 
 def _above(probability: FloatArray) -> FloatArray:
@@ -313,7 +298,6 @@ def _above(probability: FloatArray) -> FloatArray:
 
 def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any,
-    wholes: dict[int, str],
 ) -> tuple[Example, ...]:  # fmt: skip
     """Take the documents with most known and found keyphrases, then in order."""
     worth = np.zeros(0, int)
@@ -333,7 +317,8 @@ def _examples(
         best = [i for i in unknown if taken[i]]
         stems, counts = (table[n].slice(first, len(terms)).to_pylist() for n in _INSIDE)
         within = {i: terms[j] for i, j in _longer(best, stems, counts, sure).items()}
-        within |= {i: wholes[first + i] for i in best if first + i in wholes}
+        whole = table["part_of"].slice(first, len(terms)).to_pylist()
+        within |= {i: whole[i] for i in best if whole[i]}
         rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
         examples.append(
             Example(
