@@ -150,10 +150,10 @@ def mean_table(
     gibbs_row, probit, logistic, margin = figures_of(whole)
     rows = [
         ("Gibbs", gibbs_row, None, "Gibbs", None),
-        ("probit, variational", probit, same[:, :, 0].mean(0), "text, 25 sweeps", None),
+        ("probit, variational", probit, same[:, :, 0].mean(0).tolist(), "text, 25 sweeps", None),
         ("probit, the recipe", None, None, "recipe (direct)", None),
         ("probit, collapsed ascent", None, None, "collapsed ascent, heuristic kernel", None),
-        ("logistic", logistic, same[:, :, 1].mean(0), None, "logistic, 25 sweeps"),
+        ("logistic", logistic, same[:, :, 1].mean(0).tolist(), None, "logistic, 25 sweeps"),
         ("logistic, large margin", margin, None, None, None),
         ("trivial baseline", None, None, None, "trivial baseline"),
     ]

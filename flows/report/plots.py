@@ -74,7 +74,7 @@ def histogram(
     Bars are on a logarithmic scale, whose lower end says nothing: so it has no labels.
     ``limit`` is where a line is drawn: only values right of it are selected.
     """
-    number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
+    number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=np.asarray(counts))
     bars = [
         {"x": low, "x2": high, "middle": 0.5 * (low + high), "y": n,
          "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}

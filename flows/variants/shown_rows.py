@@ -137,7 +137,7 @@ def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
     """Return an allele's reads in each sample of a comparison and in its replicates."""
 
     def share(member: BoolArray) -> float:
-        return float(of.allele[member].sum() / max(of.depth[member].sum(), 1))
+        return float(of.allele[member].sum()) / max(int(of.depth[member].sum()), 1)
 
     def stated(member: BoolArray, called: bool) -> dict[str, Any]:
         return {

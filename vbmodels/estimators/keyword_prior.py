@@ -128,5 +128,5 @@ def whole_corpus(corpus: LabelledCorpus) -> WholeCorpus:
         "source": corpus.source,
         "licence": corpus.licence,
     }
-    coverage = min(float(read.phrases.sum() / max(read.listed.sum(), 1)), 1.0)
+    coverage = min(float(read.phrases.sum()) / max(int(read.listed.sum()), 1), 1.0)
     return WholeCorpus(batch, read.words, read.phrases, coverage, corpus.kind, about)

@@ -168,11 +168,12 @@ def feature_batch(
     if grouped and len(table):
         distinct, back = np.unique(table, axis=0, return_inverse=True)
         row_of = back.reshape(-1).astype(np.int64)
+    weights = None if weight is None else np.asarray(weight)
     return FeatureBatch(
         codes=distinct,
         levels=r,
         sign=signs_of(distinct, r),
-        count=np.bincount(row_of, weight, minlength=len(distinct)).astype(np.float64),
+        count=np.bincount(row_of, weights, minlength=len(distinct)).astype(np.float64),
         row_of=row_of,
         row_id=ids.astype(np.int64),
     )

@@ -117,8 +117,8 @@ class Curves(Stats, kind="experts/additive.Curves"):
         for j in free:
             here = given[:, j]
             values, index = np.unique(lines[here, j], return_inverse=True)
-            counts = np.bincount(index, copies[here], len(values))
-            knots[blocks[j]] = quantile_knots(values, np.asarray(counts, float), KNOTS)
+            weights = np.bincount(index, copies[here], len(values))
+            knots[blocks[j]] = quantile_knots(values, np.asarray(weights, float), KNOTS)
         counts = np.array([at.size for at in knots])
         if not counts.any() and not always:
             return None

@@ -261,7 +261,7 @@ def _mixing(found: Draws, own_dispersion: bool) -> tuple[FloatArray, FloatArray]
     seen = [diagnose(d) for d in drawn]
     return (
         np.fmax.reduce([s.r_hat for s in seen]),
-        np.min([s.ess_bulk for s in seen], axis=0),
+        np.minimum.reduce([s.ess_bulk for s in seen]),
     )
 
 
