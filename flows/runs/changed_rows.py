@@ -32,10 +32,26 @@ def rows_in_words(one: Moved) -> str:
     parts = [
         f"{counted(f'{count:,}', rows)} {what}"
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
-        + f", {expected_in_words(count, right)}{by}"
-        for what, count, alone, right, which, by in (
-            ("added", one.gained or 0, one.gained_alone, one.gained_right, "second", ""),
-            ("dropped", one.lost, one.lost_alone, one.lost_right, "first", " by the first run"),
+        + f", {expected_in_words(count, right, before)}{by}"
+        for what, count, alone, right, before, which, by in (
+            (
+                "added",
+                one.gained or 0,
+                one.gained_alone,
+                one.gained_right,
+                _before(one),
+                "second",
+                "",
+            ),
+            (
+                "dropped",
+                one.lost,
+                one.lost_alone,
+                one.lost_right,
+                None,
+                "first",
+                " by the first run",
+            ),
         )
         if count
     ]
@@ -49,16 +65,24 @@ def counted(number: str, name: str) -> str:
     return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")  # 1 feature
 
 
-def expected_in_words(count: int, right: float) -> str:
-    """Say how many rows are expected to be right, by the run that selects them.
+def _before(one: Moved) -> float | None:
+    """Return how many new rows the first run expects to be right; None where it lacks some."""
+    return None if one.gained_alone else one.gained_before
+
+
+def expected_in_words(count: int, right: float, before: float | None = None) -> str:
+    """Say how many rows are expected to be right, by the run that selects them and by the other.
 
     >>> expected_in_words(222, 54.6), expected_in_words(40, 39.7), expected_in_words(1, 0.98)
     ('about 1 in 4 of them right (55 expected)', 'nearly all right (40 expected)', \
 'probability 0.98')
+    >>> expected_in_words(222, 54.6, 30.2)
+    'about 1 in 4 of them right (55 expected; 30 by the first run)'
     """
     if count == 1:
         return f"probability {in_digits(right)[0]}"
-    return f"{_share_in_words(right / count, ' of them')} right ({right:,.0f} expected)"
+    other = "" if before is None else f"; {before:,.0f} by the first run"
+    return f"{_share_in_words(right / count, ' of them')} right ({right:,.0f} expected{other})"
 
 
 def _share_in_words(value: float, of: str = "") -> str:
@@ -145,4 +169,6 @@ def decision_in_words(one: Moved) -> str:
         keep = "keep" if share < 0.5 else "not keep"
         return f"Use the {own} run, unless you would {keep} the one {what}."
     expects = f"the {which[0]} run expects {middle:.0f} right"
+    if what == GAINED and (before := _before(one)) is not None:
+        expects += f", the first {number * before / count:.0f}"
     return f"Use the {own} run, unless you would keep {enough} of {rows} ({expects})."
