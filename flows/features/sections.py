@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc
 
 from flows.features.check import Column
 from flows.report import plots
@@ -15,6 +16,7 @@ from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.patterns import Occurrence, profile
 
+LEAST_EXPECTED = 5.0  # rows a combination of answers, on average, for a test of fit
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
 MOST_ANSWERED, MOST_ANSWERS = 6, 64
@@ -101,9 +103,39 @@ def answer_sections(
             "\nExpected: the model's number; the nearer to how many there are, the better it fits."
         )
         heads.insert(1, "expected")
-        for row, p in zip(rows, _chances(weights, shares, columns, codes), strict=True):
-            row.insert(1, f"{p * count.sum():,.1f}")
+        expected = count.sum() * _chances(weights, shares, columns, codes)
+        for row, number in zip(rows, expected.tolist(), strict=True):
+            row.insert(1, f"{number:,.1f}")
+        text += fit_in_words(count, expected, [len(c.levels) for c in columns], len(shares))
     return [Section("Who has which answers", text, (), (Grid(heads, rows),), needs_fit=True)]
+
+
+def fit_in_words(
+    count: FloatArray, expected: FloatArray, levels: Sequence[int], features: int
+) -> str:
+    """Say by Pearson's chi-square whether combinations of answers are as often as expected.
+
+    ``count`` and ``expected`` are of the combinations that occur. Nothing is said where there are
+    too few rows for a combination, or no degree of freedom.
+
+    >>> some = np.full(8, 30.0)
+    >>> fit_in_words(some, some, [2, 2, 2], 1)
+    ''
+    >>> fit_in_words(np.full(16, 30.0), np.full(16, 28.0), [2, 2, 2, 2], 1)
+    " Pearson's chi-square is 34.3 on 6 degrees of freedom (p < 0.01): there is more in the \
+answers than the model has."
+    """
+    total, combinations = count.sum(), int(np.prod(levels))
+    free = combinations - 1 - features - (1 + features) * sum(n - 1 for n in levels)
+    if free < 1 or total < LEAST_EXPECTED * combinations:
+        return ""
+    square = np.sum((count - expected) ** 2 / expected) + total - expected.sum()
+    p = float(chdtrc(free, square))
+    found = "no sign of misfit" if p > 0.05 else "there is more in the answers than the model has"
+    chance = f"p = {p:.2f}" if p > 0.01 else "p < 0.01"
+    return (
+        f" Pearson's chi-square is {square:.1f} on {free} degrees of freedom ({chance}): {found}."
+    )
 
 
 def _chances(
