@@ -79,11 +79,8 @@ def name_of(call: dict[str, Any]) -> str:
 
 def row_of(call: dict[str, Any], settings: VariantSettings, *against: str) -> tuple[Any, ...]:
     """Return a call as a row of a table, with the reads of what the case is compared with."""
-    found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
-    tested = sum(_testable(name, pair) for name, pair in found.items())
-    passed = "PASS" + f" ({every - tested} of {every} filters not testable)" * bool(
-        found and tested < every
-    )
+    without, every = len(untested(call, settings)), len(READ_FILTERS)
+    passed = "PASS" + f" ({without} of {every} filters not testable)" * bool(without)
     said = round(call["qual"], 1), ";".join(call["filters"]) or passed, call["QV"]
     return name_of(call), share_of(call), reads_of(call, "case"), *against, *said
 
@@ -139,9 +136,8 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
     false = f"of about 1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000"
-    found, every = _compared(call, settings.skipped_filters), len(READ_FILTERS)
-    without = every - sum(_testable(name, pair) for name, pair in found.items())
-    few = bool(found) and without >= every / 2
+    without, every = len(untested(call, settings)), len(READ_FILTERS)
+    few = without >= every / 2
     text += ". Random errors explain it" if few else ". The call is false"
     text += f" with a probability {false} (QUAL {call['qual']:.1f})"
     artefact = f"; an artefact is not excluded, as {without} of {every} filters could not be tested"
@@ -205,6 +201,14 @@ def _compared(call: dict[str, Any], skipped: Container[str] = ()) -> dict[str, P
         at = [reads[0] / sum(reads) if sum(reads) >= least else None for reads, least in own]
         found = {"strand_bias": at, **found}
     return {name: pair for name, pair in found.items() if name not in skipped}
+
+
+def untested(call: dict[str, Any], settings: VariantSettings) -> list[str]:
+    """Return the filters that could not have removed a call; none where its reads are not known."""
+    found = _compared(call, settings.skipped_filters)
+    if not found:
+        return []
+    return [n for n in READ_FILTERS if n not in found or not _testable(n, found[n])]
 
 
 def _testable(name: str, pair: Pair) -> bool:

@@ -17,6 +17,7 @@ from flows.variants import calls as variant_calls
 from flows.variants import detection, multiqc
 from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
+from flows.variants.calls_report import untested
 from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.joint_alleles import join_alleles
 from flows.variants.locations import read_counts, read_loci
@@ -177,8 +178,9 @@ def conclude_case(
     contigs = _contigs(settings, found)
     names = sample_names(case.columns, settings)
     records = [
-        {**call, "samples": named(call["samples"], names)} for part in found for call in part.calls
-    ]
+        {**call, "samples": named(call["samples"], names), "UNTESTED": untested(call, settings) or None}
+        for part in found for call in part.calls
+    ]  # fmt: skip
 
     def of_case(name: str) -> str:
         return paths.file(storage.join(case.folder, name) if case.folder else name)

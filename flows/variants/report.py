@@ -215,6 +215,9 @@ def _next_steps(
         at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
         view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
         steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
+    if calls and (names := calls_report.untested(calls[0], settings)):
+        text = f"Confirm {calls_report.name_of(calls[0])} by another method, such as digital PCR: "
+        steps.insert(0, NextStep(f"{text}{', '.join(names)} could not be tested."))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads there, "
         text += "or fewer errors. The largest limits:"

@@ -43,6 +43,7 @@ _SHARE = (
     ("AF", "A", "Float", "Share of the allele in the case: posterior mean (two_groups)"),
     ("AFCI", 2, "Float", "95 % interval of that share"),
     ("RPZ", 1, "Float", "z of the distance to the read's end: allele against reference"),
+    ("UNTESTED", ".", "String", "Filters that these reads could not test, such as for one strand"),
     ("HRUN", 1, "Integer", "Indels: length of the run of one base behind the position, at most 6"),
 )
 _FORMAT = (
@@ -223,5 +224,5 @@ def _record(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, np.ndarray)):
-        return tuple(float(v) for v in value)
-    return value if isinstance(value, int) else float(value)
+        return tuple(map(_plain, value))
+    return value if isinstance(value, (int, str)) else float(value)

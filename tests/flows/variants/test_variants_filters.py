@@ -133,6 +133,7 @@ def test_replicates_and_shares_stand_in_the_vcf(called):
                 assert record.info["RPZ"] < -5
             if record.pos - 1 == TRUE:
                 assert abs(record.info["RPZ"]) < 4
+                assert "strand_bias" not in record.info.get("UNTESTED", ())
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flows.variants.calls_report import calls_section, power_warnings
+from flows.variants.calls_report import calls_section, power_warnings, untested
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
@@ -206,6 +206,8 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert said in headline_of([FOUND], [call], PAIRED)
     (row,) = calls_section([call], PAIRED, {}, "").grids[0].rows
     assert row[5] == "PASS (3 of 6 filters not testable)"
+    assert untested(call, PAIRED) == ["strand_bias", "low_mapq", "low_baseq"]
+    assert untested(CALL, PAIRED) == []
     (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
     assert row[5] == "PASS (4 of 6 filters not testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
