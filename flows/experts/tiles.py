@@ -151,12 +151,20 @@ def next_steps(
         line += f" --rows {scored}" * every
         first = NextStep(f"{text}, the largest {column} first:", line)
     shown = column and 0 < scored <= ALL
-    new = "vbflows score {run} NEW_TABLE scored/"
-    second = NextStep("Predict new rows, with the same columns:", new, True)
-    steps: tuple[NextStep, ...] = (second,) if shown else (first, second)
-    if simple:
-        text = f"Use {simple} instead, unless you need the curves: fit it alone."
-        steps += (NextStep(text, "{again inference=cavi n_experts=1}", True),)
-    more = f"Measure on more than {tested:,} rows: hold out three in ten."
-    again = NextStep(more, "{again test_share=0.3}", True)
-    return (*steps, again) if 0 < tested < FEW else steps
+    steps = [] if shown else [first]
+    steps.append(
+        NextStep(
+            "Predict new rows, with the same columns:",
+            "vbflows score {run} NEW_TABLE scored/",
+            True,
+        )
+    )
+    if 0 < tested < FEW:
+        more = f"Measure on more than {tested:,} rows: hold out three in ten."
+        steps.append(NextStep(more, "{again test_share=0.3}", True))
+    if simple:  # in the place of the list of rows, as a page has few steps
+        text = (
+            f"{simple[0].upper()}{simple[1:]} is simpler. Unless you need the curves, fit it alone:"
+        )
+        steps = [*steps[1:], NextStep(text, "{again inference=cavi n_experts=1}", True)]
+    return tuple(steps)

@@ -94,12 +94,12 @@ def publish(run: Run) -> dict[str, Any]:
 
 
 def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
-    """Write the run's own command where a text has {again}, with a setting that it may name."""
+    """Write the run's own command where a text has {again}, with settings that it may name."""
     files = [file.url for file in run.inputs]
     files = files if len(files) < _FILES else [storage.source_in_words(run.source)]
 
     def command(found: re.Match[str]) -> str:
-        given = {**run.changed, **({found[1]: found[2]} if found[1] else {})}
+        given = run.changed | dict(one.split("=") for one in found[1].split())
         words = ["vbflows", run.family.name, *files, run.paths.target]
         for name, yours in (given.pop("columns", None) or {}).items():
             words += ["--column", f"{name}={yours}"]
@@ -121,7 +121,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
     )  # fmt: skip
 
 
-_AGAIN, _FILES = re.compile(r"\{again(?: (\w+)=(\S+))?\}"), 4
+_AGAIN, _FILES = re.compile(r"\{again((?: \w+=[^\s}]+)*)\}"), 4
 _REFIT = re.compile(r" [^.:]*: (vbflows|--).*$")  # what to fit next: no matter of a score
 
 

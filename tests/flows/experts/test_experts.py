@@ -252,6 +252,11 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path):
         html = (folder / "report.html").read_text().replace("&#39;", "'")
         assert trace in html
         assert "logistic regression</td>" in html
+        low, high = baselines["logistic regression"]["interval"]
+        best = all(one["interval"][1] >= 0 for one in baselines.values())
+        simple = "--set inference=cavi --set n_experts=1" in html
+        assert simple == ("Logistic regression, simpler, does" in record["headline"])
+        assert simple == (low <= 0 <= high and best)
     assert losses[0] == losses[1]
     succeed("score", tmp_path / "cavi", path, tmp_path / "new")
     assert latest(tmp_path / "new")[1]["results"]["test_rows"] == 200
