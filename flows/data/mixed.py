@@ -236,7 +236,11 @@ def _seen_decorated(
 
     The former with a decimal point where a cell allows it, and with a decimal comma.
     """
-    parts = _parts(rest)
+    some = pc.any(pc.match_substring_regex(rest, "[0-9]")).as_py()
+    parts = _parts(rest) if some else None
+    if parts is None or parts.null_count == len(rest):
+        none = np.full(len(rest), np.nan)
+        return (none, none), {"point": 0, "comma": 0, "examples": {}, **_seen_words(rest, counts)}
     values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
     at = {decimal: ~np.isnan(one) for decimal, one in values.items()}
     either = at["."] | at[","]
@@ -260,16 +264,19 @@ def _seen_decorated(
         IN_GROUPS: several, DOT_OR_GROUP: dots, COMMA_OR_GROUP: commas,
         **with_unit,
     })  # fmt: skip
-    odd = rest.filter(pa.array(~either))
-    dates = {}
-    if len(odd):
-        dates = rules.dates_in(zip(odd.to_pylist(), counts[~either].tolist(), strict=True))
     return (np.where(at["."], values["."], values[","]), values[","]), {
         "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
         "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
-        "groups": int(counts[several].sum()), "units": units, "examples": examples, "dates": dates,
-        "odd": tuple(odd.slice(0, _EXAMPLES).to_pylist()),
+        "groups": int(counts[several].sum()), "units": units, "examples": examples,
+        **_seen_words(rest.filter(pa.array(~either)), counts[~either]),
     }  # fmt: skip
+
+
+def _seen_words(odd: pa.Array, counts: IntArray) -> dict[str, Any]:
+    """Return what cells that are no numbers are counted as: dates, and the first ones."""
+    texts = odd.to_pylist()
+    dates = rules.dates_in(zip(texts, counts.tolist(), strict=True))
+    return {"dates": dates, "odd": tuple(texts[:_EXAMPLES])}
 
 
 _DECORATED = f"^(?:{rules.DECORATED})$"

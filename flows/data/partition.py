@@ -205,6 +205,7 @@ def merge(pieces: Sequence[pa.Table], table: Table) -> pa.Table:
 SLAB = 64 * 2**20
 """Bytes of a file, decoded, that are checked at once; a smaller file is one slab."""
 
+LEAST = 4  # bytes of a cell in memory, where dictionaries are spelt out
 ROWS = 2**20  # of a slab; a cell may be a word that is stored once for all rows
 PARTS = 8  # in which a slab is read
 
@@ -221,6 +222,7 @@ def chunks(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
     most = most or ROWS
     metadata = storage.parquet_file(url).metadata
     size = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
+    size = max(size, LEAST * metadata.num_rows * metadata.num_columns)
     if size <= SLAB and metadata.num_rows <= most:
         yield 0, storage.read_table(url)
         return
