@@ -218,7 +218,7 @@ def _quiet() -> Iterator[None]:
         import prefect.main  # noqa: F401  configures logging for the whole process
 
     root.handlers[:], root.level = before, level
-    for name in ("prefect", "prefect._internal"):
+    for name in ("prefect", "prefect._internal", "EventsWorker", "APILogWorker"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [logging.NullHandler()]
         logger.propagate = False
