@@ -127,7 +127,7 @@ def simpler(results: Mapping[str, Any]) -> str:
     return alike[0] if alike else ""
 
 
-SIMPLE = ("logistic regression", "ridge regression")
+SIMPLE = OTHER_MODELS[1:]
 LISTED = 1_000  # rows of a score that one command lists
 ALL = 200
 """Rows of a score that are all on its page."""
@@ -151,20 +151,13 @@ def next_steps(
         line += f" --rows {scored}" * every
         first = NextStep(f"{text}, the largest {column} first:", line)
     shown = column and 0 < scored <= ALL
-    steps = [] if shown else [first]
-    steps.append(
-        NextStep(
-            "Predict new rows, with the same columns:",
-            "vbflows score {run} NEW_TABLE scored/",
-            True,
-        )
-    )
+    steps = [] if shown or simple else [first]  # a page has three
+    new = "vbflows score {run} NEW_TABLE scored/"
+    steps.append(NextStep("Predict new rows, with the same columns:", new, True))
     if 0 < tested < FEW:
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
-    if simple:  # in the place of the list of rows, as a page has few steps
-        text = (
-            f"{simple[0].upper()}{simple[1:]} is simpler. Unless you need the curves, fit it alone:"
-        )
-        steps = [*steps[1:], NextStep(text, "{again inference=cavi n_experts=1}", True)]
+    if simple:
+        text = f"{simple[0].upper()}{simple[1:]} is simpler. Unless you need the curves, fit it:"
+        steps.append(NextStep(text, "{again inference=cavi n_experts=1}", True))
     return tuple(steps)

@@ -116,7 +116,7 @@ def fit_in_words(
     """Say by Pearson's chi-square whether combinations of answers are as often as expected.
 
     ``count`` and ``expected`` are of the combinations that occur. Nothing is said where there are
-    too few rows for a combination, or no degree of freedom.
+    too few rows for a combination, no degree of freedom, or weights that are no counts.
 
     >>> some = np.full(8, 30.0)
     >>> fit_in_words(some, some, [2, 2, 2], 1)
@@ -127,7 +127,7 @@ answers than the model has."
     """
     total, combinations = count.sum(), int(np.prod(levels))
     free = combinations - 1 - features - (1 + features) * sum(n - 1 for n in levels)
-    if free < 1 or total < LEAST_EXPECTED * combinations:
+    if free < 1 or total < LEAST_EXPECTED * combinations or (count % 1.0).any():
         return ""
     square = np.sum((count - expected) ** 2 / expected) + total - expected.sum()
     p = float(chdtrc(free, square))

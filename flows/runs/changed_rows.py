@@ -34,27 +34,13 @@ def rows_in_words(one: Moved) -> str:
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
         + f", {expected_in_words(count, right, before)}{by}"
         for what, count, alone, right, before, which, by in (
-            (
-                "added",
-                one.gained or 0,
-                one.gained_alone,
-                one.gained_right,
-                _before(one),
-                "second",
-                "",
-            ),
-            (
-                "dropped",
-                one.lost,
-                one.lost_alone,
-                one.lost_right,
-                None,
-                "first",
-                " by the first run",
-            ),
+            ("added", one.gained or 0, one.gained_alone, one.gained_right, _before(one), "second",
+             ""),
+            ("dropped", one.lost, one.lost_alone, one.lost_right, None, "first",
+             " by the first run"),
         )
         if count
-    ]
+    ]  # fmt: skip
     which = f"the other {stay:,}" if one.lost else f"all {stay:,} of the first run"
     parts += [f"{which} {'stays' if stay == 1 else 'stay'}"] * (stay > 0)
     return "; ".join(parts)

@@ -178,7 +178,8 @@ def conclude_case(
     contigs = _contigs(settings, found)
     names = sample_names(case.columns, settings)
     records = [
-        {**call, "samples": named(call["samples"], names), "UNTESTED": untested(call, settings) or None}
+        {**call, "samples": named(call["samples"], names),
+         "UNTESTED": untested(call, settings) or None}
         for part in found for call in part.calls
     ]  # fmt: skip
 

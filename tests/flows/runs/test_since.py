@@ -110,7 +110,7 @@ def test_two_files_more_cost_half_the_local_steps(family, tmp_path, counted):
         shutil.move(path, source)
     full, cold = counted(family, source, tmp_path / "full")
     again, warm = counted(family, source, tmp_path / "out")
-    # A fit of vmmic has several optima: from the last posterior it stays at that one, .26 nats lower.
+    # vmmic has several optima: from the last posterior a fit stays at that one, .26 nats lower.
     near, share = {"bags": (2e-3, 0.6), "variants": (1e-6, 0.5)}[family]
     goal = full["elbo"] - near * abs(full["elbo"])
     summary = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
