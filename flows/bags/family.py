@@ -17,6 +17,7 @@ from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
 from flows.bags import pieces as pieces_of
 from flows.bags.baselines import with_baselines
+from flows.bags.column_roles import describe
 from flows.bags.form import (
     AboutBags,
     BagForm,
@@ -269,7 +270,7 @@ class BagsFamily:
             warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
                 constant = constant_columns(form, built)
-                columns, said = input_columns.describe(first, settings, gaps, counts, constant)
+                columns, said = describe(first, settings, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)

@@ -6,7 +6,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,6 @@ from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
-from flows.data.column_table import FEATURE, suggestions
 from flows.data.levels import count_levels
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
 from flows.data.names import row_of
@@ -27,7 +26,6 @@ from flows.data.storage import InputFile, StorageError
 from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
 from vbmodels.core.cells import number_of
-from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
 from vbmodels.core.scales import scale_of
@@ -50,12 +48,8 @@ MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
 FEWEST_ROWS = 5
 """Rows with a level from which it is a feature."""
-FEWEST_GROUPS = 10
-"""Values of a column of numbers that may be names of groups: fewer are a grade or a stage."""
 
-REPEATS = 8
-"""Bags beyond one a value from which values that decide all labels do so by no chance."""
-_OWN = tuple(column.name for column in INSTANCES_IN.columns)
+OWN = tuple(column.name for column in INSTANCES_IN.columns)
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         If labels are not of two classes.
     """
     try:
-        schema = _given(files[0].url, settings, 0).schema
+        schema = read_given(files[0].url, settings, 0).schema
         if "features" not in schema.names and "features" not in settings.columns:
             names = feature_names(files[0], settings)
             names += categories_of(files[0], settings)
@@ -88,7 +82,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         if not settings.levels and "features" in settings.columns:
             settings = _with_levels(files[0], settings)
         texts = {one.name for one in schema if is_text(one.type)}
-        if not settings.decimal_comma and texts - (set(_OWN) - {"label"}):
+        if not settings.decimal_comma and texts - (set(OWN) - {"label"}):
             settings = _with_commas(files, settings)
         settings = _with_positive(files, settings)
         if settings.held_out is None:
@@ -102,7 +96,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
 def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
     """Return the columns that are features, in their order; none where lists hold them."""
     wanted = settings.columns.get("features", "")
-    schema = _given(file.url, settings, 0).schema
+    schema = read_given(file.url, settings, 0).schema
     if not wanted or "features" in schema.names:
         return []
     parts = [part.strip() for part in wanted.split(",")]
@@ -117,13 +111,13 @@ def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
 
 def categories_of(file: InputFile, settings: BagSettings) -> list[str]:
     """Return the columns of text that may be features: of few levels, which vary within bags."""
-    given = _given(file.url, settings, LOOKED)
+    given = read_given(file.url, settings, LOOKED)
     if "bag_id" not in given.column_names:
         return []
-    bag, first = _bags_of(given)
+    bag, first = bags_of(given)
     found = []
-    for name, one in _others_in(file, given, settings).items():
-        codes = _codes(one)
+    for name, one in others_in(file, given, settings).items():
+        codes = codes_of(one)
         varies = bool((codes != codes[first][bag]).any())
         few = len(_kept_levels(one)) > 1 and len(one.levels.counts) <= MOST_LEVELS
         if one.rule.kind in (CATEGORY, FLAG) and few and varies and "=" not in name:
@@ -190,7 +184,7 @@ def other_levels(file: InputFile, settings: BagSettings) -> list[str]:
     return said
 
 
-def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
+def read_given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     """Return the first rows of a file by our names, without lists; patterns stay single columns.
 
     Where a file has no other columns than ours, no rows are read.
@@ -198,7 +192,7 @@ def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     file = storage.parquet_file(url)
     schema = file.schema_arrow
     of_lists = ("features", "bag_features")
-    mapped = {name if name in of_lists else settings.columns.get(name, name) for name in _OWN}
+    mapped = {name if name in of_lists else settings.columns.get(name, name) for name in OWN}
     kept = [one.name for one in schema if not pa.types.is_nested(one.type)]
     others = [name for name in kept if name not in mapped]
     found = schema.empty_table()
@@ -227,12 +221,13 @@ def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
                 file=file.url, column=name, expected=one.unclear.expected,
                 found=one.unclear.found, remedy=remedy,
             )  # fmt: skip
-        if one.rule.kind == NUMBER and not _named_rows(name, one, settings):
+        if one.rule.kind == NUMBER and not names_of_rows(name, one, settings):
             names.append(name)
     return names
 
 
-def _named_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
+def names_of_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
+    """Say that a column has names or numbers of rows; empty where it has none or is included."""
     if name in settings.include:
         return ""
     return names_rows(name, one.seen, len(one.levels.counts), one.rule.kind)
@@ -240,15 +235,16 @@ def _named_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
 
 def other_columns(file: InputFile, settings: BagSettings) -> dict[str, FoundColumn]:
     """Return what the first rows of a file hold in columns that are none of ours."""
-    return _others_in(file, _given(file.url, settings, LOOKED), settings)
+    return others_in(file, read_given(file.url, settings, LOOKED), settings)
 
 
-def _others_in(file: InputFile, given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]:
+def others_in(file: InputFile, given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]:
+    """Return the columns of some rows that have no role of ours."""
     semicolons = reading.separator_of(given.schema) == ";"
     names = [
         name
         for name in given.column_names
-        if name not in _OWN
+        if name not in OWN
         and (is_text(given[name].type) or is_number(given[name].type) or _single(given[name]))
         and (not settings.include or any(matches(name, one) for one in settings.include))
     ]
@@ -461,137 +457,7 @@ def _refusal(
     )  # fmt: skip
 
 
-def describe(
-    file: InputFile,
-    settings: BagSettings,
-    gaps: Mapping[str, tuple[int, bool]],
-    labels: Sequence[int],
-    constant: Collection[str],
-) -> tuple[tuple[ColumnRead, ...], list[str]]:
-    """Return the table of columns of the first file, and what to say of them.
-
-    Parameters
-    ----------
-    file
-        The file.
-    settings
-        The settings.
-    gaps
-        Missing values of each feature, and whether it has a column for them.
-    labels
-        Bags with the labels 0 and 1 that are fitted.
-    constant
-        Features that have one value.
-    """
-    own = {theirs: ours for ours, theirs in settings.columns.items()}
-    rows: list[ColumnRead] = []
-    header = _given(file.url, settings, 0)
-    given = _given(file.url, settings, LOOKED)
-    found = _others_in(file, given, settings)
-    features = settings.columns.get("features", "")
-    for name in header.column_names:
-        if name in _OWN:
-            theirs = settings.columns.get(name, name)
-            rows.append(_own_column(name, theirs, header[name].type, settings, labels))
-    used: list[str] = []
-    for name, one in found.items():
-        is_feature = bool(features) and matches(name, features)
-        role = own.get(name, FEATURE if is_feature else "")
-        if is_feature and name in constant:
-            role = "left out: constant"
-        why = _named_rows(name, one, settings) if not is_feature else ""
-        if not role:
-            role = f"left out: {why or _plain_kind(one.rule)}"
-        row = column_read(name, one.rule, one.seen, one.levels, role)
-        filled, _ = gaps.get(name, (0, False))
-        rows.append(row if not filled else ColumnRead(**{**row.as_json(), "missing": filled}))
-        used += [name] if is_feature else []
-    warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
-    warnings += _on_bags(given, found, used, settings)
-    return tuple(rows), warnings
-
-
-def _own_column(
-    name: str, theirs: str, kind: pa.DataType, settings: BagSettings, labels: Sequence[int]
-) -> ColumnRead:
-    """Describe a column with a role of ours."""
-    if name != "label":
-        return ColumnRead(theirs, _type(kind), 0, "", name)
-    if settings.numeric:
-        held = f"{sum(labels):,} bags are fitted"
-        if settings.label_order:
-            held += f"; {' < '.join(settings.label_order)}"
-            return ColumnRead(theirs, "ordered category", 0, held, "label: the level is predicted")
-        return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
-    held = f"{labels[1]:,} positive, {labels[0]:,} negative bags"
-    role = f"label: positive is {settings.positive_word}"
-    return ColumnRead(theirs, "yes/no", 0, held, role)
-
-
-def _type(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return "list of numbers"
-    return "number" if is_number(kind) else "text"
-
-
-def _plain_kind(rule: Rule) -> str:
-    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: "not named as a feature"}.get(
-        rule.kind, rule.kind
-    )
-
-
-def _on_bags(
-    given: pa.Table, found: dict[str, FoundColumn], used: Sequence[str], settings: BagSettings
-) -> list[str]:
-    """Say which columns are the same in all rows of a bag: groups of bags, or labels."""
-    if "bag_id" not in given.column_names:
-        return []
-    bag, first = _bags_of(given)
-    bags = len(first)
-    if bags < 4 or len(bag) == bags:
-        return []
-    same: dict[str, IntArray] = {}
-    for name, one in found.items():
-        codes = _codes(one)
-        if (codes == codes[first][bag]).all():
-            same[name] = np.unique(codes[first], return_inverse=True)[1]
-    said = []
-    counts = {name: int(codes.max()) + 1 for name, codes in same.items()}
-    groups = [
-        name
-        for name, values in counts.items()
-        if 2 < values <= 0.8 * bags
-        and name not in set(settings.columns.values()) - {settings.columns.get("features")}
-        and (name not in used or (_whole(found[name]) and values >= FEWEST_GROUPS))
-    ]
-    groups = [] if "group" in settings.columns or "group" in given.column_names else groups
-    label = _labels_of(given, first)
-    decide = [name for name in groups if _decides(same[name], label)]
-    if decide:
-        name = max(decide, key=lambda one: counts[one])
-        said.append(
-            f"{name} has one label per value ({counts[name]:,} values in {bags:,} bags): set "
-            f"--column group={name}, so that bags of one {name} are left out together; figures on "
-            "held-out bags are too good otherwise."
-        )
-    constant = [name for name in used if counts.get(name, 0) > 1 and name not in decide]
-    if constant:
-        said.append(
-            f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
-            f"than measurements of the bag, --exclude {','.join(constant)}."
-        )
-    groups = [name for name in groups if name not in used]
-    if groups and not decide:
-        name = max(groups, key=lambda one: counts[one])
-        said.append(
-            f"Column {name} repeats: {counts[name]:,} values in {bags:,} bags. If bags of one "
-            f"{name} are alike, figures on held-out bags are too good: --column group={name} holds "
-            f"all bags of one {name} out together."
-        )
-    return said
-
-
-def _bags_of(given: pa.Table) -> tuple[IntArray, IntArray]:
+def bags_of(given: pa.Table) -> tuple[IntArray, IntArray]:
     """Return the number of each row's bag, and the first row of each bag."""
     coded = mixed.texts(mixed.taken(given["bag_id"])[0]).dictionary_encode()
     bag = coded.indices.fill_null(0).to_numpy()
@@ -600,31 +466,7 @@ def _bags_of(given: pa.Table) -> tuple[IntArray, IntArray]:
     return bag, first
 
 
-def _codes(one: FoundColumn) -> IntArray:
+def codes_of(one: FoundColumn) -> IntArray:
     """Return a number of each cell's value, -1 where it is missing."""
     codes: IntArray = mixed.texts(one.cells).dictionary_encode().indices.fill_null(-1).to_numpy()
     return codes
-
-
-def _whole(one: FoundColumn) -> bool:
-    """Whether a column of numbers has whole ones alone, as numbers of patients are."""
-    numbers = [number_of(text, one.rule.decimal) for text in one.levels.counts]
-    return all(number is not None and number % 1.0 == 0.0 for number in numbers)
-
-
-def _labels_of(given: pa.Table, first: IntArray) -> IntArray:
-    """Return a number of each bag's label, by its first row; -1 where it is missing."""
-    if "label" not in given.column_names:
-        return np.full(len(first), -1)
-    cells = mixed.texts(mixed.taken(given["label"])[0])
-    return cells.dictionary_encode().indices.fill_null(-1).to_numpy()[first]
-
-
-def _decides(codes: IntArray, label: IntArray) -> bool:
-    """Whether values [bags] decide the labels, where that is no chance: they repeat often."""
-    known = label >= 0
-    pairs = np.unique(np.column_stack([codes, label])[known], axis=0)
-    values = len(np.unique(codes[known]))
-    varied = len(np.unique(label[known])) > 1
-    repeats = int(np.count_nonzero(known)) - values
-    return varied and len(pairs) == values and repeats >= REPEATS
