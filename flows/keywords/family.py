@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, partition, storage
@@ -23,6 +22,7 @@ from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
+from flows.keywords.candidate_scores import model_of, regression_of, scores_of
 from flows.keywords.check import check_documents
 from flows.keywords.hidden_lists import hidden_lists
 from flows.keywords.label_files import (
@@ -43,7 +43,7 @@ from flows.keywords.notices import (
     unused_lists,
     unused_terms,
 )
-from flows.keywords.publish import Scored, Scores, keep_scores, publish
+from flows.keywords.publish import Scored, keep_scores, publish
 from flows.keywords.report import parameters_of, report
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import SCORES, KeywordSettings
@@ -65,34 +65,20 @@ from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray, to_bytes
-from vbmodels.keywords.bss.gibbs import bss
-from vbmodels.keywords.bss.model import BSS
+from vbmodels.core.state import to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
-from vbmodels.keywords.corpus.model import (
-    CorpusGlobal,
-    CorpusProbit,
-    average,
-    few_documents,
-)
+from vbmodels.keywords.corpus.model import CorpusGlobal, few_documents
 from vbmodels.keywords.corpus.selection import number_of
-from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch, in_phrases
-from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
-from vbmodels.keywords.learnt_prior import NONE, keyphrases_model, words_model
-from vbmodels.keywords.options import DAMPING
+from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.vbss.coordinate_ascent import Form
-from vbmodels.keywords.vbss.gibbs import gibbs
-from vbmodels.keywords.vbss.model import VBSS
 
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
@@ -292,7 +278,7 @@ class Keywords:
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Score every candidate; its selection is decided by `select`."""
-        scores = _scores(model, q, batch, local, index, settings, fitted is None)
+        scores = scores_of(model, q, batch, local, index, settings, fitted is None)
         number = _number(model, q)
         return keep_scores(scores, batch.y, index, number, settings, paths)
 
@@ -302,7 +288,7 @@ class Keywords:
     ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
         """Decide the selection over all partitions and write the tables."""
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
-        of_candidates, number = _of_candidates(model, q)[1], _number(model, q)
+        of_candidates, number = regression_of(model, q)[1], _number(model, q)
         published = publish(summaries, of_candidates, learned, number, settings, paths, each)
         if fitted is None and of_candidates is not None:
             indices = [one.index for one in summaries]
@@ -318,7 +304,7 @@ class Keywords:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of the corpus model; the others have no global ones."""
-        own, its = _of_candidates(model, q)
+        own, its = regression_of(model, q)
         if own is None or its is None:
             return []
         names = names_of(
@@ -344,7 +330,7 @@ class Keywords:
         )
         given = Given(listed, absent)
         return report(
-            *_of_candidates(model, q), summaries, settings, warnings, rows=read, given=given
+            *regression_of(model, q), summaries, settings, warnings, rows=read, given=given
         )
 
     def warnings_before_fit(self, q: Any, settings: KeywordSettings) -> list[str]:
@@ -448,13 +434,6 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
-    """Return the regression over the corpus of the candidates; None where there is none."""
-    if isinstance(model, Keyphrases):
-        return model.phrases, q.phrases
-    return (model, q) if isinstance(model, CorpusProbit) else (None, None)
-
-
 def _write(
     prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
 ) -> None:
@@ -523,79 +502,4 @@ def _build(
     return url
 
 
-def _scores(
-    model: Any, q: Any, batch: Any, local: Any, index: int, settings: KeywordSettings, fitted: bool
-) -> Scores:
-    """Return what a partition's candidates get; ``fitted`` is whether the fit saw them."""
-    units: KeywordBatch = batch.bare() if isinstance(batch, PhraseBatch) else batch
-    own, its = _of_candidates(model, q)
-    if its is None:
-        r, r_hat = _of_documents(model, q, units, local, index, settings, fitted)
-        return Scores(r, units.offsets, units.complete, r_hat=r_hat)
-    scores = None
-    if isinstance(model, Keyphrases):
-        units, scores = model.phrases_and_scores(q, batch)
-    assert own is not None
-    nodes = own.by_node(its, units, fitted=fitted, extra=scores)
-    others = []
-    for factor in (0.5, 2.0) if its.sources.exact else ():
-        at = own.at_rate(its, factor)
-        others.append(average(at, units, own.by_node(at, units, fitted=fitted, extra=scores)))
-    return Scores(
-        average(its, units, nodes), units.offsets, units.complete, nodes, its.weights,
-        by_rate=np.array(others) if others else None,
-    )  # fmt: skip
-
-
-def _of_documents(
-    model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, settings: KeywordSettings,
-    fitted: bool,
-) -> tuple[Any, float | None]:  # fmt: skip
-    """Return scores of words document by document, and the sampler's largest R-hat."""
-    if isinstance(model, Keyphrases):  # no document has a phrase
-        return batch.y.astype(np.float64), None
-    if settings.sampled:
-        return sample(settings, batch, index)
-    if model is None:
-        return score_words(settings, batch), None
-    if not fitted:
-        done = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
-        (local,) = done.reduce.local_states(done.iterations - 1)
-    return model.probabilities(q, batch, local), None
-
-
 FAMILY = Keywords()
-
-
-def model_of(settings: KeywordSettings) -> Any:
-    """Return the model to fit; None for samplers and plain scores."""
-    if settings.model in SCORES or settings.sampled:
-        return None
-    if settings.model == "vbss":
-        return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
-    prior = prior_of(settings.prior)
-    if settings.with_phrases:
-        return keyphrases_model(prior, settings.kind, settings.keyphrases, settings.rate_sd)
-    return words_model(prior, settings.kind, settings.keyword_rate, settings.rate_sd)
-
-
-def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
-    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
-    rng = np.random.default_rng([settings.seed, index])
-    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
-    sampler: Sampler
-    if settings.model == "bss":
-        sampler = partial(bss, model=BSS(), **size)
-    else:
-        sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
-    r, r_hat = sample_documents(batch, sampler, rng)
-    return r, float(r_hat.max(initial=1.0))
-
-
-def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
-    """Return TextRank, or SS, of every word [W]."""
-    values = [
-        textrank(a, DAMPING) if settings.model == "textrank" else ss(a, y, DAMPING)
-        for y, a in batch.documents()
-    ]
-    return np.concatenate([np.zeros(0), *values])

@@ -1,0 +1,109 @@
+"""The model of a run, and what it gives the candidates of a partition."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from flows.keywords.publish import Scores
+from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.term_lists import prior_of
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
+from vbmodels.keywords.document_gibbs import Sampler, sample_documents
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
+from vbmodels.keywords.options import DAMPING
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.vbss.coordinate_ascent import Form
+from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.model import VBSS
+
+
+def model_of(settings: KeywordSettings) -> Any:
+    """Return the model to fit; None for samplers and plain scores."""
+    if settings.model in SCORES or settings.sampled:
+        return None
+    if settings.model == "vbss":
+        return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
+    prior = prior_of(settings.prior)
+    if settings.with_phrases:
+        return keyphrases_model(prior, settings.kind, settings.keyphrases, settings.rate_sd)
+    return words_model(prior, settings.kind, settings.keyword_rate, settings.rate_sd)
+
+
+def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
+    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
+    rng = np.random.default_rng([settings.seed, index])
+    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
+    sampler: Sampler
+    if settings.model == "bss":
+        sampler = partial(bss, model=BSS(), **size)
+    else:
+        sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
+    r, r_hat = sample_documents(batch, sampler, rng)
+    return r, float(r_hat.max(initial=1.0))
+
+
+def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
+    """Return TextRank, or SS, of every word [W]."""
+    values = [
+        textrank(a, DAMPING) if settings.model == "textrank" else ss(a, y, DAMPING)
+        for y, a in batch.documents()
+    ]
+    return np.concatenate([np.zeros(0), *values])
+
+
+def regression_of(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
+    """Return the regression over the corpus of the candidates; None where there is none."""
+    if isinstance(model, Keyphrases):
+        return model.phrases, q.phrases
+    return (model, q) if isinstance(model, CorpusProbit) else (None, None)
+
+
+def scores_of(
+    model: Any, q: Any, batch: Any, local: Any, index: int, settings: KeywordSettings, fitted: bool
+) -> Scores:
+    """Return what a partition's candidates get; ``fitted`` is whether the fit saw them."""
+    units: KeywordBatch = batch.bare() if isinstance(batch, PhraseBatch) else batch
+    own, its = regression_of(model, q)
+    if its is None:
+        r, r_hat = _of_documents(model, q, units, local, index, settings, fitted)
+        return Scores(r, units.offsets, units.complete, r_hat=r_hat)
+    scores = None
+    if isinstance(model, Keyphrases):
+        units, scores = model.phrases_and_scores(q, batch)
+    assert own is not None
+    nodes = own.by_node(its, units, fitted=fitted, extra=scores)
+    others = []
+    for factor in (0.5, 2.0) if its.sources.exact else ():
+        at = own.at_rate(its, factor)
+        others.append(average(at, units, own.by_node(at, units, fitted=fitted, extra=scores)))
+    return Scores(
+        average(its, units, nodes), units.offsets, units.complete, nodes, its.weights,
+        by_rate=np.array(others) if others else None,
+    )  # fmt: skip
+
+
+def _of_documents(
+    model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, settings: KeywordSettings,
+    fitted: bool,
+) -> tuple[Any, float | None]:  # fmt: skip
+    """Return scores of words document by document, and the sampler's largest R-hat."""
+    if isinstance(model, Keyphrases):  # no document has a phrase
+        return batch.y.astype(np.float64), None
+    if settings.sampled:
+        return sample(settings, batch, index)
+    if model is None:
+        return score_words(settings, batch), None
+    if not fitted:
+        done = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
+        (local,) = done.reduce.local_states(done.iterations - 1)
+    return model.probabilities(q, batch, local), None
