@@ -147,8 +147,8 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 _WHAT = (
     "A feature is a yes-or-no pattern that the model assumes, and nobody observed: it makes some "
-    "answers likelier, not certain. Having it and not having it are interchangeable; here the "
-    "rarer of the two counts as having it."
+    "answers likelier, not certain. Which of the two groups counts as having it is arbitrary: here "
+    "the rarer one does."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -334,8 +334,8 @@ _DEFINED = (
 )
 _STARTS = "Starts that found it: those of {} random ones that contained it (correlation above 0.8)."
 _NARROW = (
-    "The interval is somewhat too narrow: in 55 simulated tables (N = 216 to 300) it held the "
-    "truth in 91 %, not in 95 %."
+    "The interval may be somewhat too narrow: it held the truth in 50 of 55 simulated tables of "
+    "216 to 300 rows (91 %)."
 )
 _NO_DOUBT = (
     " Intervals are by the model and take as known which rows have a feature: where few "

@@ -37,6 +37,7 @@ from flows.features.simpler_models import (
     model_results,
     model_section,
     no_feature_in_words,
+    undecided_in_words,
 )
 from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
@@ -181,6 +182,9 @@ def report(
             )
             unclear = f"for {(1.0 - one.sure) * rows:,.0f} the group is unclear"
             parts = [unclear, *parts]
+            if undecided := undecided_in_words(models, rows):
+                headline = f"{undecided}. One group, about {one.prevalence * rows:,.0f} rows"
+                parts = [unclear]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:
@@ -197,7 +201,8 @@ def report(
     ]
     return Findings(
         headline, sections, results, tuple(warnings), top,
-        tiles_of(results, WEIGHT in settings.columns), next_steps(n, stable.of, rows),
+        tiles_of(results, WEIGHT in settings.columns),
+        next_steps(n, stable.of, rows, bool(n == 1 and undecided_in_words(models, rows))),
     )  # fmt: skip
 
 

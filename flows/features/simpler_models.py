@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from flows.features.description import percent
 from flows.features.settings import FeatureSettings
@@ -77,6 +77,12 @@ class SimplerModels:
     features: float | None = None
     scale: float | None = None
 
+    def chances(self) -> tuple[list[tuple[str, float]], FloatArray]:
+        """Return the simpler models with their -BIC / 2, and the probability of each."""
+        models = [*zip(_CLASSES, self.each, strict=False)]
+        models += [] if self.scale is None else [(SCALE, self.scale)]
+        return models, softmax([value for _, value in models])
+
     @property
     def shares(self) -> float:
         """-BIC / 2 of the columns' shares."""
@@ -132,11 +138,10 @@ def model_results(found: SimplerModels, features: int) -> dict[str, Any]:
 
 def model_section(found: SimplerModels, features: int) -> Section:
     """Compare the features with latent classes and a scale, and those with one another."""
-    models = [*zip(_CLASSES, found.each, strict=False)]
-    models += [] if found.scale is None else [(SCALE, found.scale)]
-    chance = softmax([value for _, value in models])
+    models, chance = found.chances()
+    most = max(value for _, value in models)
     rows = [
-        (name, times_in_words(value - found.shares), _chance(p))
+        (name, _against(value - most), _chance(p))
         for (name, value), p in zip(models, chance.tolist(), strict=True)
     ]
     text = _verdict(found, features)
@@ -154,11 +159,20 @@ def model_section(found: SimplerModels, features: int) -> Section:
     if found.scale is not None:
         note += " On a sliding scale every row has a place, and answers change with it gradually "
         note += "(item response theory)."
-    heads = ("model", "times as probable as unrelated columns", "probability of the model")
+    heads = ("model", "times as probable as the best of these", "probability of the model")
     if found.features is not None and features > 1:
-        rows.append((f"{features} features", times_in_words(found.features - found.shares), ""))
+        rows.append((f"{features} features", _against(found.features - most), ""))
     title = "How many features, or classes, or a scale"
     return Section(title, text.strip(), (), (Grid(heads, rows, note),))
+
+
+def _against(nats: float) -> str:
+    """Return a ratio of probabilities, to two digits where it is near 1.
+
+    >>> _against(0.0), _against(-0.2), _against(-25.3), _against(30.0)
+    ('1', '0.82', '10^-11', '10^13')
+    """
+    return f"{np.exp(nats):.2g}" if -4.6 < nats <= 0.0 else times_in_words(nats)
 
 
 def _chance(p: float) -> str:
@@ -197,7 +211,7 @@ def _verdict(found: SimplerModels, features: int) -> str:
         return ""
     ahead = found.features - found.rival(features)[1]
     said, slack = difference_in_words(found, features), slack_of(features)
-    text = f"{said[0].upper()}{said[1:]}: with the features the answers are "
+    text = f"{said[0].upper()}{said[1:]}: with the feature{'s' * (features > 1)} the answers are "
     text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
     if abs(ahead) < slack:
         return (
@@ -237,6 +251,20 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
     if abs(ahead) < slack_of(features):
         return f"{describes(name)} the answers about as well"
     return f"{describes(name)} the answers {'worse' if ahead > 0.0 else 'better'}"
+
+
+def undecided_in_words(found: SimplerModels | None, rows: int) -> str:
+    """Say that answers go together, but not how; empty where that is clear or not known."""
+    if found is None or softmax(np.array(found.each))[0] >= 0.01:
+        return ""
+    name, value = found.rival(1)
+    if abs(found.each[1] - value) >= CLOSE:
+        return ""
+    total = logsumexp([one for _, one in found.chances()[0]])
+    two, other = (percent(float(np.exp(one - total))) for one in (found.each[1], value))
+    how = f"along {name}" if name == SCALE else f"as {name}"
+    said = f"The answers of {rows:,} rows go together; whether as two groups or {how} is not clear"
+    return f"{said} ({two} against {other})"
 
 
 def groups_in_words(found: SimplerModels | None, rows: int) -> str:

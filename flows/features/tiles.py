@@ -54,8 +54,13 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     return tiles
 
 
-def next_steps(features: int, other_starts: int = 0, rows: int = 0) -> tuple[NextStep, ...]:
-    """Return what to do next with that many features, of a search with so many other starts."""
+def next_steps(
+    features: int, other_starts: int = 0, rows: int = 0, undecided: bool = False
+) -> tuple[NextStep, ...]:
+    """Return what to do next with that many features, of a search with so many other starts.
+
+    ``undecided``: whether another model than two groups describes the answers about as well.
+    """
     every = f"vbflows show {{run}} rows --sort feature_1 --rows {rows} --json > rows.json"
     first = NextStep("Write each row's probability of each feature to a file:", every)
     text = "See which answers a feature makes likelier, by how many times (ratio):"
@@ -63,7 +68,10 @@ def next_steps(features: int, other_starts: int = 0, rows: int = 0) -> tuple[Nex
     if features and other_starts == 1:
         text = "Two starts are little evidence: fit again with ten:"
         second = NextStep(text, "{again starts=10}", True)
+    careful = "Report that answers go together; report the two groups as one description of them, "
+    careful += "not as two kinds of rows. Leave rows whose group is unclear without one."
     return (
+        *([NextStep(careful)] if undecided else []),
         *([first] if features else []),
         second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),

@@ -17,6 +17,7 @@ from flows.features.simpler_models import (
     model_section,
     no_feature_in_words,
     sample_rows,
+    undecided_in_words,
 )
 from vbmodels.features.table import feature_batch, split_rows
 
@@ -109,7 +110,7 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     found = SimplerModels(216.0, (-554.0, -529.0), -536.0)
     two = replace(found, features=-529.0, scale=-535.0)
     assert difference_in_words(two, 1) == "one sliding scale describes the answers worse"
-    said = "with the features the answers are 400 times as probable. Of these models 1 feature "
+    said = "with the feature the answers are 400 times as probable. Of these models 1 feature "
     assert said in model_section(two, 1).text
     said = "The answers of 216 rows go together, best described (of the models tried) by two groups"
     assert groups_in_words(two, 216) == said
@@ -117,6 +118,10 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert difference_in_words(near, 1) == "one sliding scale describes the answers about as well"
     assert "here described by two" in groups_in_words(near, 216)
     assert "here described by two" in groups_in_words(replace(two, each=(-554, -529, -528)), 216)
+    assert undecided_in_words(two, 216) == ""
+    assert undecided_in_words(replace(two, scale=None, each=(-554.0, -529.0)), 216) == ""
+    said = "whether as two groups or along one sliding scale is not clear (55 % against 45 %)"
+    assert said in undecided_in_words(near, 216).replace("\u00a0", " ")
     assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
     assert "2 latent classes describe the answers about as well: with the features the " in text
@@ -139,10 +144,10 @@ def test_every_model_has_its_probability_on_one_footing():
         "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes",
         "one sliding scale",
     ]  # fmt: skip
-    assert table.rows[1][1:] == ("70 billion", "72\u00a0%")
+    assert table.rows[1][1:] == ("1", "72\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
-    assert table.rows[-2][:2] == ("4 classes", "8,000")  # one feature is two classes: no other row
-    assert table.rows[-1] == ("one sliding scale", "1 billion", "1\u00a0%")
+    assert table.rows[-2][:2] == ("4 classes", "10^-7")  # one feature is two classes: no other row
+    assert table.rows[-1] == ("one sliding scale", "0.018", "1\u00a0%")
     four = model_section(replace(found, features=-536.0), 4)
     assert "describes the answers best" not in four.text
-    assert four.grids[0].rows[-1] == ("4 features", "70 million", "")
+    assert four.grids[0].rows[-1] == ("4 features", "10^-3", "")
