@@ -235,7 +235,12 @@ def _which(
         alone, rest = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
         where = []
         if alone or rest:
-            where.append(f"{found - rest:,} of the {found:,} are in documents without known ones.")
+            count = (
+                f"; in others the known ones count among the {given:g}" if given and rest else ""
+            )
+            where.append(
+                f"{found - rest:,} of the {found:,} are in documents without known ones{count}."
+            )
         if without:
             have = f"; {alone:,} of these have known ones" * bool(alone)
             where.append(f"{without:,} documents have no new one{have}.")
@@ -246,9 +251,9 @@ def _which(
             likely = sum(s.parts_likely for s in summaries)
             some = f", {likely:,} of them likely," * (0 < likely < parts)
             where.append(
-                f"{parts:,} of the {found:,}{some} are part of a longer one of the same document "
-                f"that may be less probable ({example}): take that where it says more. Keyphrases "
-                "by document and the column part_of name it."
+                f"{parts:,} of the {found:,}{some} are words of a longer one that is selected or "
+                f"known, too ({example}): take that where it says more. The column part_of names "
+                "it; Keyphrases by document names longer ones that are not selected, too."
             )
         lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
@@ -286,7 +291,10 @@ def _which(
             *(f"if {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all expected",
         )  # fmt: skip
         how = f"New {names.keys} above a probability, the share expected to be right, and the share"
-        grids.append(Grid(columns, rows, f"{how} of all {whole:,.0f} expected in the texts."))
+        how += f" of all {whole:,.0f} expected in the texts."
+        if beyond + alike:
+            how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
+        grids.append(Grid(columns, rows, how))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
@@ -314,7 +322,7 @@ def _likely_first(
     rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
     if (each := settings.keyphrases) is not None and rates:
         few, many = 100.0 * np.sum(rates, axis=0) / likely
-        said += f" if a document has your {each:g} ({few:.0f} % if {each / 2.0:g}, "
+        said += f" if a document has {each:g}, as you set ({few:.0f} % if {each / 2.0:g}, "
         said += f"{many:.0f} % if {2.0 * each:g})"
     else:
         said += ", as estimated"
@@ -336,7 +344,11 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     )
     text += "command under What to do next writes them to a file"
     if named := _named(summaries, likely):
-        text += f", without {named:,} that are the name of their document: {likely - named:,} rows"
+        false = likely - named - above[0, 1] + sum(s.own_name_right for s in summaries)
+        text += (
+            f", without {named:,} that are the name of their document: {likely - named:,} rows, "
+        )
+        text += f"about {false:,.0f} of them wrong"
     text += f". Choose from the {found - likely:,} others by hand if a missing one costs "
     return f"{text}you more than reading several wrong ones."
 

@@ -165,9 +165,9 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new, with_likely
         How many documents have a new keyword, and one with a probability above 0.5.
-    own_name, own_name_likely, new_with_known
-        How many new ones are the name of their document, how many of those above 0.5, and how many
-        are in a document with known ones.
+    own_name, own_name_likely, own_name_right, new_with_known
+        How many new ones are the name of their document, how many of those above 0.5, how many of
+        these are expected to be right, and how many are in a document with known ones.
     parts, parts_likely, example
         How many new ones are words in a row of a longer selected or known one of their document;
         how many of those above 0.5; one of them.
@@ -210,6 +210,7 @@ class KeywordSummary:
     with_likely: int = 0
     own_name: int = 0
     own_name_likely: int = 0
+    own_name_right: float = 0.0
     new_with_known: int = 0
     parts: int = 0
     parts_likely: int = 0
@@ -277,6 +278,7 @@ def summarise(
         with_likely=int(np.count_nonzero(likely)),
         own_name=int(np.count_nonzero(found & own)),
         own_name_likely=int(np.count_nonzero(sure & own)),
+        own_name_right=float(probability[sure & own].sum()),
         new_with_known=int(new[given > 0].sum()),
         parts=int(np.count_nonzero(part)),
         parts_likely=int(np.count_nonzero(sure & part)),
