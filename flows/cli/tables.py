@@ -267,8 +267,11 @@ def show_comparison(console: Console, found: Comparison) -> None:
     _say(console, f"The same: {', '.join(alike)}.")
     for which, paths in zip(("first", "second"), found.runs, strict=True):
         console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
-    console.print(_text("add to this command --rows for all rows, --json for all numbers, or"))
-    console.print(_text("--report compared.html for a page"))
+    _say(
+        console,
+        "add to this command --rows for all rows, --json for all numbers, or "
+        "--report compared.html for a page",
+    )
 
 
 _ALL = "--json and --report have them"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +99,7 @@ def _direction(one: Moved) -> str:
     of = "" if one.free == one.shared else " that are not known"
     mean, most = (f"{v:.2f}" if v >= 0.005 else f"{v:.1g}" for v in (one.mean_size, one.largest))
     text = f"Of the {one.free:,}{of}, {one.rose:,} rose and {one.fell:,} fell"
-    return f"{text}, by {mean} on average, {most} at most."
+    return f"{text}; they moved by {mean} on average, {most} at most."
 
 
 def reasons_in_words(one: Moved) -> str:
@@ -146,15 +146,15 @@ def decision_in_words(one: Moved) -> str:
     rows = f"the {number:,} {what}"
     if number < count:
         rows = f"these {number:,}, drawn at random from the {count:,} {what}"
-    if share < 0.5:
-        own, enough = which[1], f"at least {min(floor(middle + away) + 1, number):,}"
-    else:
-        least = max(ceil(middle - away), 1)
-        own, enough = which[0], f"fewer than {least:,}" if least > 1 else "none"
     if count == 1:
-        keep = "keep" if share < 0.5 else "not keep"
+        own, keep = (which[1], "keep") if share < 0.5 else (which[0], "not keep")
         return f"Use the {own} run, unless you would {keep} the one {what}."
     expects = f"the {which[0]} run expects {middle:.0f} right"
     if what == GAINED and (before := _before(one)) is not None:
         expects += f", the first {number * before / count:.0f}"
-    return f"Use the {own} run, unless you would keep {enough} of {rows} ({expects})."
+    if share < 0.5:
+        worth = f"Use the {which[1]} run, unless about {middle:.0f} right in {number:,} are worth "
+        return f"{worth}reading them. Count the right ones of {rows}: {expects}."
+    least = max(ceil(middle - away), 1)
+    enough = f"fewer than {least:,}" if least > 1 else "none"
+    return f"Use the {which[0]} run, unless you would keep {enough} of {rows} ({expects})."

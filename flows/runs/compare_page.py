@@ -133,7 +133,11 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
     for row in effects(found):
         if row.note.endswith("not comparable"):
             continue  # the text says so
-        yield Tile(row.name, f"{row.first} → {row.second}", row.note)
+        note, moved = row.note, found.predictions[:1]
+        if row.name.startswith("likely new ") and moved and moved[0].gained:
+            note = f"of the {row.second} the first run does not select "
+            note += f"{moved[0].gained_likely:,}"
+        yield Tile(row.name, f"{row.first} → {row.second}", note)
     for one in found.predictions[:1]:
         if one.lost is None:
             of = f"of {one.shared:,} {every_row_of(one)} in both runs"
@@ -215,7 +219,7 @@ def _runs(found: Comparison, url: str) -> Section:
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
     ]  # fmt: skip
     grids = [Grid(("run (UTC)", "what it found", "report"), rows)]
-    alike = same(found)
+    alike = [(name, value or "equal") for name, value in same(found)]
     grids.append(Grid(("what", "in both runs"), alike, f"The same ({len(alike)})", folded=True))
     text = "" if found.predictions else why_not_compared(*found.runs)
     return Section("Both runs", text, grids=grids)

@@ -180,6 +180,8 @@ class Moved:
     gained_right, gained_before, lost_right
         How many of them are expected to be right: of the new ones by the second run and by the
         first, of those that are gone by the first.
+    gained_likely
+        How many of the new ones the second run has above 0.5.
     selected, likely
         Rows that each run selects and whose keyphrase is not known to both; and those of them above
         0.5, with how many of these it expects to be right.
@@ -218,6 +220,7 @@ class Moved:
     gained_right: float
     gained_before: float
     lost_right: float
+    gained_likely: int
     selected: tuple[int, int]
     likely: tuple[tuple[int, float], tuple[int, float]]
     places: Mapping[str, np.ndarray]
@@ -328,6 +331,7 @@ def _compare(
         gained_right=float(np.nansum(q[gained])),
         gained_before=float(np.nansum(p[gained])),
         lost_right=float(np.nansum(p[lost])),
+        gained_likely=int(np.sum(gained & (q > 0.5))),
         selected=(int(np.sum(was & ~given)), int(np.sum(now & ~given))),
         likely=(_likely(p[was & ~given]), _likely(q[now & ~given])),
         places={
