@@ -153,8 +153,10 @@ def decision_in_words(one: Moved) -> str:
     if what == GAINED and (before := _before(one)) is not None:
         expects += f", the first {number * before / count:.0f}"
     if share < 0.5:
-        worth = f"Use the {which[1]} run, unless about {middle:.0f} right in {number:,} are worth "
-        return f"{worth}reading them. Count the right ones of {rows}: {expects}."
+        worth = (
+            f"Use the {which[1]} run, unless about {middle:.0f} right in {number:,} are worth the "
+        )
+        return f"{worth}reading. Count the right ones of {rows}: {expects}."
     least = max(ceil(middle - away), 1)
     enough = f"fewer than {least:,}" if least > 1 else "none"
     return f"Use the {which[0]} run, unless you would keep {enough} of {rows} ({expects})."

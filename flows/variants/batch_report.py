@@ -99,11 +99,11 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
 
 def _far_in_words(calls: Sequence[dict[str, Any]]) -> str:
     """Say what QUAL allows for at a single position, and how far a call is from it."""
-    text = "QUAL allows for single positions that differ far for technical reasons, 95 % of them "
-    text += f"by a factor below {np.exp(1.96 * batch_null.WIDE):.0f}"
+    text = "QUAL allows for single positions whose error rates differ far between the samples for "
+    text += f"technical reasons: below {np.exp(1.96 * batch_null.WIDE):.0f}-fold at 95 % of them"
     for one in calls[:1]:
         ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
-        text += f"; the surest call differs by about {float(f'{ratio:.2g}'):,.0f}"
+        text += f". The surest call differs {float(f'{ratio:.2g}'):,.0f}-fold"
     return f"{text}."
 
 

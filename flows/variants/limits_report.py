@@ -41,8 +41,8 @@ def detection_section(
         "depth and the error rates of this run, for the base with the most errors.\n"
         f"Positions with a limit of {100.0 * settings.callable_share:g} % or less are in "
         "{run}/callable.bed: an allele of that share or more would probably have been called "
-        "there. The table detection has each position's limit; another share is another "
-        "callable_share."
+        "there. The table detection has each position's limit; --set callable_share= sets "
+        "another share."
     )
     grids: list[Grid] = []
     missed = detection.join_missed([part.missed for part in parts])
@@ -107,7 +107,8 @@ def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tu
         return ()
     shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
     share, below = 100.0 * limits.share[shown], 100.0 * limits.below()[shown]
-    series = [("positions with a limit at or below it", np.insert(below, 0, 0.0))]
+    steps = np.insert(np.repeat(below, 2)[:-1], 0, 0.0)
+    series = [("positions with a limit at or below it", steps)]
     title = "Where an allele of a given share would be called"
     mark, some = 100.0 * settings.callable_share, max(limits.locations, 1)
     low, middle, high = (
@@ -117,8 +118,7 @@ def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tu
     how += f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left "
     how += "of it is callable."
     x, y = "limit of detection (% of the reads)", "% of the positions with reads"
-    share = np.insert(share, 0, share[0])
-    return (plots.lines(share, series, x, y, title, how, log=True, mark=mark),)
+    return (plots.lines(np.repeat(share, 2), series, x, y, title, how, log=True, mark=mark),)
 
 
 def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits: bool) -> Section:

@@ -216,7 +216,9 @@ def _next_steps(
         view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
         steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
     if calls and (names := calls_report.untested(calls[0], settings)):
-        text = f"Confirm {calls_report.name_of(calls[0])} by another method, such as digital PCR: "
+        strands = "with reads of both strands, or " * ("strand_bias" in names)
+        text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
+        text += "digital PCR: "
         steps.insert(0, NextStep(f"{text}{', '.join(names)} could not be tested."))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads there, "

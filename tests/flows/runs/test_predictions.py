@@ -295,9 +295,17 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ([0.4, 0.5], [0.1, 0.3], "Of the 2, 0 rose and 2 fell; they moved by 0.25 on average, 0.30 at most."),
+        (
+            [0.4, 0.5],
+            [0.1, 0.3],
+            "Of the 2, 0 rose and 2 fell; they moved by 0.25 on average, 0.30 at most.",
+        ),
         ([0.4, 0.5], [0.4, 0.7], "Of the 2, 1 rose and 0 fell; they moved by 0.10 on average"),
-        ([0.4, 0.5], [0.1, 0.7], "Of the 2, 1 rose and 1 fell; they moved by 0.25 on average, 0.30 at most."),
+        (
+            [0.4, 0.5],
+            [0.1, 0.7],
+            "Of the 2, 1 rose and 1 fell; they moved by 0.25 on average, 0.30 at most.",
+        ),
     ],
 )
 def test_the_direction_of_all_changes_is_said(tmp_path, first, second, said):
