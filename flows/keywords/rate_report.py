@@ -67,8 +67,8 @@ def rate_section(
         f"as many {names.keys}."
     )
     title, how = f"The {names.key} rate", (
-        f"It is the share of the candidate {names.units} that is assumed to be {names.keys} before "
-        f"the known ones are counted. All probabilities rise and fall with it."
+        f"The rate is the share of the candidate {names.units} that is assumed to be {names.keys} "
+        f"before the known ones are counted. All probabilities rise and fall with it."
     )  # fmt: skip
     if q.sources.exact:
         given = getattr(settings, names.rate)
