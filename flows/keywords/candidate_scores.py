@@ -14,7 +14,8 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank

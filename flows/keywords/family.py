@@ -68,8 +68,9 @@ from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
-from vbmodels.keywords.corpus.model import CorpusGlobal, few_documents
+from vbmodels.keywords.corpus.reliability import few_documents
 from vbmodels.keywords.corpus.selection import number_of
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch, in_phrases
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words

@@ -28,7 +28,6 @@ from vbmodels.keywords.active_learning import (
     uncertain_selections,
 )
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
-from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
@@ -38,6 +37,7 @@ from vbmodels.keywords.corpus.selection import (
     select_above,
     select_in_documents,
 )
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
 from vbmodels.keywords.selection import select_share, word_ranks

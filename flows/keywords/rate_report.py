@@ -18,7 +18,8 @@ from flows.keywords.summary import (
 )
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table
+from vbmodels.keywords.corpus.model import CorpusProbit, coefficient_table
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_FEATURES = 12  # whose effect is drawn

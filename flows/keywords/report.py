@@ -47,7 +47,9 @@ from flows.keywords.tiles import next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, doubts, few_documents
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.reliability import doubts, few_documents
+from vbmodels.keywords.corpus.states import CorpusGlobal
 
 MOST_R_HAT = 1.05
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said

@@ -15,7 +15,8 @@ from tests.contract import calibration_keywords, ends
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.testing.case import (
     EVERY,

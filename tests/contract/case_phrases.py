@@ -11,7 +11,8 @@ from tests.contract import calibration_phrases
 from tests.contract.phrases_drawn import cut, drawn, nothing, tables
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.testing.case import Agreement, Case, Coordinates, Extremes, GlobalStep, Recovery

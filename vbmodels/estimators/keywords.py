@@ -43,8 +43,9 @@ from vbmodels.estimators.documents import (
 from vbmodels.estimators.findings import frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.keywords.candidate_words import Vocabulary
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
+from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
+from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.languages import named, plain

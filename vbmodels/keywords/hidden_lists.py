@@ -14,7 +14,9 @@ import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.corpus.likelihood import own_predictors
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, inverse
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal
+from vbmodels.keywords.corpus.steps import inverse
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.phrases.jackknife import fold_sums

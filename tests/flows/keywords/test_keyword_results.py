@@ -31,7 +31,8 @@ from flows.keywords.tiles import next_steps
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
-from vbmodels.keywords.corpus.model import PLENTY, CorpusGlobal
+from vbmodels.keywords.corpus.model import PLENTY
+from vbmodels.keywords.corpus.states import CorpusGlobal
 
 ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
 

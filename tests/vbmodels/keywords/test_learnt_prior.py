@@ -12,7 +12,8 @@ from scipy import stats
 
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
-from vbmodels.keywords.corpus.model import CorpusProbit, doubts
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.reliability import doubts
 from vbmodels.keywords.learnt_prior import (
     ANY,
     LABEL_FREE_PHRASES,

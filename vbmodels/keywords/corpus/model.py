@@ -47,7 +47,7 @@ from scipy.special import ndtri
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Request, Show
 from vbmodels.core.moments import Moments
-from vbmodels.core.state import BoolArray, FloatArray, State, Stats, aligned
+from vbmodels.core.state import FloatArray, aligned
 from vbmodels.keywords.corpus.likelihood import (
     Listing,
     keyword_probability,
@@ -56,6 +56,8 @@ from vbmodels.keywords.corpus.likelihood import (
     moments,
     predictors,
 )
+from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusObserved, CorpusStats, average
+from vbmodels.keywords.corpus.steps import change_of_scale, inverse, newton_step
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import CountLaw, Lengths
 from vbmodels.keywords.rate_prior import (
@@ -65,7 +67,6 @@ from vbmodels.keywords.rate_prior import (
     OF_COMPLETE,
     OF_CORPORA,
     OF_LABELS,
-    SOURCES,
     VAGUE_RATE,
     VAGUE_SD,
     LearntRegression,
@@ -75,13 +76,9 @@ from vbmodels.keywords.rate_prior import (
 
 NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
-FARTHEST = 0.5
-"""Most that one step moves log pi by."""
 SETTLED, READ = 1e-10, 1e-4
 """Rise in nats that a whole step still promises where a search ends: at the nodes, and where the
 labels' shape is read, which takes that step unseen."""
-FEWEST_DOCUMENTS, FEWEST_COMPLETE = 100, 20
-"""Documents, and complete ones, from which on a false discovery rate may be relied on."""
 PLENTY = 100
 """Known keywords for each coefficient from which on w is taken for known where its labels are: what
 it leaves open moves eta by some half of a percent."""
@@ -96,94 +93,6 @@ SAME_NUMBER = 0.6
 that is listed by chance makes it larger."""
 ROUNDING = 1e-13
 MOST_HALVINGS = 40
-
-
-@dataclass(frozen=True)
-class CorpusObserved(Stats, kind="keywords/corpus.CorpusObserved"):
-    """Needed once: moments of the features, and the table of lengths and labels."""
-
-    words: Moments
-    lengths: Lengths
-    n_documents: int
-    n_complete: int
-
-
-@dataclass(frozen=True)
-class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
-    """K points of theta (one, or three nodes of log pi), and what a new document needs.
-
-    Parameters
-    ----------
-    free_rate
-        Whether log pi moves with the rest: while the labels' shape is read.
-    theta
-        [K, P + 2] w in standardised units, log pi and kappa of each point.
-    weights
-        [K] of the nodes.
-    credibility
-        [K] rho at each.
-    expected
-        Whether partitions return Fisher's information, not the observed one.
-    information
-        [K, P + 2, P + 2] of the log posterior at the points, as far as it is known.
-    location, scale
-        [P] standardisation; column 0 is left as it is. The scale of a constant column is
-        infinite, which drops it.
-    spread
-        sd of y* over the candidates about the constant, under the learnt prior; 1 without one.
-    law
-        Numbers of keywords by length.
-    sources
-        What informs the rate.
-    n_documents, n_complete
-        Documents fitted, and those of them whose keywords are all known.
-    """
-
-    free_rate: bool
-    theta: FloatArray
-    weights: FloatArray
-    credibility: FloatArray
-    expected: bool
-    information: FloatArray
-    location: FloatArray
-    scale: FloatArray
-    spread: float
-    law: CountLaw
-    sources: RateSources
-    n_documents: int
-    n_complete: int
-
-    @property
-    def mean(self) -> FloatArray:
-        """[P] coefficients, averaged over the nodes."""
-        mean: FloatArray = self.weights @ self.theta[:, :-2]
-        return mean
-
-    @property
-    def rate(self) -> float:
-        """pi at the middle node."""
-        return float(np.exp(self.theta[0, -2]))
-
-    @property
-    def exponent(self) -> float:
-        """kappa, averaged over the nodes."""
-        return float(self.weights @ self.theta[:, -1])
-
-
-@dataclass(frozen=True)
-class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
-    """Log-likelihood [K], gradient [K, P + 2] and information [K, P + 2, P + 2]."""
-
-    value: FloatArray
-    gradient: FloatArray
-    information: FloatArray
-
-    def where(self, risen: BoolArray, other: CorpusStats) -> CorpusStats:
-        """Return these at the points that have risen, [K], and others elsewhere."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return CorpusStats(*(
-            np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old) for new, old in pairs
-        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -408,7 +317,7 @@ class CorpusProbit:
             pull = (theta - mean[i])[free] / variance[free]
             gradient = stats.gradient[i][free] - pull
             bend = stats.information[i][np.ix_(free, free)] + np.diag(1.0 / variance[free])
-            step = _step(bend, gradient, variance[free], free == len(theta) - 2)
+            step = newton_step(bend, gradient, variance[free], free == len(theta) - 2)
             steps[i, free] = step
             promised[i] = 0.5 * gradient @ step
         return steps, promised
@@ -580,87 +489,6 @@ class CorpusProbit:
             ]
         )
         return found
-
-
-def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatArray:
-    """Return the mean [W] over the nodes of probabilities [K, W]: exactly 1 where listed."""
-    return np.where(batch.y, 1.0, q.weights @ by_node)
-
-
-def doubts(q: CorpusGlobal, rate: str = "keyword_rate", *, again: bool = False) -> tuple[str, ...]:
-    """Say why a false discovery rate of this fit may be off; nothing where it may not.
-
-    Parameters
-    ----------
-    q
-        The fit.
-    rate
-        Name of the option that gives the rate.
-    again
-        Whether only another fit can have it.
-    """
-    found = []
-    if q.sources.estimated:
-        low, high = q.sources.ends
-        sources = " and ".join(SOURCES[i] for i in q.sources.speaking)
-        where = "in another fit, " if again else ""
-        found.append(
-            f"the rate, {q.rate:.2%} of the candidates ({low:.2%} to {high:.2%}), is estimated "
-            f"from {sources}: {where}set {rate}, or mark at least {FEWEST_COMPLETE} documents of "
-            "which all keyphrases are known as complete"
-        )
-    return (*found, *few_documents(q))
-
-
-def few_documents(q: CorpusGlobal) -> tuple[str, ...]:
-    """Say so where a regression without a learnt prior has few documents."""
-    if q.n_documents >= FEWEST_DOCUMENTS or q.spread > 1.0:
-        return ()
-    return (
-        f"the regression was fitted to {q.n_documents} "
-        f"document{'' if q.n_documents == 1 else 's'}; expected at least {FEWEST_DOCUMENTS}",
-    )
-
-
-def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
-    """Return the inverse, with no eigenvalue in prior units below 1 in size or below 0 in sign."""
-    root = np.sqrt(prior_variance)
-    scaled = root[:, None] * precision * root
-    values, axes = np.linalg.eigh(0.5 * (scaled + scaled.T))
-    turned = axes * root[:, None]
-    found: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
-    return found
-
-
-def _step(
-    bend: FloatArray, gradient: FloatArray, variance: FloatArray, rate: BoolArray
-) -> FloatArray:
-    """Return Newton's step, or where it moves log pi too far the best that moves it `FARTHEST`."""
-    step: FloatArray = inverse(bend, variance) @ gradient
-    if not (np.abs(step[rate]) > FARTHEST).any():
-        return step
-    others = ~rate
-    step[rate] = np.sign(step[rate]) * FARTHEST
-    rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
-    step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
-    return step
-
-
-def change_of_scale(
-    before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray]
-) -> FloatArray:
-    """Return A [P, P] from (location, scale) before and after; column 0 is the constant.
-
-    Coefficients belong to standardised features: with the slope of a raw feature kept, w' = A w. A
-    feature that is constant before or after (of infinite scale) keeps its coefficient.
-    """
-    (location, scale), (new_location, new_scale) = before, after
-    change = np.eye(len(scale))
-    varies = np.isfinite(scale) & np.isfinite(new_scale)
-    varies[0] = False
-    change[varies, varies] = new_scale[varies] / scale[varies]
-    change[0, varies] = (new_location - location)[varies] / scale[varies]
-    return change
 
 
 def coefficient_table(

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
-from vbmodels.keywords.corpus.model import CorpusGlobal
+from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.selection import select_new_by_fdr, word_ranks
 
 BINS = 4096

@@ -19,7 +19,9 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, Stats
 from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, CorpusStats, inverse
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusStats
+from vbmodels.keywords.corpus.steps import inverse
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, N_FOLDS
 

@@ -38,12 +38,8 @@ from vbmodels.core.moments import Moments
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.corpus.likelihood import moments
-from vbmodels.keywords.corpus.model import (
-    CorpusGlobal,
-    CorpusObserved,
-    CorpusProbit,
-    CorpusStats,
-)
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusObserved, CorpusStats
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import Lengths
 from vbmodels.keywords.phrases.batch import RANK, PhraseBatch, scored
