@@ -20,6 +20,8 @@ from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import FloatArray, IntArray
 
 CALIBRATION_BINS = 10
+ENDS, EXACT = (0.025, 0.975), 1_000
+"""Ends of a range of wrong bags, and how many are summed up exactly."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,10 @@ def in_a_score(
     ):
         if those.any():
             by_model = float(own[those].sum())
-            low, high = wrong_among(int(those.sum()), apart, of, by_model)
+            low, high = wrong_among(apart, of, own[those])
             expect.append(f"up to {high:,} of the {those.sum():,} {name}")
             said = f"to be wrong: at the fit {apart:,} of {of:,} were, by these probabilities about"
-            ranged = f"{low:,} to {high:,} of the {those.sum():,} {name}"
+            ranged = f"{low:,} to {high:,} (95 %) of the {those.sum():,} {name}"
             lines.append(f"Expect {ranged} {said} {by_model:,.0f} are.")
     headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
@@ -147,12 +149,24 @@ def in_a_score(
     return replace(found, headline=headline, sections=[replace(first, text=text), *sections])
 
 
-def wrong_among(new: int, wrong: int, of: int, own: float) -> tuple[int, int]:
-    """Return a 95 % range of the wrong of ``new`` if ``wrong`` of ``of`` were; it has ``own``."""
+def wrong_among(wrong: int, of: int, own: FloatArray) -> tuple[int, int]:
+    """Return a 95 % range of how many bags are wrong.
+
+    It has the range if as many are as at the fit, where ``wrong`` of ``of`` were, and that by
+    their ``own`` probabilities of being wrong, [n].
+    """
+    new = own.size
     k, a, b = np.arange(new + 1), wrong + 0.5, of - wrong + 0.5  # beta-binomial, Jeffreys' prior
     log_p = betaln(k + a, new - k + b) - betaln(a, b) - betaln(k + 1, new - k + 1) - np.log(new + 1)
-    low, high = np.searchsorted(np.exp(log_p).cumsum(), [0.025, 0.975]).tolist()
-    return min(low, round(own)), max(high, round(own))
+    low, high = np.searchsorted(np.exp(log_p).cumsum(), ENDS).tolist()
+    mean, sd = own.sum(), np.sqrt(np.sum(own * (1.0 - own)))
+    least, most = mean - 1.96 * sd, mean + 1.96 * sd
+    if new <= EXACT:
+        law = np.ones(1)  # of the number of wrong ones so far
+        for one in own:
+            law = np.convolve(law, [1.0 - one, one])
+        least, most = np.searchsorted(law.cumsum(), ENDS)
+    return min(low, max(round(least), 0)), max(high, min(round(most), new))
 
 
 def count_clear(test: TestedBags) -> tuple[int, int]:

@@ -164,7 +164,7 @@ def _label_cells(file: InputFile, name: str, settings: BagSettings) -> Seen:
     place = parquet.schema_arrow.get_field_index(name)
     if place < 0 or not is_text(parquet.schema_arrow.field(place).type):
         return Seen()
-    column = parquet.read(columns=[name])
+    column = storage.read_table(file.url, [name])
     semicolons = reading.separator_of(parquet.schema_arrow) == ";"
     return mixed.taken(column[name], settings.missing, semicolons)[1]
 
@@ -199,7 +199,7 @@ def read_given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     if rows and others:
         ours = [settings.columns.get(name, name) for name in ("bag_id", "label")]
         names = [*others, *(name for name in kept if name in ours)]
-        batch = next(file.iter_batches(rows, columns=names), None)
+        batch = next(storage.read_batches(url, rows, names), None)
         if batch is not None:
             found = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
     single = {k: v for k, v in settings.columns.items() if k not in ("features", "bag_features")}
@@ -290,7 +290,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
             return settings.written(["true"]) if pa.types.is_boolean(kind) else settings
         if _only_bits(parquet, theirs) and not settings.numeric:
             continue
-        column = parquet.read(columns=[theirs])[theirs]
+        column = storage.read_table(file.url, [theirs])[theirs]
         if column.null_count == len(column):
             continue
         cells = mixed.texts(mixed.taken(column, settings.missing)[0])
@@ -390,7 +390,7 @@ def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
         kept = [name for name in names.values() if name in parquet.schema_arrow.names]
         if names["bag_id"] not in kept or names["label"] not in kept:
             return False
-        for batch in parquet.iter_batches(LOOKED, columns=kept):
+        for batch in storage.read_batches(file.url, LOOKED, kept):
             known = pa.Table.from_batches([batch])
             label = mixed.taken(known[names["label"]], settings.missing)[0]
             known = known.filter(pc.is_valid(label))

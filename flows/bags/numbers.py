@@ -21,7 +21,7 @@ from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.report.baselines import resampled_means
+from flows.report.baselines import resampled_means, within_range
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.number import (
@@ -272,6 +272,7 @@ def _ridge(x: FloatArray, y: FloatArray, new: FloatArray, seed: int) -> FloatArr
     from sklearn.preprocessing import StandardScaler
 
     model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
+    x, new = within_range(x), within_range(new)
     with threadpool_limits(1):
         return np.asarray(model.fit(x, y).predict(new))
 

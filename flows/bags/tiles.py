@@ -75,14 +75,14 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     expected = np.minimum(clear, 1.0 - clear).sum()
     disagree = "ones disagree with their" if number != 1 else "one disagrees with its"
     some = f"{number:,} clear {disagree} label"
-    by = f"by the probabilities about {expected:,.{int(expected < 1.0)}f} of the {clear.size:,} "
-    by += "would if every label were right"
-    said = f"{some}, and {by}: no sign of wrong ones. To check anyway, begin with "
+    by = "if every label were right, the probabilities would imply about "
+    by += f"{expected:,.{int(expected < 1.0)}f} of the {clear.size:,}"
+    said = f"{some}; {by}: no sign of wrong ones. To check anyway, begin with "
     if pdtr(number, expected) < 0.05:  # of so few or fewer
-        said = f"{some}, and {by}: nothing points to wrong labels, but the probabilities may be "
+        said = f"{some}; {by}: nothing points to wrong labels, but the probabilities may be "
         said += "somewhat too cautious. To check anyway, begin with "
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
-        said = f"{some}, but {by}: labels may be wrong. Check first "
+        said = f"{some}; {by}: labels may be wrong. Check first "
     return said + ", ".join(named)
 
 

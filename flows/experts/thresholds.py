@@ -143,11 +143,12 @@ def _of(part: float, of: float, words: str = "") -> str:
     """Write a count with its 95 % interval as a share, and ``words`` between.
 
     >>> _of(0.0, 14.0, " of 14"), _of(1.0, 14.0), _of(0.0, 0.0)
-    ('none of 14 (0 to 22 %)', '1 (1 to 31 %)', 'none')
+    ('none of 14 (0 to 22 %)', '1, 7 % (1 to 31 %)', 'none')
     """
     low, high = share_interval(part, of) if of else (0.0, 0.0)
     between = f" ({100.0 * low:.0f} to {100.0 * high:.0f} %)" * bool(of)
-    return f"{f'{part:,.0f}' if part else 'none'}{words}{between}"
+    share = f", {100.0 * part / of:.0f} %" if part else ""
+    return f"{f'{part:,.0f}' if part else 'none'}{words}{share}{between}"
 
 
 def missed_at(fit: Mapping[str, Any], ends: tuple[float, float], label: str) -> str:

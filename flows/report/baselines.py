@@ -64,6 +64,15 @@ def class_trees(
     return _with_one_thread(HistGradientBoostingClassifier(random_state=seed, **settings), x, y)
 
 
+FARTHEST = 1e100
+"""Size of a number beyond which it counts as that: its square overflows."""
+
+
+def within_range(x: np.ndarray) -> np.ndarray:
+    """Return numbers whose squares are finite; those of 32 bits are."""
+    return np.clip(x, -FARTHEST, FARTHEST) if x.dtype == np.float64 else x
+
+
 def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
     """Return a function of new rows that gives P [n, K] by ridge multinomial regression.
 
@@ -82,10 +91,10 @@ def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray
 def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
     def predict(new: np.ndarray) -> FloatArray:
         with threadpool_limits(1):
-            return np.asarray(model.predict_proba(new))
+            return np.asarray(model.predict_proba(within_range(new)))
 
     with threadpool_limits(1):
-        model.fit(x, y)
+        model.fit(within_range(x), y)
     return predict
 
 

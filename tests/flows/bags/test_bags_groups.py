@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 
 from flows.bags.accuracy import in_a_score, wrong_among
 from flows.bags.example_report import figure_of
@@ -217,8 +218,8 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
     assert f"{up} of the {sum(bags.label == 1)} labelled positive are missed, and {down} of" in page
-    said = r"(\d+) clear ones? disagrees? with their label, (?:and|but) by the probabilities about "
-    said += r"([\d.]+) of the (\d+) would if every label were right: .*b[78] \(\S+\)"
+    said = r"(\d+) clear ones? disagrees? with their label; if every label were right, the "
+    said += r"probabilities would imply about ([\d.]+) of the (\d+): .*b[78] \(\S+\)"
     number, expected, clear = map(float, re.search(said, page).groups())
     p = bags.without_it
     assert clear == ((p < 0.2) | (p > 0.8)).sum()
@@ -253,14 +254,14 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", found, fit)
     assert said is not None
     assert said.headline == (
-        "22, 28 and 10: look at these yourself. No labels here; plan for up to 5 of the 50 clear "
-        "ones and up to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong"
+        "22, 28 and 10: look at these yourself. No labels here; plan for up to 9 of the 50 clear "
+        "ones and up to 7 of the 10 uncertain ones, if cut at 0.5, to be wrong"
     )
     assert said.sections[0].text == (
-        "Expect 0 to 5 of the 50 clear ones to be wrong: at the fit 0 of 133 were, by these "
+        "Expect 0 to 9 (95 %) of the 50 clear ones to be wrong: at the fit 0 of 133 were, by these "
         "probabilities about 5 are.\n"
-        "Expect 0 to 6 of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 of 47 "
-        "were, by these probabilities about 4 are.\n"
+        "Expect 0 to 7 (95 %) of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 "
+        "of 47 were, by these probabilities about 4 are.\n"
         "17 % are uncertain, 26 % were at the fit: no sign that the new ones differ, but look at "
         "some clear ones, too."
     )
@@ -272,8 +273,11 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
 
 
 def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():
-    assert wrong_among(50, 0, 133, 4.3) == (0, 4)
-    assert wrong_among(50, 0, 133, 0.0)[1] < 4
-    low, high = wrong_among(10_000, 500, 10_000, 500.0)
+    own = np.full(50, 0.086)
+    assert wrong_among(0, 133, own) == (0, int(binom(50, 0.086).ppf(0.975)))
+    assert wrong_among(0, 133, np.zeros(50))[1] < 4
+    low, high = wrong_among(500, 10_000, np.full(10_000, 0.05))
     assert low < 450 < 550 < high  # both samples vary
-    assert wrong_among(3, 0, 0, 1.0) == (0, 3)
+    sure = wrong_among(0, 10_000, np.full(5_000, 0.1))
+    assert sure == (0, round(500 + 1.96 * (5_000 * 0.1 * 0.9) ** 0.5))
+    assert wrong_among(0, 0, np.full(3, 0.3)) == (0, 3)

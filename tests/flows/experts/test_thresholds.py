@@ -26,7 +26,7 @@ def scores():
 
 def in_words(part, of):
     low, high = binomtest(int(part), int(of)).proportion_ci(method="wilson")
-    return f"{part} ({100 * low:.0f} to {100 * high:.0f} %)"
+    return f"{part}, {100 * part / of:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def test_counts_of_partitions_add_up_to_the_area_and_the_table():
@@ -48,7 +48,7 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
     y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
     (first, every), _ = threshold_tables(count_scores(y, p), "ill")
     assert len(every.rows) == 9
-    missed, alarm, none = "none (0 to 66 %)", "1 (21 to 100 %)", "none (0 to 79 %)"
+    missed, alarm, none = "none (0 to 66 %)", "1, 100 % (21 to 100 %)", "none (0 to 79 %)"
     assert first.rows == [
         ("0.05", "19", missed, alarm), ("0.1", "9", missed, alarm), ("0.2", "4", missed, alarm),
         ("0.5", "1", missed, none), ("0.8", "0.25", missed, none),
@@ -64,7 +64,7 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
 def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
     counts = count_scores(np.array([False, True, True]), np.array([0.2, 0.9, 0.95]))
     (first, _), _ = threshold_tables(counts, "ill", costs=False)
-    assert first.rows[0] == ("0.05", "none (0 to 66 %)", "1 (21 to 100 %)")
+    assert first.rows[0] == ("0.05", "none (0 to 66 %)", "1, 100 % (21 to 100 %)")
     assert first.caption == "Held-out rows are called ill from the threshold on."
 
 
