@@ -251,7 +251,7 @@ class Checker:
         return read, set(wrong)
 
     def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
-        read: dict[str, pa.Array] = {}
+        read: dict[str, pa.ChunkedArray | pa.Array] = {}
         for name, column in self.table.declared(given.column_names).items():
             if name in wrong or self._broken(given[name], name):
                 continue

@@ -426,6 +426,8 @@ def _word(value: float) -> str:
 
 def concat(pieces: Sequence[pa.Array]) -> pa.Array:
     """Join pieces of one column as `taken` gives them: numbers become text where some are text."""
+    if len(pieces) == 1:  # Arrow would copy it
+        return pieces[0]
     kinds = {piece.type for piece in pieces if piece.null_count < len(piece)}
     if len(kinds) > 1:
         return pa.concat_arrays([texts(piece) for piece in pieces])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -34,17 +34,30 @@ def take(
     table: Table, rows: pa.Table, checker: Checker, settings: TableSettings, one_file: bool = True
 ) -> Taken:
     """Return rows that a checker has read as they are kept; ``one_file``: all are of its file."""
-    semicolons, where = checker.separator == ";", checker.where if one_file else None
-    found = {
-        name: mixed.taken(rows[name], settings.missing, semicolons, where)
-        for name in others_in(table, rows.column_names, settings)
-    }
+    cells, seen = {}, {}
+    for name, *found in _read_columns(table, rows, checker, settings, one_file):
+        cells[name], seen[name] = found
     return Taken(
         rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string()),
         weights_in(rows, settings),
-        {name: cells for name, (cells, _) in found.items()},
-        {name: seen for name, (_, seen) in found.items()},
+        cells,
+        seen,
     )
+
+
+def count_cells(
+    table: Table, rows: pa.Table, checker: Checker, settings: TableSettings
+) -> dict[str, Seen]:
+    """Return what the other columns of rows of one file hold; one column is copied at a time."""
+    return {name: seen for name, _, seen in _read_columns(table, rows, checker, settings, True)}
+
+
+def _read_columns(
+    table: Table, rows: pa.Table, checker: Checker, settings: TableSettings, one_file: bool
+) -> Iterator[tuple[str, mixed.Cells, Seen]]:
+    semicolons, where = checker.separator == ";", checker.where if one_file else None
+    for name in others_in(table, rows.column_names, settings):
+        yield name, *mixed.taken(rows[name], settings.missing, semicolons, where)
 
 
 def joined(pieces: Sequence[Taken]) -> pa.Table:

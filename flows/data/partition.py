@@ -229,7 +229,7 @@ def chunks(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
     # What a file says of its size is before its dictionaries are spelt out, so the rows that
     # are read are counted as they are in memory.
     rows = max(1, min(metadata.num_rows * SLAB // max(size, 1), most) // PARTS)
-    yield from _in_slabs(storage.read_batches(url, rows), most)
+    yield from _in_slabs(storage.read_batches(url, rows, footer=metadata), most)
 
 
 def _in_slabs(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[tuple[int, pa.Table]]:

@@ -53,13 +53,13 @@ def can_read(column: Column, kind: pa.DataType) -> bool:
     return any(holds_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
 
 
-def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
-    """Return a file's column in the type that is declared.
+def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
+    """Return a file's column in the type that is declared; one of any type is not copied.
 
     Raises `pyarrow.ArrowInvalid` if a value has no place in that type.
     """
     if as_it_comes(column):
-        return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+        return cells
     cells = decoded(cells)
     if of_codes(column) and pa.types.is_floating(cells.type):
         missing = pa.scalar(None, cells.type)

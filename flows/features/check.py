@@ -17,7 +17,7 @@ from flows.data import mixed, partition
 from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import count_levels
-from flows.data.mixed_rows import merge_seen, take
+from flows.data.mixed_rows import count_cells, merge_seen
 from flows.data.names import as_text
 from flows.data.partition import chunks
 from flows.data.row_weights import others_in, with_weights
@@ -54,7 +54,8 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     seen: dict[str, Seen] = {}
     try:
         for table in checker.chunks(chunks(file.url)):
-            seen = merge_seen([seen, take(CATEGORIES_IN, table, checker, settings).seen])
+            seen = merge_seen([seen, count_cells(CATEGORIES_IN, table, checker, settings)])
+            del table  # before the next is read
     except InputError as error:
         return CheckedTable(0, error.faults)
     found = tuple(checker.found.faults())

@@ -59,6 +59,7 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
         # What rows of several files hold is said once: it is added up over files.
         none = dict.fromkeys(seen, Seen())
         pieces += [piece(c, none if i else seen) for i, c in enumerate(checkers)]
+        del rows  # before the next are read
     table = joined(found)
     storage.write_table(paths.part("cells", part.index), table)
     levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in found[0].cells})
