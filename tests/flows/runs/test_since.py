@@ -114,8 +114,10 @@ def test_two_files_more_cost_half_the_local_steps(family, tmp_path, counted):
     near, share = {"bags": (5e-4, 0.6), "variants": (1e-6, 0.5)}[family]
     goal = full["elbo"] - near * abs(full["elbo"])
     summary = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
-    # .43 of the steps of variants: a fit from nothing is accelerated, too.
+    # Of variants 6 of 13 sweeps: it starts .47 nats below the optimum, a fit from nothing 909, both
+    # climb at about the same rate, and the goal is .02 below, so a quarter is out of reach.
     assert warm.until(goal) <= share * cold.until(goal), summary
+    assert warm.steps < cold.steps, f"{family}: {warm.steps} steps, {cold.steps} from the start"
     record = json.loads((tmp_path / "out" / "runs" / again["run_id"] / "run.json").read_text())
     assert record["since"] == first["run_id"]
     report = Path(again["report"]).read_text()
