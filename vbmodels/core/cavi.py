@@ -92,7 +92,7 @@ def squarem(
         q, stats, elbo = yield from step(model, q, stats, elbo, ahead, False)
         yield Show(q, elbo)
         ahead = model.global_step(q, stats)
-        trial, length = extrapolate(model, before, q, ahead, stride)
+        trial, length = extrapolate(model, before, q, ahead, stride, step is not _plain)
         if trial is not None:
             leapt = yield from evaluate(model, trial)
             if math.isfinite(leapt[2]) and leapt[2] >= elbo:
@@ -138,15 +138,19 @@ def grown(stride: float, length: float) -> float:
 
 
 def extrapolate(
-    model: Accelerable, before: Any, q: Any, ahead: Any, stride: float
+    model: Accelerable, before: Any, q: Any, ahead: Any, stride: float, bold: bool
 ) -> tuple[Any, float]:
-    """Return the trial and its stride; None where that is theta2 or runs out of numbers."""
+    """Return the trial and its stride; None where that is theta2 or runs out of numbers.
+
+    After ``bold`` steps, which may overshoot, a coordinate that turned back stays at its theta2:
+    there is nothing to extrapolate, and it alone would keep the stride of all the others short.
+    """
     theta0, theta1, theta2 = (model.to_vector(x) for x in (before, q, ahead))
-    r = theta1 - theta0
-    v = (theta2 - theta1) - r
-    norm = float(np.linalg.norm(v))
-    length = min(max(float(np.linalg.norm(r)) / norm, 1.0), stride) if norm > 0 else 1.0
-    vector = theta0 + 2.0 * length * r + length**2 * v
+    r, s = theta1 - theta0, theta2 - theta1
+    onward = r * s > 0.0 if bold else np.ones(len(r), dtype=bool)
+    norm = float(np.linalg.norm((s - r)[onward]))
+    length = min(max(float(np.linalg.norm(r[onward])) / norm, 1.0), stride) if norm > 0 else 1.0
+    vector = np.where(onward, theta0 + 2.0 * length * r + length**2 * (s - r), theta2)
     if length == 1.0 or not np.isfinite(vector).all():
         return None, length
     return model.from_vector(ahead, vector), length

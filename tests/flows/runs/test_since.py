@@ -110,12 +110,14 @@ def test_two_files_more_cost_half_the_local_steps(family, tmp_path, counted):
         shutil.move(path, source)
     full, cold = counted(family, source, tmp_path / "full")
     again, warm = counted(family, source, tmp_path / "out")
-    # vmmic has several optima: from the last posterior a fit stays at that one, .26 nats lower.
-    near, share = {"bags": (2e-3, 0.6), "variants": (1e-6, 0.5)}[family]
+    # Of bags a tenth of a nat, the change between epochs that ends a fit of so many parameters.
+    near, share = {"bags": (5e-4, 0.6), "variants": (1e-6, 0.5)}[family]
     goal = full["elbo"] - near * abs(full["elbo"])
     summary = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
-    # .52 of the steps of bags, .43 of variants: a fit from nothing is accelerated, too.
+    # Of variants 6 of 13 sweeps: it starts .47 nats below the optimum, a fit from nothing 909, both
+    # climb at about the same rate, and the goal is .02 below, so a quarter is out of reach.
     assert warm.until(goal) <= share * cold.until(goal), summary
+    assert warm.steps < cold.steps, f"{family}: {warm.steps} steps, {cold.steps} from the start"
     record = json.loads((tmp_path / "out" / "runs" / again["run_id"] / "run.json").read_text())
     assert record["since"] == first["run_id"]
     report = Path(again["report"]).read_text()

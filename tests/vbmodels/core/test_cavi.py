@@ -11,7 +11,7 @@ import pytest
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
 from vbmodels.core.algorithm import Show, Stop, Sweep
-from vbmodels.core.cavi import cavi, squarem
+from vbmodels.core.cavi import cavi, extrapolate, squarem
 from vbmodels.core.driver import Driver, remaining_rise
 from vbmodels.core.fit import Fit, InProcess, NotConverged, fit, loop_of
 from vbmodels.core.protocol import NonFiniteBound
@@ -203,6 +203,25 @@ def test_refused_trials_leave_plain_coordinate_ascent():
     assert numbers != list(range(12)), "no trial was made: the test would prove nothing"
     for a, b in zip(plain, guarded, strict=True):
         assert b.elbo == pytest.approx(a.elbo, rel=1e-9)
+
+
+class Plain:
+    """Its parameters are their own coordinates."""
+
+    def to_vector(self, q):
+        return q
+
+    def from_vector(self, q, vector):
+        return vector
+
+
+def test_a_coordinate_that_turns_back_does_not_keep_the_others_short():
+    """The first goes to 0 by a tenth of what is left; Newton's steps of the second overshoot."""
+    points = [np.array([1.0, 1.0]), np.array([0.9, -0.4]), np.array([0.81, 0.2])]
+    trial, length = extrapolate(Plain(), *points, 100.0, bold=True)
+    assert length == pytest.approx(10.0)
+    np.testing.assert_allclose(trial, [0.0, 0.2], atol=1e-12)
+    assert extrapolate(Plain(), *(point[1:] for point in points), 100.0, bold=True) == (None, 1.0)
 
 
 def test_a_trial_that_is_not_finite_is_refused():

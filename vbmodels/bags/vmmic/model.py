@@ -125,8 +125,9 @@ class CollapsedVMMIC:
     ) -> ModeSearch | GaussianSearch:
         """Go on from the Gaussian of an earlier fit, on the new data's scale.
 
-        Its last average is evaluated first; the epochs that follow move as little as its own
-        last ones did.
+        Its last average is evaluated first. The epochs that follow start there and move as far
+        as a fit's second one does: the steps of a late one are so short that the fit would stop
+        on its way to what the new bags say.
         """
         fresh = self.init(observed, rng)
         old, new = before.scaling, fresh.scaling
@@ -136,7 +137,7 @@ class CollapsedVMMIC:
         back = np.linalg.inv(change)
         components = tuple(
             Component(
-                mean=change @ c.mean,
+                mean=change @ c.average.mean,
                 information=back.T @ c.information @ back,
                 tau=c.tau,
                 sum_mean=np.zeros_like(c.mean),
@@ -150,6 +151,7 @@ class CollapsedVMMIC:
             replace(
                 before,
                 scaling=fresh.scaling,
+                iteration=EPOCH,
                 components=components,
                 last=-np.inf,
                 best=-np.inf,
