@@ -258,8 +258,8 @@ def counted(probability: FloatArray) -> IntArray:
 
 WITHOUT = (
     f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}} "
-    "(pooled features leave out {} alone). Only the weights of the models and the variances of the "
-    "prior have seen it, so figures may be slightly too good."
+    "(pooled features leave out {} alone). How much each model counts was learned from all of "
+    "them, so figures may be slightly too good."
 )
 
 

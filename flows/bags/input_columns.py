@@ -199,7 +199,7 @@ def read_given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     if rows and others:
         ours = [settings.columns.get(name, name) for name in ("bag_id", "label")]
         names = [*others, *(name for name in kept if name in ours)]
-        batch = next(storage.read_batches(url, rows, names), None)
+        batch = next(storage.read_batches(url, rows, names, file.metadata), None)
         if batch is not None:
             found = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
     single = {k: v for k, v in settings.columns.items() if k not in ("features", "bag_features")}
@@ -390,7 +390,7 @@ def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
         kept = [name for name in names.values() if name in parquet.schema_arrow.names]
         if names["bag_id"] not in kept or names["label"] not in kept:
             return False
-        for batch in storage.read_batches(file.url, LOOKED, kept):
+        for batch in storage.read_batches(file.url, LOOKED, kept, parquet.metadata):
             known = pa.Table.from_batches([batch])
             label = mixed.taken(known[names["label"]], settings.missing)[0]
             known = known.filter(pc.is_valid(label))

@@ -296,7 +296,7 @@ def _baselines(
         f"{one.rmse:.4g}, the model's {results['rmse']:.4g}; for predictions alone use that one."
         for one in better[:1]
     )
-    return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
+    return [Section("Against simpler models", text, (), (Grid(columns, rows),))], warnings
 
 
 def _bags(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -70,7 +71,7 @@ def report(
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
     sections = examples_of(examples, wrong, show, words, members, label.size)
     sections += most_informative([e for s in summaries for e in s.informative], words)
-    sections += [*members.features, *measured, *members.baselines]
+    sections += [*members.features, *measured, *_with_model(members.baselines, results)]
     sections += instance_truth(summaries, results)
     sections += coefficients(blocks, summaries[0].modalities, summaries[0].features)
     sections += members.model
@@ -121,6 +122,15 @@ def report(
             in_a_score, probability, f"{expected_wrong}."
         ) if expected_wrong else None,
     )  # fmt: skip
+
+
+def _with_model(compared: Sequence[Section], results: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the comparison with simpler models, with the model's own figures in the first line."""
+    for one in compared:
+        own = [f"{results[name]:.3f}" for name in ("auroc", "log_loss") if name in results]
+        rows = [("this model", *own, "")] if len(own) == 2 else []
+        grids = [replace(grid, rows=[*rows, *grid.rows]) for grid in one.grids]
+        yield replace(one, grids=grids)
 
 
 def _count_positive(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:

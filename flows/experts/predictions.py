@@ -245,7 +245,7 @@ def count_predictions(
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             count, wrong, beyond = ends[k]
             these = f"the other {count - beyond:,.0f}" if beyond else "these rows"
-            note = f"of {these} {wrong:.1f} are called wrong if the probabilities are right "
+            note = f"about {wrong:.1f} of {these} are called wrong if the probabilities are right "
             note += f"(sum of {what})"
             if beyond:
                 out = f"{beyond:,.0f} {'is' if beyond == 1 else 'are'} outside the fit's range"

@@ -41,7 +41,7 @@ from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
 from vbmodels.keywords.selection import select_share, word_ranks
-from vbmodels.keywords.surfaces import Written, written
+from vbmodels.keywords.surfaces import longer_phrases, written
 
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
@@ -196,7 +196,10 @@ def _write(
             pa.array(texts.position, pa.int32()),
             pa.array(texts.occurrences, pa.int32()),
             pc.equal(*(pc.utf8_lower(pa.array(own, pa.string())) for own in (texts.term, of))),
-            pa.array(longer_phrases(spans.document, texts, chosen, observed), pa.string()),
+            pa.array(
+                longer_phrases(spans.document, texts.stem, texts.term, chosen, observed),
+                pa.string(),
+            ),
         ],
         schema=KEYWORDS.arrow,
     )
@@ -216,27 +219,6 @@ def _write(
     summary = summarise(table, gold, offsets, nodes, scores.by_rate, scores.r_hat, shown)
     alike = before - int(chosen.sum())
     return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)
-
-
-def longer_phrases(
-    document: IntArray, texts: Written, selected: BoolArray, observed: BoolArray
-) -> list[str | None]:
-    """Return for each candidate the longer one, selected or known, of which it is a part.
-
-    Only for selected ones that are not known. A part is a phrase's words in a row.
-    """
-    longer: dict[int, list[int]] = {}
-    for i in np.flatnonzero(selected | observed).tolist():
-        if " " in texts.stem[i]:
-            longer.setdefault(int(document[i]), []).append(i)
-    found: list[str | None] = [None] * len(document)
-    for i in np.flatnonzero(selected & ~observed).tolist():
-        inside = f" {texts.stem[i]} "
-        for j in longer.get(int(document[i]), ()):
-            if texts.stem[i] != texts.stem[j] and inside in f" {texts.stem[j]} ":
-                found[i] = texts.term[j]
-                break
-    return found
 
 
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:

@@ -212,7 +212,7 @@ def shown(
         f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
-    return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
+    return [Section("Against simpler models", text, (), (Grid(columns, rows),))], warnings
 
 
 def rival_in_words(found: Sequence[Any], what: str) -> str:

@@ -57,6 +57,7 @@ from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.reading_report import Named
 from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.surfaces import longer_phrases
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import completed
 
@@ -494,7 +495,11 @@ def _table(words: dict[str, Any]) -> dict[str, Any]:
     names = [words["ids"][d] for d in words["document"]]
     pairs = zip(words["term"], names, strict=True)
     own_name = np.array([term.lower() == str(name).lower() for term, name in pairs], bool)
-    return {"doc_id": names, **{name: words[name] for name in TABLE}, "own_name": own_name}
+    part_of = longer_phrases(
+        *(words[name] for name in ("document", "stem", "term", "selected", "observed"))
+    )
+    table = {name: words[name] for name in TABLE}
+    return {"doc_id": names, **table, "own_name": own_name, "part_of": part_of}
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.spans import Spans
@@ -155,3 +155,30 @@ def _close_up(text: str) -> str:
     if "'" in text or "’" in text:
         text = _GENITIVE.sub("", _ELISION.sub("", text))
     return text if text.isascii() else _UNSPACED.sub("", text)
+
+
+def longer_phrases(
+    document: IntArray, stem: Sequence[str], term: Sequence[str], selected: BoolArray,
+    observed: BoolArray,
+) -> list[str | None]:  # fmt: skip
+    """Return the term of the longer phrase, selected or known, of which each candidate is a part.
+
+    Only of selected ones that are not known; None elsewhere. A part is a phrase's words in a row.
+
+    >>> yes, no = np.array([True, True, False]), np.zeros(3, bool)
+    >>> stem = ["street lamp", "lamp", "street"]
+    >>> longer_phrases(np.zeros(3, int), stem, ["street lamps", "lamps", "street"], yes, no)
+    [None, 'street lamps', None]
+    """
+    longer: dict[int, list[int]] = {}
+    for i in np.flatnonzero(selected | observed).tolist():
+        if " " in stem[i]:
+            longer.setdefault(int(document[i]), []).append(i)
+    found: list[str | None] = [None] * len(stem)
+    for i in np.flatnonzero(selected & ~observed).tolist():
+        inside = f" {stem[i]} "
+        for j in longer.get(int(document[i]), ()):
+            if stem[i] != stem[j] and inside in f" {stem[j]} ":
+                found[i] = term[j]
+                break
+    return found
