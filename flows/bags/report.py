@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
 from flows.bags.tested import UNSURE
 from flows.bags.tiles import count_other_side, next_steps, tiles_of
 from flows.report import plots
+from flows.report.baselines import with_model
 from flows.report.page import Findings, Section, Tile
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.state import FloatArray, IntArray
@@ -124,13 +125,12 @@ def report(
     )  # fmt: skip
 
 
-def _with_model(compared: Sequence[Section], results: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the comparison with simpler models, with the model's own figures in the first line."""
-    for one in compared:
-        own = [f"{results[name]:.3f}" for name in ("auroc", "log_loss") if name in results]
-        rows = [("this model", *own, "")] if len(own) == 2 else []
-        grids = [replace(grid, rows=[*rows, *grid.rows]) for grid in one.grids]
-        yield replace(one, grids=grids)
+def _with_model(compared: Sequence[Section], results: Mapping[str, Any]) -> list[Section]:
+    """Return the comparison with simpler models, the model's own figures in the first line."""
+    if "auroc" not in results:
+        return [*compared]
+    own = ("this model", f"{results['auroc']:.3f}", f"{results['log_loss']:.3f}", "")
+    return [replace(one, grids=[with_model(grid, own) for grid in one.grids]) for one in compared]
 
 
 def _count_positive(label: IntArray, probability: FloatArray, things: str, words: Words) -> str:

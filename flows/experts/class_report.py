@@ -16,7 +16,6 @@ from flows.experts.report import (
     few_rows,
     log_loss_of,
     logistic_alone,
-    with_model,
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
@@ -29,7 +28,7 @@ from flows.experts.tiles import (
     tiles_of,
     with_rivals,
 )
-from flows.report.baselines import share_interval
+from flows.report.baselines import share_interval, with_model
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 

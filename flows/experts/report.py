@@ -46,7 +46,7 @@ from flows.experts.tiles import (
 )
 from flows.report import plots
 from flows.report.auroc import auroc_interval
-from flows.report.baselines import share_interval, shown
+from flows.report.baselines import share_interval, shown, with_model
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.levels import NO, YES
@@ -279,15 +279,6 @@ def _worst(
     text += f"The {len(rows)} whose own label had the smallest probability:"
     title = f"{of[0].upper()}{of[1:]} predicted worst"
     return [Section(title, text, (), (grid,), how=how, measures=True)]
-
-
-def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
-    """Return a table of baselines with the model's own line first, and AUROC if it has one."""
-    rows = [own, *grid.rows]
-    columns: tuple[str, ...] = ("model", *grid.columns[1:])
-    if not own[1]:
-        columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
-    return replace(grid, columns=columns, rows=rows)
 
 
 def logistic_alone(

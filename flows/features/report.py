@@ -169,6 +169,7 @@ def report(
     fitted, more = fit_section(model, q, results)
     sections += fitted
     warnings += more
+    undecided = undecided_in_words(models, rows) if n == 1 else ""
     headline = f"No feature in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
@@ -182,9 +183,9 @@ def report(
             )
             unclear = f"for {(1.0 - one.sure) * rows:,.0f} the group is unclear"
             parts = [unclear, *parts]
-            if undecided := undecided_in_words(models, rows):
+            if undecided:
                 headline = f"{undecided}. One group, about {one.prevalence * rows:,.0f} rows"
-                parts = [unclear]
+                parts = [unclear, again_in_words(k, stable)]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:
@@ -202,7 +203,7 @@ def report(
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, rows, bool(n == 1 and undecided_in_words(models, rows))),
+        next_steps(n, stable.of, rows, bool(undecided)),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Differences are of paired rows, with 95 % intervals by the bootstrap over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -196,9 +196,6 @@ def shown(
          f"{r.more:+.3f} ({r.low:+.3f} to {r.high:+.3f})")
         for r in sorted(baselines, key=lambda r: r.log_loss)
     ]  # fmt: skip
-    if "log_loss" in results:
-        own = [f"{results[name]:.3f}" for name in ("auroc", "log_loss")]
-        rows.insert(0, ("this model", own[0], own[1], ""))
     columns = ("model", "AUROC", "log loss", DIFFERENCE)
     where = f"{units} held out of their fit"
     how = f"Fitted to the same {units} and compared on the same held-out {units}"
@@ -213,6 +210,15 @@ def shown(
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
     return [Section("Against simpler models", text, (), (Grid(columns, rows),))], warnings
+
+
+def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
+    """Return a table of baselines with the model's own line first, and AUROC if it has one."""
+    rows = [own, *grid.rows]
+    columns: tuple[str, ...] = ("model", *grid.columns[1:])
+    if not own[1]:
+        columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
+    return replace(grid, columns=columns, rows=rows)
 
 
 def rival_in_words(found: Sequence[Any], what: str) -> str:

@@ -215,7 +215,8 @@ def _next_steps(
         at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
         view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
         steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
-    if calls and (names := calls_report.untested(calls[0], settings)):
+    names = calls_report.untested(calls[0], settings) if calls else []
+    if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
         text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
         text += "digital PCR: "

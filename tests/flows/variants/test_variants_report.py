@@ -208,6 +208,12 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert row[5] == "PASS (3 of 6 filters not testable)"
     assert untested(call, PAIRED) == ["strand_bias", "low_mapq", "low_baseq"]
     assert untested(CALL, PAIRED) == []
+    (step, *_) = _next_steps([FOUND], [call], PAIRED)
+    assert step.text.startswith("Confirm ")
+    assert "both strands" in step.text
+    assert step.text.endswith(": strand_bias, low_mapq, low_baseq could not be tested.")
+    skipped = without("strand_bias,low_mapq,low_baseq")
+    assert not _next_steps([FOUND], [call], skipped)[0].text.startswith("Confirm ")
     (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
     assert row[5] == "PASS (4 of 6 filters not testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
