@@ -112,7 +112,7 @@ def next_steps(
     )
     last = [PREDICT, instances] if first else [instances, PREDICT]
     if new:
-        every = f"vbflows show {{run}} bags --rows {probability.size} --json > bags.json"
+        every = "vbflows show {run} bags --csv > bags.csv"
         first = [NextStep("Write every bag with its probability to a file:", every), *first]
     return [*first, *[listing] * bool(number), *last]
 

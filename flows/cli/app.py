@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -42,7 +43,16 @@ from flows.cli.options import (
     argument,
     option,
 )
-from flows.cli.output import CHECKING, err, followed, line, out, print_json, print_outcome
+from flows.cli.output import (
+    CHECKING,
+    err,
+    followed,
+    line,
+    out,
+    print_csv,
+    print_json,
+    print_outcome,
+)
 from flows.escape import without_secrets
 from flows.faults import InputError, refuse_missing
 
@@ -254,7 +264,10 @@ def check(
 def show(
     run: Run,
     table: Annotated[str, argument("[TABLE]", "One of its tables, to print rows of.")] = "",
-    rows: Annotated[int, option("--rows", "N", "Most rows of the table.", min=1)] = 20,
+    rows: Annotated[
+        int | None,
+        option("--rows", "N", "Most rows of the table: by default 20, with --csv all.", min=1),
+    ] = None,
     sort: Annotated[
         str,
         option(
@@ -287,6 +300,7 @@ def show(
             "The columns to print, in this order; list: all columns and what they mean.",
         ),
     ] = "",
+    csv_output: Annotated[bool, option("--csv", None, "Print the rows as CSV.")] = False,
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
@@ -305,7 +319,10 @@ def show(
 
     place, record = open_run(run)
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
-    given = [name for name, value in {**of_rows, "--columns": columns}.items() if value]
+    of_rows |= {"--columns": columns, "--csv": csv_output}
+    given = [name for name, value in of_rows.items() if value]
+    if csv_output and json_output:
+        raise InputError.of("--csv", "one of --csv and --json", "both")
     if given and not table and columns != "list":
         table = first_table(place)[0]
     if columns == "list" and given != ["--columns"]:
@@ -327,7 +344,11 @@ def show(
             show_meanings(out(), of, types=True)
     elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
-        read, count = rows_of(place, table, sort, rows, columns, holds)
+        most = rows or (sys.maxsize if csv_output else 20)
+        read, count = rows_of(place, table, sort, most, columns, holds)
+        if csv_output:
+            print_csv(read)
+            return
         found = read.to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})

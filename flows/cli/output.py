@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
 import sys
@@ -15,6 +16,7 @@ from flows.events import Event, Message, Pace, Progress, Stage, Sweep, listening
 from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
 
 MOST_SHOWN = 8  # rows of the result below the headline
@@ -53,6 +55,21 @@ def print_json(value: Any) -> None:
 
     plain = json.loads(to_json(value, inf_nan_mode="null"))
     sys.stdout.write(json.dumps(plain, sort_keys=True) + "\n")
+
+
+def print_csv(table: pa.Table) -> None:
+    """Print a table as CSV with a header; cells of several values have `; ` between them."""
+    on_terminal = sys.stdout.isatty()
+
+    def text(value: Any) -> str:
+        joined = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return "" if value is None else escaped(joined) if on_terminal else joined
+
+    write = csv.writer(sys.stdout, lineterminator="\n").writerow
+    write(table.column_names)
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            write(map(text, row.values()))
 
 
 def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:

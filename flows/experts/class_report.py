@@ -24,6 +24,7 @@ from flows.experts.tiles import (
     next_steps,
     of_tested_rows,
     percent,
+    steps_after_score,
     tested_rows,
     tiles_of,
     with_rivals,
@@ -82,7 +83,8 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     return Findings(
         headline, sections, results, better, top,
         [*tiles_of(results, first.applied), *tiles],
-        next_steps("", results.get("test_rows", 0)), predicted=said,
+        steps_after_score() if first.applied else next_steps("", results.get("test_rows", 0)),
+        predicted=said,
         limits=IN_RANGE * first.applied,
     )  # fmt: skip
 

@@ -13,8 +13,8 @@ from flows.report.page import Section
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.effects import ALIKE, Effect, GroupEffect, PairEffect
 
-MOST_EFFECTS, MOST_PAIRS, MOST_BARS, MOST_OPEN = 12, 6, 12, 6
-"""Effects and pairs that the report shows, bars of the strongest, and curves that are open."""
+MOST_PAIRS, MOST_BARS, MOST_OPEN = 6, 12, 6
+"""Pairs that the report shows, bars of the strongest columns, and curves that are open."""
 LOG_ODDS = "log odds"
 
 
@@ -41,13 +41,12 @@ def strength_charts(
     ``unit`` is what they add up to, ``label`` whose log odds that is, or the number; ``mixture``:
     experts add to it too; each of ``groups`` is one bar.
     """
-    found, alike = _with_groups(effects, groups)
-    if not (found := sorted(found, key=lambda one: -one.size)[:MOST_BARS]):
+    found, alike = _bars(effects, groups)
+    if not found:
         return []
-    found.sort(key=lambda one: not one.sure)
     names = [_named(one) for one in found]
     odds, sure = LOG_ODDS in unit, sum(one.sure for one in found)
-    title = f"What makes {label} {'more or less probable' if odds else 'larger or smaller'}"
+    title = f"What speaks for and against {label}" if odds else f"What goes with a larger {label}"
     how = "What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
     how += ", other columns equal: bars to the right "
@@ -69,10 +68,13 @@ def strength_charts(
     return [plots.level_bars(names, change.tolist(), sd.tolist(), (), unit, title, ends, how)]
 
 
-def _with_groups(
+def _bars(
     effects: Sequence[Effect], groups: Sequence[GroupEffect]
 ) -> tuple[list[Effect], dict[str, str]]:
-    """Put groups in the place of their columns; return of each, by its name, which these are."""
+    """Return what has a bar, groups in the place of their columns; and what each group holds.
+
+    Those of a sure direction are first, then the largest.
+    """
     found, alike = [one for one in effects if one.spread > 0.0], {}
     for columns, change, sd in groups:
         name = f"{next(iter(columns))} and {len(columns) - 1} more"
@@ -82,7 +84,21 @@ def _with_groups(
         found = [one for one in found if one.column not in columns]
         first = next(one for one in effects if one.column in columns)
         found.append(replace(first, column=name, spread=0.0, change=change, change_sd=sd))
-    return found, alike
+    found = sorted(found, key=lambda one: -one.size)[:MOST_BARS]
+    return sorted(found, key=lambda one: not one.sure), alike
+
+
+def _curves(effects: Sequence[Effect], groups: Sequence[GroupEffect]) -> list[Effect]:
+    """Return a curve for each bar, in their order: of columns that share one, the largest."""
+    named = {f"{next(iter(one))} and {len(one) - 1} more": one for one, _, _ in groups}
+    largest = sorted(effects, key=lambda one: -one.spread)
+    found = []
+    for bar in _bars(effects, groups)[0]:
+        own = named.get(bar.column, (bar.column,))
+        one = next(one for one in largest if one.column in own)
+        among = f" (of {bar.column})" if len(own) > 1 else ""
+        found.append(replace(one, column=f"{one.column}{among}"))
+    return found
 
 
 def effect_sections(
@@ -92,24 +108,22 @@ def effect_sections(
     """Return what columns add to a ``label``: bars, and a curve of each, of many folded."""
     if not any(one.spread > 0.0 for one in effects):
         return []
-    charts = effect_charts(sorted(effects[:MOST_EFFECTS], key=lambda one: -one.size), unit)
+    charts = effect_charts(_curves(effects, groups), unit)
     bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
     if not groups and len(charts) <= MOST_OPEN:
         return [Section(title, text, [*bars, *charts], needs_fit=True)]
-    if said := "; ".join(_with_groups(effects, groups)[1].values()):
-        text += f" Columns that share a bar above: {said}."
+    if said := "; ".join(_bars(effects, groups)[1].values()):
+        text += f" Columns that share a bar, whose chart is of the one that adds most: {said}."
     every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
     return [Section("What the model uses", "", bars, needs_fit=True), every]
 
 
-def effects_text(effects: Sequence[Effect], of: str) -> str:
+def effects_text(of: str) -> str:
     """Say what the charts of effects on ``of`` show."""
-    which = f"The {MOST_EFFECTS} strongest of {len(effects)} columns"
-    if len(effects) <= MOST_EFFECTS:
-        which = "All columns, the strongest first"
     return (
-        f"What a column's value adds to the {of}, compared with its mean. {which}, on one "
-        "scale, at whose ends wider bands are cut; ticks below a curve are quantiles of the column."
+        f"What a column's value adds to the {of}, compared with its mean: a chart for each bar, in "
+        "the order of the bars. All have one scale, at whose ends wider bands are cut; ticks below "
+        "a curve are quantiles of the column."
     )
 
 

@@ -14,7 +14,13 @@ from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import next_steps, of_tested_rows, tested_rows, with_rivals
+from flows.experts.tiles import (
+    next_steps,
+    of_tested_rows,
+    steps_after_score,
+    tested_rows,
+    with_rivals,
+)
 from flows.report import plots
 from flows.report.baselines import against, rival_in_words
 from flows.report.labels import UNKNOWN, label
@@ -55,7 +61,9 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     headline = _headline(first, label, rows, results)
     return Findings(
         headline, sections, results, warnings, top, _tiles(first, results, baselines),
-        next_steps("predicted", results.get("test_rows", 0)),
+        steps_after_score()
+        if first.applied
+        else next_steps("predicted", results.get("test_rows", 0)),
         predicted=f"{rows:,} rows have a predicted {label}", limits=IN_RANGE * first.applied,
     )  # fmt: skip
 
@@ -205,7 +213,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in first.effects}
     of = f"the logarithm of the mean of {label}" if target.count else label
     unit = f"added to log {label}" if target.count else f"added to {label}"
-    text = effects_text(first.effects, of)
+    text = effects_text(of)
     text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     sections = effect_sections(first.effects, label, unit, text)
     return sections + pair_sections(first.pairs, of)

@@ -234,14 +234,19 @@ def count_predictions(
     tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
     if predicted:
         ends = np.sum([part.ends for part in parts], axis=0)
-        (sure, _, first), (no, _, last) = ends.astype(int).tolist()
-        sure_far, no_far = (f"; {n:,} not to be relied on" * (n > 0) for n in (first, last))
-        one = sure == 1 and predicted.startswith("are ")
+        (sure, far), (no, more) = ((int(own - out), int(out)) for own, _, out in ends)
+        one, clear, far = sure == 1 and predicted.startswith("are "), sure + no, far + more
         said = (
             f"{sure:,} of {rows:,} rows {f'is{predicted[3:]}' if one else predicted} (above "
-            f"{high}{sure_far}), {no:,} probably not (below {low}{no_far}), {unsure:,} "
-            f"{'is' if unsure == 1 else 'are'} uncertain"
+            f"{high}), {no:,} probably not (below {low})"
         )
+        if clear:
+            said += f", {_about(ends[:, 1].sum())} of these {clear:,} wrongly if the probabilities "
+            said += "are right"
+        said += f"; {unsure:,} {'is' if unsure == 1 else 'are'} uncertain"
+        if far:
+            said += f", {far:,} {'other is' if far == 1 else 'others are'} outside the fit's range "
+            said += "and not to be relied on"
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             count, wrong, beyond = ends[k]
             these = f"the other {count - beyond:,.0f}" if beyond else "these rows"
@@ -253,6 +258,15 @@ def count_predictions(
             value = f"{ends[k, 0]:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
+
+
+def _about(count: float) -> str:
+    """Write an expected count in words.
+
+    >>> _about(0.2), _about(1.1), _about(1234.4)
+    ('fewer than 1', 'about 1', 'about 1,234')
+    """
+    return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
 
 
 def predictions_section(

@@ -40,6 +40,7 @@ from flows.experts.tiles import (
     next_steps,
     of_tested_rows,
     simpler,
+    steps_after_score,
     tested_rows,
     tiles_of,
     with_rivals,
@@ -149,8 +150,13 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
-        next_steps(
-            f"probability_{label}", results.get("test_rows", 0), rows * applied,
+        steps_after_score(
+            sum(p.uncertain for s in summaries if (p := s.predictions)),
+            sum(one.rows for one in scored),
+        )
+        if applied
+        else next_steps(
+            f"probability_{label}", results.get("test_rows", 0),
             simpler(results) if k > 1 or additive is not None else "",
         ),
         predicted=counted,
@@ -327,7 +333,7 @@ def _effects(
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
-    text = effects_text(effects, f"log odds of {label}")
+    text = effects_text(f"log odds of {label}")
     groups = [one for s in summaries for one in s.groups]
     sections = effect_sections(effects, label, "added log odds", text, mixture, groups)
     if (weight := additive.pairs_weight) == 0.0:

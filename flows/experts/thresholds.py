@@ -134,7 +134,9 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     said = f"a threshold of 0.5 misses {number} of {yes:,.0f} {label} and wrongly calls {calls} of "
     said += f"{no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
-        number = f"{one[missed]:,.0f}" if one[missed] else "none"
+        number = f"{one[missed]:,.0f}"
+        if not one[missed]:
+            number = f"none (up to {100.0 * share_interval(0.0, yes)[1]:.0f} % may be)"
         said += f"; {one['threshold']:g} misses {number} and wrongly calls {one[alarms]:,.0f}"
     return said
 

@@ -127,31 +127,33 @@ def simpler(results: Mapping[str, Any]) -> str:
     return alike[0] if alike else ""
 
 
+def steps_after_score(unsure: int = 0, far: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do with new rows, some uncertain, some ``far`` from those fitted."""
+    looks = [f"Decide the {unsure:,} uncertain rows yourself (see Nearest to 0.5)."] * (unsure > 0)
+    if far:
+        looks.append(f"Check the numbers of the {far:,} rows that are outside the fit's range.")
+    every = "Write every row with its prediction to a file:"
+    file = NextStep(every, "vbflows show {run} rows --csv > rows.csv")
+    return (*[NextStep(" ".join(looks))] * bool(looks), file)
+
+
 SIMPLE = OTHER_MODELS[1:]
-LISTED = 1_000  # rows of a score that one command lists
 ALL = 200
 """Rows of a score that are all on its page."""
 FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def next_steps(
-    column: str = "", tested: int = 0, scored: int = 0, simple: str = ""
-) -> tuple[NextStep, ...]:
-    """Return what to do next.
+def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[NextStep, ...]:
+    """Return what to do after a fit.
 
-    Rows are sorted by ``column``; so many were held out, or scored; the model ``simple`` does
-    about as well.
+    Rows are sorted by ``column``; so many were held out; the model ``simple`` does about as well.
     """
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
-        every = 0 < scored <= LISTED
-        text = f"List all {scored:,} rows" if every else "See the rows"
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
-        line += f" --rows {scored}" * every
-        first = NextStep(f"{text}, the largest {column} first:", line)
-    shown = column and 0 < scored <= ALL
-    steps = [] if shown or simple else [first]  # a page has three
+        first = NextStep(f"See the rows, the largest {column} first:", line)
+    steps = [] if simple else [first]  # a page has three
     new = "vbflows score {run} NEW_TABLE scored/"
     steps.append(NextStep("Predict new rows, with the same columns:", new, True))
     if 0 < tested < FEW:

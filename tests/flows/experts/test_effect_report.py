@@ -17,10 +17,10 @@ def effect(name, spread, sd):
 @pytest.mark.parametrize(
     ("sds", "title", "said"),
     [
-        ((0.1, 0.1), "What makes ill more or less probable", "all directions are sure"),
-        ((0.6, 0.1), "What makes ill more or less probable", "the first has a sure direction"),
-        ((0.6, 0.6), "What makes ill more or less probable", "so no direction is sure"),
-        ((0.6,), "What makes ill more or less probable", "every one includes zero"),
+        ((0.1, 0.1), "What speaks for and against ill", "all directions are sure"),
+        ((0.6, 0.1), "What speaks for and against ill", "the first has a sure direction"),
+        ((0.6, 0.6), "What speaks for and against ill", "so no direction is sure"),
+        ((0.6,), "What speaks for and against ill", "every one includes zero"),
     ],
 )
 def test_bars_say_which_directions_are_sure(sds, title, said):
@@ -52,11 +52,13 @@ def test_curves_are_folded_where_they_are_many_or_share_bars():
     (open_,) = effect_sections(some[:6], "ill", "added log odds", "t")
     assert (open_.folded, len(open_.plots)) == ("", 7)
     group = GroupEffect({"a": 1.0, "b": 1.0}, 1.0, 0.5)
-    for effects, groups, count in ((some, [], 7), (some[:3], [group], 3)):
+    for effects, groups, count in ((some, [], 7), (some[:3], [group], 2)):
         bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
         assert len(bars.plots) == 1
         assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
-        assert ("Columns that share a bar above: a, b." in curves.text) is bool(groups)
+        assert ("is of the one that adds most: a, b." in curves.text) is bool(groups)
+    for chart, title in zip(curves.plots, ("a (of a and 1 more)", "c"), strict=True):
+        assert f"'{title}'" in str(chart)
 
 
 def test_a_line_that_is_cut_is_said_to_go_on():

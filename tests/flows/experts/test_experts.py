@@ -106,14 +106,18 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     unsure, near = (int(np.sum(np.abs(p - 0.5) < by)) for by in (0.3, 0.4))
     said = " ".join(said.split())
     sure, no = int(np.sum(p >= 0.8)), int(np.sum(p <= 0.2))
-    far = r"(?:; (\d) not to be relied on)?"
     counts = re.search(
-        rf"^{sure} of 60 rows probably have label = 1 \(above 0.8{far}\), {no} probably not "
-        rf"\(below 0.2{far}\), {unsure} are uncertain. No labels here, so nothing new is measured; "
-        "the fit had ", said,
+        r"^(\d+) of 60 rows probably have label = 1 \(above 0.8\), (\d+) probably not "
+        r"\(below 0.2\), about \d of these (\d+) wrongly if the probabilities are right; "
+        rf"{unsure} are uncertain, (\d) others? (?:is|are) outside the fit's range and not to be "
+        "relied on. No labels here, so nothing new is measured; the fit had ", said,
     )  # fmt: skip
     extrapolated = re.search(r"(\d) rows have numbers", said)
-    assert 0 < sum(int(n or 0) for n in counts.groups()) <= int(extrapolated[1])
+    high, low, clear, far = (int(n) for n in counts.groups())
+    assert high <= sure
+    assert low <= no
+    assert 0 < far <= int(extrapolated[1])
+    assert high + low == clear == sure + no - far
     first = record["tiles"][0]
     interval = first["note"].partition(" (95")[0]
     assert f"had {first['label']} {first['value']} (95 % interval {interval})" in said

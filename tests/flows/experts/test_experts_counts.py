@@ -39,7 +39,7 @@ def test_a_count_is_predicted_by_its_mean(fitted):
     page = (folder / "report.html").read_text()
     for text in (
         ": deviance explained 0.",
-        "What makes label larger or smaller",
+        "What goes with a larger label",
         "added to log label",
     ):
         assert text in page
