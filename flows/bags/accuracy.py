@@ -86,10 +86,10 @@ def success(test: TestedBags, results: dict[str, Any], things: str, subject: str
             f"{area} on {where}: it ranks them, but at 0.5 it is right for {own}, the more "
             f"frequent label for {other}"
         )
-    whole, _, how = where.partition(", each predicted ")
+    whole, _, unseen = where.partition(", each predicted without ")
     right_of = f"{right:,} of {whole} ({own}; the more frequent label alone: {other})"
     text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
-    return text + f", each {how}" * bool(how)
+    return text + f", each by models that have not seen {unseen}" * bool(unseen)
 
 
 def in_headline(
@@ -97,22 +97,24 @@ def in_headline(
 ) -> str:
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
     clear, right = count_clear(test)
+    apart = clear - right
+    sure = f"Where the probability is below {UNSURE[0]} or above {UNSURE[1]} ({clear:,} {things}), "
+    sure += f"{apart or 'none'} {'is' if apart == 1 else 'are'} wrong"
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
     if clear and test.label.size == every and 0 < unsure <= every / 2:
-        rest = f"on new bags, decide cases like the other {unsure:,} by eye"
-    sure = f"Of the {clear:,} clear ones (below {UNSURE[0]} or above {UNSURE[1]}) "
-    apart = clear - right
-    sure += f"{apart or 'none'} disagree{'s' * (apart == 1)} with the label"
+        all_right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
+        wrong = every - all_right - apart
+        rest = f"of the other {unsure:,}, {wrong or 'none'}: decide new ones like these by eye"
     said = [sure] * bool(clear) + [rest] * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), "; ".join(said)]))
 
 
 def in_a_score(
-    probability: FloatArray, expected: str, found: Findings, fit: Mapping[str, Any]
+    probability: FloatArray, expected: str, column: str, found: Findings, fit: Mapping[str, Any]
 ) -> Findings | None:
     """Say in a score that measures nothing what its ``fit`` lets expect, by its results, if any.
 
-    The line ``expected``, on errors by the model alone, becomes that.
+    The line ``expected``, on errors by the model alone, becomes that; ``column`` has the labels.
     """
     names = ("tested", "tested_right", "tested_clear", "tested_clear_right")
     if not all(name in fit for name in names):
@@ -122,11 +124,13 @@ def in_a_score(
     some, every = np.array([unsure.sum(), count - clear]), np.array([unsure.size, count])
     (share, of_fit), whole = some / every, some.sum() / every.sum()
     alike = abs(share - of_fit) <= 2.0 * np.sqrt(whole * (1.0 - whole) * np.sum(1.0 / every))
-    line = f"{100 * share:.0f} % are uncertain, {100 * of_fit:.0f} % were at the fit"
-    line += (
-        ": no sign that the new ones differ, but look at some clear ones, too"
+    line = "{:,} of {:,} are uncertain, {:,} of {:,} were at the fit".format(
+        *(int(n) for one in zip(some, every, strict=True) for n in one)
+    )
+    line += ": " + (
+        "no sign that the new ones differ"
         if alike
-        else (": the new ones differ, expect more wrong")
+        else "the new ones differ, so more may be wrong than these ranges say"
     )
     own, expect, lines = np.minimum(probability, 1.0 - probability), [], []
     for name, those, apart, of in (
@@ -136,17 +140,27 @@ def in_a_score(
         if those.any():
             by_model = float(own[those].sum())
             low, high = wrong_among(apart, of, own[those])
-            expect.append(f"up to {high:,} of the {those.sum():,} {name}")
-            said = f"to be wrong: at the fit {apart:,} of {of:,} were, by these probabilities about"
-            ranged = f"{low:,} to {high:,} (95 %) of the {those.sum():,} {name}"
-            lines.append(f"Expect {ranged} {said} {by_model:,.0f} are.")
+            about = f"{_about(by_model)} of the {those.sum():,} {name}"
+            expect.append(f"{about} ({low:,} to {high:,})")
+            lines.append(
+                f"By these probabilities {about} may be wrong; at the fit {apart:,} of {of:,} were. "
+                f"The 95 % range that covers both is {low:,} to {high:,}."
+            )
     headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
-    headline += f" labels here; plan for {' and '.join(expect)} to be wrong"
+    headline += f" labels here; {' and '.join(expect)} may be wrong"
+    positive = fit.get("positive")
+    if positive and column:
+        headline = headline.replace("are probably positive", f"probably have {column} = {positive}")
+        headline = headline.replace("probably negative", "probably not")
     first, *sections = found.sections
     text = first.text.replace(expected, "\n".join([*lines, f"{line}."]))
-    text = text.replace(" is yes, true or 1.", f" is {fit.get('positive', 'yes, true or 1')}.")
+    text = text.replace(" is yes, true or 1.", f" is {positive or 'yes, true or 1'}.")
     return replace(found, headline=headline, sections=[replace(first, text=text), *sections])
+
+
+def _about(count: float) -> str:
+    return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
 
 
 def wrong_among(wrong: int, of: int, own: FloatArray) -> tuple[int, int]:

@@ -10,7 +10,14 @@ from scipy.special import ndtri
 
 from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
-from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, MOST_LISTED, MOST_UNSURE, Example
+from flows.bags.summary import (
+    EXAMPLES,
+    MOST_INFORMATIVE,
+    MOST_LISTED,
+    MOST_UNSURE,
+    MOST_WRONG,
+    Example,
+)
 from flows.bags.tested import UNSURE
 from flows.report.page import Grid, Section
 from vbmodels.bags.stack.model import POOLED
@@ -120,11 +127,16 @@ def examples_of(
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         (
-            f"Uncertain (between {UNSURE[0]} and {UNSURE[1]}), the nearest to 0.5 first"
-            + f": {MOST_UNSURE} of them" * (len(unsure) == MOST_UNSURE),
+            f"Uncertain ({len(unsure):,}, between {UNSURE[0]} and {UNSURE[1]}), the nearest to 0.5 "
+            "first" + " (there are more)" * (len(unsure) == MOST_UNSURE),
             unsure,
         ),
-        ("The surest first", wrong),
+        (
+            f"The {MOST_WRONG} surest"
+            if len(wrong) == MOST_WRONG
+            else f"{len(wrong):,}, the surest first",
+            wrong,
+        ),
     )
     title = "Most and least certain bags"
     if words.new and len(ordered) == count <= MOST_LISTED:

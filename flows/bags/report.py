@@ -120,7 +120,7 @@ def report(
         next_steps(probability, known, "expected_primary" in results, steps, new),
         predicted=found,
         with_fit=partial(
-            in_a_score, probability, f"{expected_wrong}."
+            in_a_score, probability, f"{expected_wrong}.", "" if several else column
         ) if expected_wrong else None,
     )  # fmt: skip
 

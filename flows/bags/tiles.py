@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import pdtr, pdtrc
 
-from flows.bags.summary import EXAMPLES, Example
+from flows.bags.summary import EXAMPLES, MOST_LISTED, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
@@ -74,16 +74,14 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
     disagree = "ones disagree with their" if number != 1 else "one disagrees with its"
-    some = f"{number:,} clear {disagree} label"
-    by = "if every label were right, the probabilities would imply about "
-    by += f"{expected:,.{int(expected < 1.0)}f} of the {clear.size:,}"
-    said = f"{some}; {by}: no sign of wrong ones. To check anyway, begin with "
-    if pdtr(number, expected) < 0.05:  # of so few or fewer
-        said = f"{some}; {by}: nothing points to wrong labels, but the probabilities may be "
-        said += "somewhat too cautious. To check anyway, begin with "
+    said = f"{number:,} clear {disagree} label. By the probabilities, about "
+    said += f"{expected:,.{int(expected < 1.0)}f} of the {clear.size:,} were to be expected"
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
-        said = f"{some}; {by}: labels may be wrong. Check first "
-    return said + ", ".join(named)
+        return f"{said}: labels may be wrong. Check first {', '.join(named)}"
+    cautious = ", and the probabilities are too cautious" * bool(pdtr(number, expected) < 0.05)
+    return f"{said}, so the labels look right{cautious}. To check anyway, begin with " + ", ".join(
+        named
+    )
 
 
 def next_steps(
@@ -110,11 +108,12 @@ def next_steps(
         "See which instances make their bags positive:",
         f"vbflows show {{run}} instances --sort {sort}",
     )
-    last = [PREDICT, instances] if first else [instances, PREDICT]
-    if new:
-        every = "vbflows show {run} bags --csv > bags.csv"
-        first = [NextStep("Write every bag with its probability to a file:", every), *first]
-    return [*first, *[listing] * bool(number), *last]
+    listed_here = new and probability.size <= MOST_LISTED
+    look = [*first] or [listing] * bool(number and not listed_here)
+    if not new:
+        return [PREDICT, *look, instances]
+    every = "vbflows show {run} bags --csv > bags.csv"
+    return [NextStep("Write every bag with its probability to a file:", every), *look, instances]
 
 
 def _listed(some: BoolArray, known: BoolArray) -> tuple[str, BoolArray]:

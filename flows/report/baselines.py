@@ -226,12 +226,14 @@ def rival_in_words(found: Sequence[Any], what: str) -> str:
     own = "this model "  # less one of its parts: no rival
     best = min(found, key=lambda one: (one.name.startswith(own), one.more))
     clear = best.low > 0.0 or best.high < 0.0
-    which = "best" if len(found) > 1 else "one"
+    which = "best other" if len(found) > 1 else "other"
+    more, low, high = (
+        f"{abs(one):.3f} {'worse' if one > 0.0 else 'better'}"
+        for one in (best.more, best.low, best.high)
+    )
     return (
-        f"The {which} rival, {best.name}, is {abs(best.more):.3f} "
-        f"{'worse' if best.more > 0.0 else 'better'} in {what} ({best.low:+.3f} to "
-        f"{best.high:+.3f}; above 0 this model is better): {'' if clear else 'no '}more than "
-        "chance explains."
+        f"The {which} method, {best.name}, is {more} in {what} (95 % interval: {low} to {high}): "
+        f"{'' if clear else 'no '}more than chance explains."
     )
 
 
@@ -265,7 +267,9 @@ def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
 
 def against(name: str, what: str, more: float, low: float, high: float) -> Tile:
     """Compare the model with a baseline by ``more`` of ``what``, with its 95 % interval."""
-    value = "better" if low > 0.0 else "worse" if high < 0.0 else UNCLEAR
+    value = UNCLEAR
+    if low > 0.0 or high < 0.0:
+        value = f"this model is {'better' if low > 0.0 else 'worse'}"
     return Tile(f"{AGAINST}{name}", value, f"{what}: {more:+.3f} ({low:+.3f} to {high:+.3f})")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -92,11 +93,9 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
     said += (
-        r"50 %\), each without its own label\. Of the (\d+) clear ones \(below 0.2 or above 0.8\) "
-    )
-    said += (
-        r"(\d+|none) disagrees? with the label; "
-        r"(?:on new bags, decide cases like the other )?(\d+) (?:by eye|of 40 bags are .*)"
+        r"50 %\), each by models that have not seen its own label\. Where the probability is below "
+        r"0.2 or above 0.8 \((\d+) bags\), (\d+|none) (?:is|are) wrong; "
+        r"(?:of the other )?(\d+)(?:, (?:\d+|none): decide new ones like .*| of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
@@ -218,8 +217,8 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
     assert f"{up} of the {sum(bags.label == 1)} labelled positive are missed, and {down} of" in page
-    said = r"(\d+) clear ones? disagrees? with their label; if every label were right, the "
-    said += r"probabilities would imply about ([\d.]+) of the (\d+): .*b[78] \(\S+\)"
+    said = r"(\d+) clear ones? disagrees? with their label. By the probabilities, about "
+    said += r"([\d.]+) of the (\d+) were to be expected.*b[78] \(\S+\)"
     number, expected, clear = map(float, re.search(said, page).groups())
     p = bags.without_it
     assert clear == ((p < 0.2) | (p > 0.8)).sum()
@@ -251,25 +250,27 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133}
     found = Findings("h", [Section("In short", "By these.")], {}, predicted="22, 28 and 10")
     clear = np.repeat([0.1, 0.9], 25)
-    said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", found, fit)
+    said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
     assert said.headline == (
-        "22, 28 and 10: look at these yourself. No labels here; plan for up to 9 of the 50 clear "
-        "ones and up to 7 of the 10 uncertain ones, if cut at 0.5, to be wrong"
+        "22, 28 and 10: look at these yourself. No labels here; about 5 of the 50 clear ones (0 to "
+        "9) and about 4 of the 10 uncertain ones, if cut at 0.5, (0 to 7) may be wrong"
     )
     assert said.sections[0].text == (
-        "Expect 0 to 9 (95 %) of the 50 clear ones to be wrong: at the fit 0 of 133 were, by these "
-        "probabilities about 5 are.\n"
-        "Expect 0 to 7 (95 %) of the 10 uncertain ones, if cut at 0.5, to be wrong: at the fit 11 "
-        "of 47 were, by these probabilities about 4 are.\n"
-        "17 % are uncertain, 26 % were at the fit: no sign that the new ones differ, but look at "
-        "some clear ones, too."
+        "By these probabilities about 5 of the 50 clear ones may be wrong; at the fit 0 of 133 "
+        "were. The 95 % range that covers both is 0 to 9.\n"
+        "By these probabilities about 4 of the 10 uncertain ones, if cut at 0.5, may be wrong; at "
+        "the fit 11 of 47 were. The 95 % range that covers both is 0 to 7.\n"
+        "10 of 60 are uncertain, 47 of 180 were at the fit: no sign that the new ones differ."
     )
-    said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", found, fit)
+    said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
     assert "yourself" not in said.headline
-    assert ": the new ones differ, expect more wrong" in said.sections[0].text
-    assert in_a_score(clear, "", found, {"tested": 180}) is None
+    assert ": the new ones differ, so more may be wrong than these" in said.sections[0].text
+    assert in_a_score(clear, "", "ill", found, {"tested": 180}) is None
+    found = replace(found, predicted="9 of 40 bags are probably positive, 8 probably negative")
+    said = in_a_score(clear, "", "ill", found, {**fit, "positive": "yes"})
+    assert said.headline.startswith("9 of 40 bags probably have ill = yes, 8 probably not. No ")
 
 
 def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():

@@ -32,7 +32,11 @@ def shown(tiles):
 
 @pytest.mark.parametrize(
     ("interval", "value"),
-    [((0.1, 0.3), "better"), ((-0.3, -0.1), "worse"), ((-0.1, 0.3), "no clear difference")],
+    [
+        ((0.1, 0.3), "this model is better"),
+        ((-0.3, -0.1), "this model is worse"),
+        ((-0.1, 0.3), "no clear difference"),
+    ],
 )
 def test_the_best_baseline_is_the_one_compared(interval, value):
     baselines = {
