@@ -142,10 +142,10 @@ def in_a_score(
             low, high = wrong_among(apart, of, own[those])
             about = f"{_about(by_model)} of the {those.sum():,} {name}"
             expect.append(f"{about} ({low:,} to {high:,})")
-            lines.append(
-                f"By these probabilities {about} may be wrong; at the fit {apart:,} of {of:,} were. "
-                f"The 95 % range that covers both is {low:,} to {high:,}."
+            line_of = (
+                f"By these probabilities {about} may be wrong; at the fit {apart:,} of {of:,} "
             )
+            lines.append(f"{line_of}were. The 95 % range that covers both is {low:,} to {high:,}.")
     headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
     headline += "Too few" if found.results.get("labelled") else "No"
     headline += f" labels here; {' and '.join(expect)} may be wrong"

@@ -58,8 +58,8 @@ def strength_charts(
         how += f"; the first {'has' if sure == 1 else f'{sure} have'} a sure direction."
     else:
         how += "; all directions are sure."
-    if any(one.column in alike for one in found):
-        how += f" Columns that correlate above {ALIKE:g} share a bar."
+    if said := "; ".join(alike[one.column] for one in found if one.column in alike):
+        how += f" Columns that correlate above {ALIKE:g} share a bar: {said}."
     how += " What the mixture of experts adds is left out." * mixture
     change, sd = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
     low, high = ends = _domain([(change, 1.1 * sd)], 2.0)
@@ -112,8 +112,8 @@ def effect_sections(
     bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
     if not groups and len(charts) <= MOST_OPEN:
         return [Section(title, text, [*bars, *charts], needs_fit=True)]
-    if said := "; ".join(_bars(effects, groups)[1].values()):
-        text += f" Columns that share a bar, whose chart is of the one that adds most: {said}."
+    if groups:
+        text += " Where columns share a bar, the chart is of the one that adds most."
     every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
     return [Section("What the model uses", "", bars, needs_fit=True), every]
 

@@ -31,17 +31,19 @@ MOST, FEW = 50, 5
 """Rows of a list at most, and where fewer have what is listed."""
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
 BORDER = 0.4  # from 0.5: these have reasons
-NEAREST, UNCERTAIN, REASONS = "Nearest to 0.5", "uncertain", "reasons"
+NEAREST, UNCERTAIN, NOT_RELIABLE = "Nearest to 0.5", "uncertain", "not reliable"
+REASONS = "reasons"
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
 """Of the probabilities in the chart."""
-NAMED, LEAST, MOST_COLUMNS = 4, 0.05, 300
-"""Reasons of a row, the least log odds of one, and columns beyond which no row has any."""
+NAMED, MOST_NAMED, LEAST, MOST_COLUMNS = 4, 8, 0.05, 300
+"""Reasons of a row, and at most where the rest adds more than each; the least log odds of one; and
+columns beyond which no row has any."""
 HOW = (
-    "Reasons: the row's values that move its log odds of {label} most, and by how much, compared "
-    "with the column's mean or most frequent level, other columns equal. Start: a row of such "
-    "values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
+    "Reasons: the values that move the row's log odds of {label} most, and by how much, compared "
+    "with the column's mean or most frequent level, other columns equal, by the whole model. "
+    "Start: a row of such values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
 )
 BEYOND = "Numbers outside the fit's range"
 OF_FIT = "thresholds", "test_rows", "fitted_share"
@@ -101,13 +103,17 @@ class Reasons:
             cells = np.vstack([without_each(own, usual, every), usual])
             p = self.predict(rows_from(cells, self.encoding, self.design, self.basis))
             moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
-            most = both_ways(moved, NAMED, LEAST)
+            for count in range(NAMED, MOST_NAMED + 1):
+                most = both_ways(moved, count, LEAST)
+                rest = odds - start - sum(moved[most].round(1))
+                if abs(rest) <= max(abs(moved[most]), default=0.0):
+                    break
             said = []
             for u in most:
                 name, *more = (columns[j] for j in every[u])
                 text = f"{name.name} {_cell(rows, name, i)}{f' and {len(more)} more' * bool(more)}"
                 said.append(f"{text} ({moved[u]:+.1f})")
-            others, rest = len(every) - len(most), odds - start - sum(moved[most].round(1))
+            others = len(every) - len(most)
             them = f"{others} other{'s together' * (others > 1)} {round(rest, 1) + 0.0:+.1f}, "
             start = round(start if others else start + rest, 1) + 0.0
             end = f"; {them * bool(others)}start {start:+.1f}: sum {odds + 0.0:+.1f}"
@@ -191,7 +197,7 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
     text = [chance(p) for p in probability.tolist()]
     far = np.array(reasons.outside(), bool)
     pairs = list(zip(said, text, far.tolist(), strict=True))
-    marked = [f"{one}{', extrapolated' * outside}" for one, _, outside in pairs]
+    marked = [NOT_RELIABLE if outside else one for one, _, outside in pairs]
     ends = (
         (1.0 - probability, probability >= UNSURE[1]), (probability, probability <= UNSURE[0])
     )  # fmt: skip
@@ -231,7 +237,7 @@ def count_predictions(
     unsure = sum(one.uncertain for one in parts)
     between = f"probability {low} to {high}" if predicted else f"the predicted class below {high}"
     said = f"{unsure:,} {'is' if unsure == 1 else 'are'} uncertain ({between})"
-    tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: look at these first")]
+    tiles = [Tile(UNCERTAIN, f"{unsure:,} of {rows:,}", f"{between}: decide these yourself")]
     if predicted:
         ends = np.sum([part.ends for part in parts], axis=0)
         (sure, far), (no, more) = ((int(own - out), int(out)) for own, _, out in ends)
@@ -249,15 +255,23 @@ def count_predictions(
             said += "and not to be relied on"
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             count, wrong, beyond = ends[k]
-            these = f"the other {count - beyond:,.0f}" if beyond else "these rows"
-            note = f"about {wrong:.1f} of {these} are called wrong if the probabilities are right "
-            note += f"(sum of {what})"
+            note = f"{_about(wrong)} of them called wrong if the probabilities are right (the sum "
+            note += f"of {what} is {wrong:.1f})"
             if beyond:
-                out = f"{beyond:,.0f} {'is' if beyond == 1 else 'are'} outside the fit's range"
-                note = f"{out}, not to be relied on; {note}"
-            value = f"{ends[k, 0]:,.0f} of {rows:,}"
+                note += f"; {beyond:,.0f} more {'is' if beyond == 1 else 'are'} outside the fit's "
+                note += "range, not to be relied on"
+            value = f"{count - beyond:,.0f} of {rows:,}"
             tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
     return said, tiles
+
+
+def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """Name the uncertain rows of a score that is shown, and those outside the fit's range."""
+    parts = [one.predictions for one in summaries if one.predictions is not None]
+    near = sorted(one for part in parts for one in part.lists.get(NEAREST, ()))
+    far = [one for part in parts if part.beyond for one in part.beyond.some]
+    unsure = [row[0] for _, row in near if row[2] == UNCERTAIN]
+    return unsure, [*dict.fromkeys(row for row, *_ in far)]
 
 
 def _about(count: float) -> str:

@@ -29,6 +29,7 @@ from flows.experts.predictions import (
     REASONS,
     count_predictions,
     predictions_section,
+    rows_to_look_at,
     with_content,
 )
 from flows.experts.settings import ExpertSettings
@@ -60,6 +61,8 @@ from vbmodels.experts.forms import AnyPosterior
 WITHOUT_EXPERTS = "this model without experts"
 WITHOUT_PROCESS = "this model without the Gaussian process"
 """Baselines that are the model less one of its parts."""
+POSITIVES = "positives"
+"""What rows with a label such as 1 or yes are called."""
 MAIN = 0.01
 """Share of the rows from which on an expert is counted."""
 MOST_R_HAT = 1.05
@@ -98,7 +101,7 @@ def report(
     if additive is not None:
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     plain = label.isalpha() and label.lower() not in (*YES, *NO)
-    word = label if plain else "positives"
+    word = label if plain else POSITIVES
     costs = settings.class_weight == "none"
     which, quality = _quality(held_out, summaries, results, word, compared, costs)
     named = f"P({label if plain else predicted})"
@@ -150,10 +153,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
-        steps_after_score(
-            sum(p.uncertain for s in summaries if (p := s.predictions)),
-            sum(one.rows for one in scored),
-        )
+        steps_after_score(*rows_to_look_at(summaries))
         if applied
         else next_steps(
             f"probability_{label}", results.get("test_rows", 0),
@@ -192,7 +192,8 @@ def _headline(
     if "thresholds" not in results:
         said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
         return with_rivals(said, results)
-    said = f"{label}, {on}: {misses_in_words(results['thresholds'], name)}"
+    called = label if name == POSITIVES else name
+    said = f"On {on}, {misses_in_words(results['thresholds'], called)}"
     return with_rivals(said, results)
 
 

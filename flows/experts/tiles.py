@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flows.data.names import listed
 from flows.report.baselines import baseline_tile
 from flows.report.labels import AGAINST, UNKNOWN, label
 from flows.report.page import NextStep, Tile
@@ -45,7 +46,7 @@ def tiles_of(results: Mapping[str, Any], applied: bool = False) -> list[Tile]:
     note = f"{in_range(results, 'log_loss_interval', '.3f')}lower is better"
     if "share_log_loss" in results:
         share = percent(results["test_positives"] / results["test_rows"])
-        note += f"; the best constant, {share}, has {results['share_log_loss']:.3f}"
+        note += f"; always saying {share} has {results['share_log_loss']:.3f}"
     tiles.append(Tile(label("log_loss"), f"{results['log_loss']:.3f}", note))
     others = results.get("baselines", {})
     compared = {name: others[name] for name in OTHER_MODELS if name in others}
@@ -127,17 +128,21 @@ def simpler(results: Mapping[str, Any]) -> str:
     return alike[0] if alike else ""
 
 
-def steps_after_score(unsure: int = 0, far: int = 0) -> tuple[NextStep, ...]:
-    """Return what to do with new rows, some uncertain, some ``far`` from those fitted."""
-    looks = [f"Decide the {unsure:,} uncertain rows yourself (see Nearest to 0.5)."] * (unsure > 0)
+def steps_after_score(unsure: Sequence[str] = (), far: Sequence[str] = ()) -> tuple[NextStep, ...]:
+    """Return what to do with new rows: those uncertain, and those ``far`` from the fitted ones."""
+    looks = []
+    if unsure:
+        looks.append(f"Decide yourself (see Nearest to 0.5): {listed(unsure, SOME)}.")
     if far:
-        looks.append(f"Check the numbers of the {far:,} rows that are outside the fit's range.")
+        looks.append(f"Check the numbers outside the fit's range of: {listed(far, SOME)}.")
     every = "Write every row with its prediction to a file:"
     file = NextStep(every, "vbflows show {run} rows --csv > rows.csv")
     return (*[NextStep(" ".join(looks))] * bool(looks), file)
 
 
 SIMPLE = OTHER_MODELS[1:]
+SOME = 8
+"""Rows that a step names."""
 ALL = 200
 """Rows of a score that are all on its page."""
 FEW, TOO_FEW = 200, 100
@@ -153,13 +158,14 @@ def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[Nex
     if column:
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
         first = NextStep(f"See the rows, the largest {column} first:", line)
-    steps = [] if simple else [first]  # a page has three
-    new = "vbflows score {run} NEW_TABLE scored/"
-    steps.append(NextStep("Predict new rows, with the same columns:", new, True))
+    steps = []
     if 0 < tested < FEW:
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
     if simple:
-        text = f"{simple[0].upper()}{simple[1:]} is simpler. Unless you need the curves, fit it:"
+        text = "If you do not need the charts of what each column adds, take "
+        text += f"{simple}, which does about as well; predict with its run:"
         steps.append(NextStep(text, "{again inference=cavi n_experts=1}", True))
-    return tuple(steps)
+    new = "vbflows score {run} NEW_TABLE scored/"
+    steps.append(NextStep("Predict new rows, with the same columns:", new, True))
+    return (*steps, *[first] * (len(steps) < 3))  # a page has three

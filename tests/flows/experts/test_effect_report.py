@@ -44,7 +44,8 @@ def test_columns_that_correlate_share_a_bar_in_the_direction_of_the_first():
     assert labels == ["c and 1 more", "b"]
     bars = chart["layer"][0]["data"]["values"]
     assert [one["x"] for one in bars] == [-4.0, 2.0]
-    assert "Columns that correlate above 0.9 share a bar." in chart["usermeta"]["how"]
+    said = "Columns that correlate above 0.9 share a bar: c, a (reversed)."
+    assert said in chart["usermeta"]["how"]
 
 
 def test_curves_are_folded_where_they_are_many_or_share_bars():
@@ -56,7 +57,7 @@ def test_curves_are_folded_where_they_are_many_or_share_bars():
         bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
         assert len(bars.plots) == 1
         assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
-        assert ("is of the one that adds most: a, b." in curves.text) is bool(groups)
+        assert ("the chart is of the one that adds most." in curves.text) is bool(groups)
     for chart, title in zip(curves.plots, ("a (of a and 1 more)", "c"), strict=True):
         assert f"'{title}'" in str(chart)
 

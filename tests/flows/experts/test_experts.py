@@ -84,10 +84,10 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
-    assert f"label = 1, {held_out} held-out rows: a threshold of " in said
+    assert f"On {held_out} held-out rows, calling label = 1 from a probability of 0.5 on " in said
     page = (folder / "report.html").read_text()
     positives = record["results"]["test_positives"]
-    assert f"0.5 misses none of {positives} positives and wrongly calls " in said
+    assert f"0.5 on misses none of {positives} and wrongly calls " in said
     assert f" of {held_out - positives} others" in said
     share = record["results"]["fitted_share"]
     assert 0.0 < share < 1.0
