@@ -1,5 +1,6 @@
 """Runs as things: listed, compared, pruned, their tables shown; by the real commands."""
 
+import csv
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.cli.output import print_csv
 from flows.data import json_files, storage
 from flows.data.runs import RUN, RunPaths, open_run
 from flows.keywords.schema import KEYWORDS
@@ -189,6 +191,26 @@ def test_rows_of_a_table_are_shown(three, capsys):
                          (("keywords", "--sort", "-prob"), "probability")):  # fmt: skip
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
+
+
+def test_a_table_is_printed_as_csv(three, capsys):
+    place, _ = three
+    folder = open_run(str(place))[0].table("keywords")
+    _, out, _ = run(capsys, "show", place, "--csv")  # of the first table every row
+    found = list(csv.reader(out.splitlines()))
+    table = pq.read_table(folder)
+    assert found[0] == table.column_names
+    assert sorted(row[0] for row in found[1:]) == sorted(table["doc_id"].to_pylist())
+    words = ("--columns", "doc_id,rank", "--where", "rank<3", "--rows", "2", "--sort", "-rank")
+    _, out, _ = run(capsys, "show", place, "keywords", "--csv", *words)
+    assert [row[1] for row in csv.reader(out.splitlines())] == ["rank", "1", "1"]
+    code, _, err = run(capsys, "show", place, "--csv", "--json")
+    assert (code, "one of --csv and --json" in err) == (2, True)
+
+
+def test_cells_of_several_values_or_none_are_written_in_csv(capsys):
+    print_csv(pa.table({"a": [["x", "y, z"], []], "b": [None, 0.1]}))
+    assert capsys.readouterr().out == 'a,b\n"x; y, z",\n,0.1\n'
 
 
 def test_no_rows_say_which_condition_none_holds_and_what_is_there(three, capsys):
