@@ -86,10 +86,10 @@ def success(test: TestedBags, results: dict[str, Any], things: str, subject: str
             f"{area} on {where}: it ranks them, but at 0.5 it is right for {own}, the more "
             f"frequent label for {other}"
         )
-    whole, _, unseen = where.partition(", each predicted without ")
+    whole, _, how = where.partition(", ")
     right_of = f"{right:,} of {whole} ({own}; the more frequent label alone: {other})"
     text = f"{subject} is predicted right for {right_of}" if subject else f"{right_of} are right"
-    return text + f", each by models that have not seen {unseen}" * bool(unseen)
+    return text + f", {how}" * bool(how)
 
 
 def in_headline(
@@ -98,13 +98,13 @@ def in_headline(
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
     clear, right = count_clear(test)
     apart = clear - right
-    sure = f"Where the probability is below {UNSURE[0]} or above {UNSURE[1]} ({clear:,} {things}), "
-    sure += f"{apart or 'none'} {'is' if apart == 1 else 'are'} wrong"
+    sure = f"Below {UNSURE[0]} or above {UNSURE[1]} {apart or 'none'} of {clear:,} "
+    sure += f"{'is' if apart == 1 else 'are'} wrong"
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
     if clear and test.label.size == every and 0 < unsure <= every / 2:
         all_right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
         wrong = every - all_right - apart
-        rest = f"of the other {unsure:,}, {wrong or 'none'}: decide new ones like these by eye"
+        rest = f"between, {wrong or 'none'} of {unsure:,}: look at such new {things} yourself"
     said = [sure] * bool(clear) + [rest] * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), "; ".join(said)]))
 
@@ -132,34 +132,49 @@ def in_a_score(
         if alike
         else "the new ones differ, so more may be wrong than these ranges say"
     )
-    own, expect, lines = np.minimum(probability, 1.0 - probability), [], []
+    own, parts = np.minimum(probability, 1.0 - probability), []
     for name, those, apart, of in (
         ("clear ones", ~unsure, clear - sure, clear),
-        ("uncertain ones, if cut at 0.5,", unsure, count - clear - right + sure, count - clear),
+        ("uncertain ones, cut at 0.5", unsure, count - clear - right + sure, count - clear),
     ):
         if those.any():
-            by_model = float(own[those].sum())
             low, high = wrong_among(apart, of, own[those])
-            about = f"{_about(by_model)} of the {those.sum():,} {name}"
-            expect.append(f"{about} ({low:,} to {high:,})")
-            line_of = (
-                f"By these probabilities {about} may be wrong; at the fit {apart:,} of {of:,} "
-            )
-            lines.append(f"{line_of}were. The 95 % range that covers both is {low:,} to {high:,}.")
-    headline = f"{found.predicted}{': look at these yourself' * bool(0 < share <= 0.5)}. "
-    headline += "Too few" if found.results.get("labelled") else "No"
-    headline += f" labels here; {' and '.join(expect)} may be wrong"
-    positive = fit.get("positive")
+            by_model = _about(float(own[those].sum()))
+            parts.append((name, int(those.sum()), by_model, f"{apart:,} of {of:,}", low, high))
+    expect = "; ".join(
+        f"of the {n:,} {name}: {by_model} (95 % {low:,} to {high:,}; at the fit {at_fit} were)"
+        for name, n, by_model, at_fit, low, high in parts
+    )
+    line = f"Wrong by these probabilities, {expect}. {line}"
+    said, positive = found.predicted, fit.get("positive")
     if positive and column:
-        headline = headline.replace("are probably positive", f"probably have {column} = {positive}")
-        headline = headline.replace("probably negative", "probably not")
+        said = said.replace("are probably positive", f"probably have {column} = {positive}")
+        said = said.replace("probably negative", "probably not")
+    headline = said.rpartition(", ")[0]
+    for name, n, by_model, _, low, high in parts:
+        if name.startswith("clear"):
+            headline += f". {by_model[0].upper()}{by_model[1:]} of these {n:,} may be wrong "
+            headline += f"({low:,} to {high:,})"
+        else:
+            these = f"the {n:,} uncertain ones"
+            these = f"Look at {these} yourself:" if share <= 0.5 else f"Of {these},"
+            headline += f". {these} cut at 0.5, {by_model} would be wrong ({low:,} to {high:,})"
+    headline += f". {'Too few' if found.results.get('labelled') else 'No'} labels here, so this is "
+    headline += "not measured"
     first, *sections = found.sections
-    text = first.text.replace(expected, "\n".join([*lines, f"{line}."]))
+    text = first.text.replace(expected, f"{line}.")
     text = text.replace(" is yes, true or 1.", f" is {positive or 'yes, true or 1'}.")
     return replace(found, headline=headline, sections=[replace(first, text=text), *sections])
 
 
 def _about(count: float) -> str:
+    """Write an expected count in words.
+
+    >>> _about(0.2), _about(1.9), _about(3.47), _about(1234.5)
+    ('fewer than 1', 'about 2', '3 or 4', 'about 1,234')
+    """
+    if 1.0 < count < 10.0 and 0.25 < count % 1.0 < 0.75:
+        return f"{int(count)} or {int(count) + 1}"
     return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
 
 

@@ -114,8 +114,8 @@ def examples_of(
             f"Open a bag for its first instances (at most {MOST_INSTANCES}), each with the "
             f"{MOST_MARKERS} features that move {explained} most, up (+) or down (-), and their "
             "values in brackets; "
-            + ("rest: all else. The numbers add up to a score: 0 means P(primary) = 0.5; higher is "
-               "more probable."
+            + ("rest: all else. The numbers add up to a score: P(primary) is 0.16 at -1, 0.5 "
+               "at 0, 0.84 at +1."
                if words.by_instance
                else "what all other features add, and the start, is not shown.")
         )  # fmt: skip

@@ -110,6 +110,8 @@ def report(
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
+    unlabelled = new and not test.label.size
+    open_names = [e.bag_id for e in _order_unsure(examples)] if unlabelled else []
     top = [
         {"bag_id": e.bag_id, shown: round(e.probability, 4), "instances": listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
@@ -117,7 +119,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
-        next_steps(probability, known, "expected_primary" in results, steps, new),
+        next_steps(probability, known, "expected_primary" in results, steps, new, open_names),
         predicted=found,
         with_fit=partial(
             in_a_score, probability, f"{expected_wrong}.", "" if several else column
@@ -180,12 +182,18 @@ def _find_surest_wrong(examples: Sequence[Example]) -> list[Example]:
     return sorted(apart, key=lambda e: (-abs(e.probability - 0.5), e.bag_id))[:MOST_WRONG]
 
 
+def _order_unsure(examples: Sequence[Example]) -> list[Example]:
+    """Return the uncertain bags, the nearest to 0.5 first."""
+    unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
+    return sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
+
+
 def _in_short(
     test: TestedBags, results: dict[str, Any], probability: FloatArray,
     examples: Sequence[Example], things: str, words: Words, found: Sequence[str], marks: str,
 ) -> str:  # fmt: skip
     """Say in a few lines what was ``found``, and what to do with it."""
-    unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
+    unsure = _order_unsure(examples)
     lines = [f"{one.rstrip('.')}." for one in found]
     if not test.label.size and not words.new:
         lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
@@ -208,18 +216,17 @@ def _in_short(
         line += ": look at these yourself"
         unlabelled = words.new and not test.label.size
         line = "Look at the uncertain ones yourself" if unlabelled else line
-        ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
-        line += ". Begin with the nearest to 0.5: "
-        line += ", ".join(e.bag_id for e in ordered[:EXAMPLES])
+        line += f". Begin with the nearest to 0.5: {', '.join(e.bag_id for e in unsure[:EXAMPLES])}"
         if unlabelled:
-            line += ". Add what you see as labels to the input of the fit, and fit again"
             below = [e for e in examples if e.probability < UNSURE[0]] * (len(examples) == every)
             below = sorted(below, key=lambda e: (-e.probability, e.bag_id))[:EXAMPLES]
-            line += (
-                f". If a missed {words.positive} costs most, go on with those just below "
-                f"{UNSURE[0]}: {', '.join(e.bag_id for e in below)} (together about "
-                f"{sum(e.probability for e in below):.1f} {words.positive})"
-            ) * bool(below)
+            if below:
+                line += (
+                    f". If a missed {words.positive} costs most, go on with the least sure of the "
+                    f"others: {', '.join(e.bag_id for e in below)} ({below[0].probability:.2f} to "
+                    f"{below[-1].probability:.2f}, together about "
+                    f"{sum(e.probability for e in below):.1f} {words.positive})"
+                )
     lines += [f"{line}."] * bool(line)
     if "expected_primary" in results:
         lines.append(

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import pdtr, pdtrc
+from scipy.special import pdtrc
 
 from flows.bags.summary import EXAMPLES, MOST_LISTED, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
+from flows.data import names
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+MOST_NAMED = 10
+"""Bags that a step names."""
 
 
 def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
@@ -43,11 +47,13 @@ def count_other_side(
     if up + down > number:
         lines.append(_name_clear(up + down - number, probability[labelled & ~unsure], wrong))
     if number:
-        line = f"{'Then' if lines else 'To check them,'} look at the {number:,} uncertain ones "
+        line = (
+            f"{'After these' if lines else 'To check them'}, look at the {number:,} uncertain ones "
+        )
         line += f"that disagree{' (table below)' * (len(wrong) == up + down)}"
         agree = int(np.sum(labelled & unsure & ~apart))
         lines.append(line + f"; the {agree:,} that agree need no look" * bool(agree))
-    lines = [f"The labels you have: {'. '.join(lines)}"] * bool(lines)
+    lines = [f"Labels to check: {'. '.join(lines)}"] * bool(lines)
     yes, no = (int(np.sum(label == y)) for y in (1, 0))
     lines.append(
         f"New bags: where each must get an answer, cut at 0.5. Here {up:,} of the {yes:,} labelled "
@@ -64,7 +70,7 @@ def count_other_side(
         text += f" (the {rest:,} others: {' and '.join(bounds[1 - most])})"
     where = " ".join(f"--where '{one}'" for one in bounds[most])
     step = NextStep(f"{text}:", f"vbflows show {{run}} bags {where} --rows {counts[most]}")
-    return lines, [step] * bool(counts[most])
+    return lines, [step] * (len(wrong) < sum(counts))  # else the page has them
 
 
 def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str:
@@ -73,15 +79,12 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named = [e.bag_id + f" ({e.instances[0][0]})" * bool(e.instances) for e in apart]
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
-    disagree = "ones disagree with their" if number != 1 else "one disagrees with its"
-    said = f"{number:,} clear {disagree} label. By the probabilities, about "
-    said += f"{expected:,.{int(expected < 1.0)}f} of the {clear.size:,} were to be expected"
+    said = f"{number:,} of the {clear.size:,} bags below {UNSURE[0]} or above {UNSURE[1]} "
+    said += f"{'are' if number != 1 else 'is'} labelled otherwise: {', '.join(named)}. By the "
+    said += f"probabilities about {expected:,.{int(expected < 1.0)}f} were to be expected"
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
-        return f"{said}: labels may be wrong. Check first {', '.join(named)}"
-    cautious = ", and the probabilities are too cautious" * bool(pdtr(number, expected) < 0.05)
-    return f"{said}, so the labels look right{cautious}. To check anyway, begin with " + ", ".join(
-        named
-    )
+        return f"{said}: labels may be wrong, check these first"
+    return f"{said}: nothing points to wrong labels"
 
 
 def next_steps(
@@ -90,8 +93,12 @@ def next_steps(
     by_instance: bool,
     first: Sequence[NextStep],
     new: bool,
+    unsure_names: Sequence[str] = (),
 ) -> list[NextStep]:
-    """Return what to do ``first`` and next; ``by_instance``: instances have probabilities."""
+    """Return what to do ``first`` and next; ``by_instance``: instances have probabilities.
+
+    ``unsure_names`` are new bags to look at.
+    """
     sort = "probability" if by_instance else "contribution"
     low, high = UNSURE
     unsure = (probability > low) & (probability < high)
@@ -113,7 +120,13 @@ def next_steps(
     if not new:
         return [PREDICT, *look, instances]
     every = "vbflows show {run} bags --csv > bags.csv"
-    return [NextStep("Write every bag with its probability to a file:", every), *look, instances]
+    steps = [NextStep("Write every bag with its probability to a file:", every), *look, instances]
+    if unsure_names:
+        text = (
+            f"Look at {names.listed(unsure_names, MOST_NAMED)}; add what you see as labels to the "
+        )
+        steps.insert(0, NextStep(f"{text}input of the fit, and fit again."))
+    return steps
 
 
 def _listed(some: BoolArray, known: BoolArray) -> tuple[str, BoolArray]:

@@ -113,7 +113,10 @@ def effect_sections(
     if not groups and len(charts) <= MOST_OPEN:
         return [Section(title, text, [*bars, *charts], needs_fit=True)]
     if groups:
-        text += " Where columns share a bar, the chart is of the one that adds most."
+        text += (
+            " Where columns share a bar, the chart is of the one that adds most, alone: they share "
+        )
+        text += "their effect, so its band may include zero although the bar's interval does not."
     every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
     return [Section("What the model uses", "", bars, needs_fit=True), every]
 

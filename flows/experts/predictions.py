@@ -20,7 +20,7 @@ from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
 from flows.experts.tiles import ALL
 from flows.report import plots
-from flows.report.page import Grid, Section, Tile
+from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.columns import Encoded
@@ -206,7 +206,7 @@ def predictions_of(rows: pa.Table, reasons: Reasons | None = None) -> Prediction
         int(np.sum(probability > 0.5)), int(np.sum(unsure)),
         np.array([(own.sum(), wrong[own & ~far].sum(), far[own].sum()) for wrong, own in ends]),
         (probability[:, None] >= SHOWN).sum(0),
-        beyond=reasons.count([f"{one} (P {p})" for one, p, _ in pairs]),
+        beyond=reasons.count([f"{NOT_RELIABLE} (P {p})" for _, p, _ in pairs]),
         alike=tuple(tuple(group) for group in reasons.encoding.groups),
     )  # fmt: skip
 
@@ -265,6 +265,16 @@ def count_predictions(
     return said, tiles
 
 
+def with_missed(
+    summaries: Sequence[Any], label: str, found: Findings, fit: Mapping[str, Any]
+) -> Findings | None:
+    """Say in a score that measures nothing what its ``fit`` had wrong, by its results, if any."""
+    if not fit.get("thresholds"):
+        return None
+    missed = missed_at(fit, UNSURE, label).partition(". Of the fitted")[0].rstrip(".")
+    return replace(found, headline=f"{found.predicted}. No labels here. {missed}")
+
+
 def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
     """Name the uncertain rows of a score that is shown, and those outside the fit's range."""
     parts = [one.predictions for one in summaries if one.predictions is not None]
@@ -320,10 +330,12 @@ def predictions_section(
             how += f" Columns that correlate above {ALIKE:g} count as one: {groups}."
         total = max(most.get(title, 0), len(rows))
         grid = replace(grid, total=total, where="the table rows")
-        extra = near - sum(one.uncertain for one in parts) if title == last else 0
-        text = f"The last {extra:,} are outside {UNSURE[0]} to {UNSURE[1]}, by less than 0.1."
-        text *= extra > 0
-        sections.append(Section(f"{title} ({len(rows):,})", text, (), [grid], how=how))
+        unsure = sum(one.uncertain for one in parts)
+        heading = f"{title} ({len(rows):,})"
+        if title == last == NEAREST and unsure:
+            heading = f"Uncertain ({unsure:,})"
+            heading += f", and the {near - unsure:,} next nearest to 0.5" * (near > unsure)
+        sections.append(Section(heading, "", (), [grid], how=how))
     some = [one for part in parts if part.beyond for one in part.beyond.some]
     if some:
         grid = Grid((name, "column", "value", "range in the fit", "prediction"), some)

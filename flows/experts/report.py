@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log, log1p, sqrt
 from typing import Any
 
@@ -31,6 +32,7 @@ from flows.experts.predictions import (
     predictions_section,
     rows_to_look_at,
     with_content,
+    with_missed,
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
@@ -161,6 +163,7 @@ def report(
         ),
         predicted=counted,
         limits=IN_RANGE * applied,
+        with_fit=partial(with_missed, summaries, word) if applied else None,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 
@@ -192,8 +195,10 @@ def _headline(
     if "thresholds" not in results:
         said = f"{label}: log loss {results['log_loss']:.3f} on {on} ({yes:,} of them {name})"
         return with_rivals(said, results)
-    called = label if name == POSITIVES else name
-    said = f"On {on}, {misses_in_words(results['thresholds'], called)}"
+    called = f"{name} ({label})" if name == POSITIVES else name
+    said = f"Of {on} {misses_in_words(results['thresholds'], called)}"
+    if n < TOO_FEW:
+        said += f". {n:,} are too few to check the probabilities"
     return with_rivals(said, results)
 
 

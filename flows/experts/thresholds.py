@@ -126,21 +126,18 @@ def called_by_thresholds(
 
 
 def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
-    """Say what calling a label from .5 on misses, and from the next threshold that misses less."""
+    """Say what .5 misses of a label, and what the first lower threshold that misses less does."""
     half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
     number, calls = (f"{half[one]:,.0f}" if half[one] else "none" for one in (missed, alarms))
-    said = (
-        f"calling {label} from a probability of 0.5 on misses {number} of {yes:,.0f} and wrongly "
-    )
-    said += f"calls {calls} of {no:,.0f} others"
+    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label} and wrongly calls {calls} of "
+    said += f"{no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
         number = f"{one[missed]:,.0f}"
         if not one[missed]:
             number = f"none (up to {100.0 * share_interval(0.0, yes)[1]:.0f} % may be)"
-        said += f"; from {one['threshold']:g} on it misses {number} and wrongly calls "
-        said += f"{one[alarms]:,.0f}"
+        said += f"; {one['threshold']:g} misses {number} and wrongly calls {one[alarms]:,.0f}"
     return said
 
 

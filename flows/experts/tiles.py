@@ -132,7 +132,7 @@ def steps_after_score(unsure: Sequence[str] = (), far: Sequence[str] = ()) -> tu
     """Return what to do with new rows: those uncertain, and those ``far`` from the fitted ones."""
     looks = []
     if unsure:
-        looks.append(f"Decide yourself (see Nearest to 0.5): {listed(unsure, SOME)}.")
+        looks.append(f"Decide yourself: {listed(unsure, SOME)}.")
     if far:
         looks.append(f"Check the numbers outside the fit's range of: {listed(far, SOME)}.")
     every = "Write every row with its prediction to a file:"
@@ -164,7 +164,7 @@ def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[Nex
         steps.append(NextStep(more, "{again test_share=0.3}", True))
     if simple:
         text = "If you do not need the charts of what each column adds, take "
-        text += f"{simple}, which does about as well; predict with its run:"
+        text += f"{simple} (here one expert), which does about as well; predict with its run:"
         steps.append(NextStep(text, "{again inference=cavi n_experts=1}", True))
     new = "vbflows score {run} NEW_TABLE scored/"
     steps.append(NextStep("Predict new rows, with the same columns:", new, True))

@@ -232,8 +232,8 @@ def rival_in_words(found: Sequence[Any], what: str) -> str:
         for one in (best.more, best.low, best.high)
     )
     return (
-        f"The {which} method, {best.name}, is {more} in {what} (95 % interval: {low} to {high}): "
-        f"{'' if clear else 'no '}more than chance explains."
+        f"The {which} kind of model, {best.name}, is {more} in {what} (95 % interval: {low} to "
+        f"{high}): {'' if clear else 'no '}more than chance explains."
     )
 
 

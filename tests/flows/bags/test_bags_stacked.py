@@ -186,10 +186,10 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     likely = np.sum(instances["probability"].to_numpy() > 0.5)
     assert f"{likely} of 480 instances have P(primary) above 0.5: they probably make" in page
     assert (
-        "%; the more frequent label alone: 50 %), each by models that have not seen its own label. "
+        "%; the more frequent label alone: 50 %), each predicted without its own label. "
         in found["lines"][0]
     )
-    assert re.search(f"; of the other {number}, .*: decide new ones like these", found["lines"][0])
+    assert re.search(f"; between, .* of {number}: look at such new bags", found["lines"][0])
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)

@@ -57,7 +57,7 @@ def test_curves_are_folded_where_they_are_many_or_share_bars():
         bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
         assert len(bars.plots) == 1
         assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
-        assert ("the chart is of the one that adds most." in curves.text) is bool(groups)
+        assert ("the chart is of the one that adds most, alone" in curves.text) is bool(groups)
     for chart, title in zip(curves.plots, ("a (of a and 1 more)", "c"), strict=True):
         assert f"'{title}'" in str(chart)
 

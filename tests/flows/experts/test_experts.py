@@ -84,10 +84,11 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert "not used" not in said
     folder, record = latest(target)
     held_out = record["results"]["test_rows"]
-    assert f"On {held_out} held-out rows, calling label = 1 from a probability of 0.5 on " in said
+    assert f"Of {held_out} held-out rows the threshold 0.5 misses " in said
     page = (folder / "report.html").read_text()
     positives = record["results"]["test_positives"]
-    assert f"0.5 on misses none of {positives} and wrongly calls " in said
+    assert f"0.5 misses none of {positives} positives (label = 1) and wrongly calls " in said
+    assert f" others. {held_out} are too few to check the probabilities." in said
     assert f" of {held_out - positives} others" in said
     share = record["results"]["fitted_share"]
     assert 0.0 < share < 1.0
@@ -110,7 +111,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
         r"^(\d+) of 60 rows probably have label = 1 \(above 0.8\), (\d+) probably not "
         r"\(below 0.2\), about \d of these (\d+) wrongly if the probabilities are right; "
         rf"{unsure} are uncertain, (\d) others? (?:is|are) outside the fit's range and not to be "
-        "relied on. No labels here, so nothing new is measured; the fit had ", said,
+        "relied on. No labels here. Of the fit's held-out rows none of ", said,
     )  # fmt: skip
     extrapolated = re.search(r"(\d) rows have numbers", said)
     high, low, clear, far = (int(n) for n in counts.groups())
@@ -118,14 +119,13 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     assert low <= no
     assert 0 < far <= int(extrapolated[1])
     assert high + low == clear == sure + no - far
-    first = record["tiles"][0]
-    interval = first["note"].partition(" (95")[0]
-    assert f"had {first['label']} {first['value']} (95 % interval {interval})" in said
+    assert re.search(
+        r"was below 0.2 and .* above 0.8. Whether 0.8 means 8 in 10 could not be", said
+    )
     page = (latest(tmp_path / "scored")[0] / "report.html").read_text()
     for text in (
-        "All rows (60)", f"Nearest to 0.5 ({near})", "of the fit</dt>",
-        "called, of 60", "range in the fit",
-        f"The last {near - unsure} are outside 0.2 to 0.8",
+        "All rows (60)", f"Uncertain ({unsure}), and the {near - unsure} next nearest to 0.5",
+        "of the fit</dt>", "called, of 60", "range in the fit", "not reliable",
         "Of the fit&#39;s held-out rows ", f"{held_out} rows are too few.",
         f"Of the fitted rows {100 * share:.0f} % are positives.",
         "where predictions are extrapolated", f"<dd>{unsure} of 60</dd>",

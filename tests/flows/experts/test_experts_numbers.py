@@ -74,7 +74,7 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert not any(rows_of(latest(tmp_path / "new")[0])["held_out"].to_pylist())
     assert sum(theirs["held_out"].to_pylist()) == rows
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
-    assert f"<td>{largest}</td>" in page.partition("Largest (5)")[2].partition("</tr>\n<tr>")[0]
+    assert f">{largest}</td>" in page.partition("Largest (5)")[2].partition("</tr>\n<tr>")[0]
     assert "Smallest (5)" in page
     labelled = {**new, "label": columns["label"][:50]}
     succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")

@@ -72,13 +72,12 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")
     assert misses_in_words(found, "ill") == (
-        "calling ill from a probability of 0.5 on misses 1 of 2 and wrongly calls 1 of 2 others; "
-        "from 0.2 on it misses none (up to 66 % may be) and wrongly calls 1"
+        "the threshold 0.5 misses 1 of 2 ill and wrongly calls 1 of 2 others; 0.2 misses none (up "
+        "to 66 % may be) and wrongly calls 1"
     )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
     assert misses_in_words(found, "ill") == (
-        "calling ill from a probability of 0.5 on misses none of 2 and wrongly calls none of 2 "
-        "others"
+        "the threshold 0.5 misses none of 2 ill and wrongly calls none of 2 others"
     )
 
 
