@@ -98,8 +98,8 @@ def in_headline(
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
     clear, right = count_clear(test)
     apart = clear - right
-    sure = f"Below {UNSURE[0]} or above {UNSURE[1]} {apart or 'none'} of {clear:,} "
-    sure += f"{'is' if apart == 1 else 'are'} wrong"
+    sure = f"Where the probability is below {UNSURE[0]} or above {UNSURE[1]}, {apart or 'none'} of "
+    sure += f"{clear:,} {'is' if apart == 1 else 'are'} wrong"
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
     if clear and test.label.size == every and 0 < unsure <= every / 2:
         all_right = int(np.sum((test.probability > 0.5) == (test.label == 1)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import pdtrc
 
-from flows.bags.summary import EXAMPLES, MOST_LISTED, Example
+from flows.bags.summary import EXAMPLES, MOST_LISTED, MOST_UNSURE, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
 from flows.data import names
 from flows.report.baselines import baseline_tile, log_loss_tile
@@ -115,8 +115,8 @@ def next_steps(
         "See which instances make their bags positive:",
         f"vbflows show {{run}} instances --sort {sort}",
     )
-    listed_here = new and probability.size <= MOST_LISTED
-    look = [*first] or [listing] * bool(number and not listed_here)
+    listed_here = number < MOST_UNSURE or (new and probability.size <= MOST_LISTED)
+    look = [*first] or [listing] * (not listed_here)
     if not new:
         return [PREDICT, *look, instances]
     every = "vbflows show {run} bags --csv > bags.csv"

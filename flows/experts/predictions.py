@@ -272,6 +272,7 @@ def with_missed(
     if not fit.get("thresholds"):
         return None
     missed = missed_at(fit, UNSURE, label).partition(". Of the fitted")[0].rstrip(".")
+    missed = missed.replace(" rows", f" {found.row}s")
     return replace(found, headline=f"{found.predicted}. No labels here. {missed}")
 
 

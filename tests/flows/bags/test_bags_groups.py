@@ -92,8 +92,8 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
     said += (
-        r"50 %\), each predicted without its own label\. Below 0.2 or above 0.8 (\d+|none) of "
-        r"(\d+) (?:is|are) wrong; "
+        r"50 %\), each predicted without its own label\. Where the probability is below 0.2 or "
+        r"above 0.8, (\d+|none) of (\d+) (?:is|are) wrong; "
         r"(?:between, (?:\d+|none) of )?(\d+)(?:: look at such new bags .*| of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
