@@ -32,7 +32,7 @@ MOST, FEW = 50, 5
 UNSURE = 0.2, 0.8  # probabilities between which a row is worth a look
 BORDER = 0.4  # from 0.5: these have reasons
 NEAREST, UNCERTAIN, NOT_RELIABLE = "Nearest to 0.5", "uncertain", "not reliable"
-REASONS = "reasons"
+REASONS, CALLED = "reasons", "What a threshold calls"
 PROBABILITY = "probability_"
 """How the columns of probabilities begin."""
 BINS = 40
@@ -265,15 +265,13 @@ def count_predictions(
     return said, tiles
 
 
-def with_missed(
-    summaries: Sequence[Any], label: str, found: Findings, fit: Mapping[str, Any]
-) -> Findings | None:
-    """Say in a score that measures nothing what its ``fit`` had wrong, by its results, if any."""
-    if not fit.get("thresholds"):
-        return None
-    missed = missed_at(fit, UNSURE, label).partition(". Of the fitted")[0].rstrip(".")
-    missed = missed.replace(" rows", f" {found.row}s")
-    return replace(found, headline=f"{found.predicted}. No labels here. {missed}")
+def with_missed(found: Findings, fit: Mapping[str, Any]) -> Findings | None:
+    """Say in a score that measures nothing what the fit had wrong, as its page says below."""
+    missed = next((one.text for one in found.sections if one.title == CALLED), "")
+    missed = missed.partition(". Of the fitted")[0].rstrip(".")
+    return (
+        replace(found, headline=f"{found.predicted}. No labels here. {missed}") if missed else None
+    )
 
 
 def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
@@ -352,7 +350,7 @@ def predictions_section(
             settings.class_weight == "none",
         )  # fmt: skip
         text = missed_at(parts[0].fit, UNSURE, predicted)
-        sections.insert(1, Section("What a threshold calls", text, (), [grid]))
+        sections.insert(1, Section(CALLED, text, (), [grid]))
     return sections
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import log, log1p, sqrt
 from typing import Any
 
@@ -163,7 +162,7 @@ def report(
         ),
         predicted=counted,
         limits=IN_RANGE * applied,
-        with_fit=partial(with_missed, summaries, word) if applied else None,
+        with_fit=with_missed if applied else None,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 
