@@ -72,8 +72,8 @@ class SimplerModels:
         As ``each``, by one latent scale; None where fewer different rows can be than that has
         parameters.
     two_features
-        At least as ``each`` by two features would be: these make four classes, of which they have
-        the log-likelihood at most. None where four were not fitted.
+        About the most that ``each`` could be by two features: these make four classes, of which
+        they have the log-likelihood at most, as far as EM found it. None where it is not known.
     """
 
     rows: float
@@ -165,9 +165,9 @@ def model_section(found: SimplerModels, features: int) -> Section:
     text += f" {_EITHER}" * undecided
     note = "One feature makes two groups: rows with it and rows without. Groups are latent classes."
     if features == 1 and found.two_features is not None and found.two_features < most - CLOSE:
-        better = _against(found.two_features - most)
+        behind = found.two_features - most
         rows.insert(
-            2, ("2 features", f"at least {better}", _chance(np.exp(found.two_features - most)))
+            2, ("2 features", f"about {_against(behind)}, at best", _chance(np.exp(behind)))
         )
         note += " Two features make four groups, so they fit at most as well as the best four."
     if found.scale is not None:

@@ -158,7 +158,7 @@ def test_every_model_has_its_probability_on_one_footing():
     assert "describes the answers best" not in four.text
     assert four.grids[0].rows[-1] == ("4 features", "1,000 times less", "")
     bounded = model_section(replace(found, two_features=-540.0), 1).grids[0]
-    assert bounded.rows[2] == ("2 features", "at least 60,000 times less", "below 1\u00a0%")
+    assert bounded.rows[2] == ("2 features", "about 60,000 times less, at best", "below 1\u00a0%")
     near = model_section(replace(found, two_features=-531.0), 1).grids[0]
     assert "2 features" not in [row[0] for row in near.rows]
 
