@@ -147,8 +147,8 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 _WHAT = (
     "A feature is a yes-or-no pattern that the model assumes, and nobody observed: it makes some "
-    "answers likelier, not certain. Which of the two groups counts as having it is arbitrary: here "
-    "the rarer one does."
+    "answers likelier, not certain. It makes two groups: rows with it and rows without. Which of "
+    "them counts as having it is arbitrary: here the rarer one does."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -182,20 +182,21 @@ def meaning_sections(
     ]  # fmt: skip
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    within = f", with a 95 % interval for a population like them. {_NARROW}" * found[0].whole
-    lines = [
-        *(_WHAT, *cautions),
-        f"Share of the rows: the mean of their probabilities of the feature{within or '.'}",
+    within = _WITHIN * found[0].whole
+    defined = [
+        f"Share of the rows: the mean of their probabilities of the feature{within}.",
         _DEFINED,
         *([_STARTS.format(stable.of + 1)] if found_by is not None else []),
-        *([] if found[0].whole else [_TOO_SURE]),
     ]
-    text = "\n".join(lines)
+    text = "\n".join(
+        [_WHAT, *cautions, " ".join(defined), *([] if found[0].whole else [_TOO_SURE])]
+    )
     pictures = [_strongest(found, columns)]
     if len(found) > 1:
         pictures.append(_heat_map(found, columns))
-    sections = [Section("What the features are", text, pictures, (Grid(heads, rows),))]
-    return [*sections, _changes(found, columns)]
+    grids = (Grid(heads, rows),)
+    first = Section("What the features are", text, pictures, grids, tables_first=True)
+    return [first, _changes(found, columns)]
 
 
 def percent(share: float) -> str:
@@ -329,14 +330,11 @@ _TOO_SURE = (
     "multinomial were too sure (slope .74; 1 is right), and laplace was not checked."
 )
 _DEFINED = (
-    "Sure rows: those with a probability below 10 % or above 90 %.\nAssociation explained: how "
+    "Sure rows: those with a probability below 10 % or above 90 %. Association explained: how "
     "much of the dependence between columns is gone among rows alike in the feature."
 )
 _STARTS = "Starts that found it: those of {} random ones that contained it (correlation above 0.8)."
-_NARROW = (
-    "The interval may be somewhat too narrow: it held the truth in 50 of 55 simulated tables of "
-    "216 to 300 rows (91 %)."
-)
+_WITHIN = ", with a 95 % interval for a population like them (in simulations slightly too narrow)"
 _NO_DOUBT = (
     " Intervals are by the model and take as known which rows have a feature: where few "
     "rows are sure they are too short."

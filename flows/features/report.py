@@ -170,7 +170,7 @@ def report(
     sections += fitted
     warnings += more
     undecided = undecided_in_words(models, rows) if n == 1 else ""
-    headline = f"No feature in {rows:,} row{'' if rows == 1 else 's'}"
+    headline, number = f"No feature in {rows:,} row{'' if rows == 1 else 's'}", 0
     if described:
         k = strongest(described)
         one, words = described[k], summary_of(described[k], columns)
@@ -181,7 +181,8 @@ def report(
             headline = (
                 f"{groups_in_words(models, rows)}, one of about {one.prevalence * rows:,.0f} rows"
             )
-            unclear = f"for {(1.0 - one.sure) * rows:,.0f} the group is unclear"
+            number = round((1.0 - one.sure) * rows)
+            unclear = f"for {number:,} (probability 10 to 90\u00a0%) the group is unclear"
             parts = [unclear, *parts]
             if undecided:
                 headline = f"{undecided}. One group, about {one.prevalence * rows:,.0f} rows"
@@ -200,10 +201,11 @@ def report(
         }
         for k, one in enumerate(described)
     ]
+    other = models.rival(1)[0] if models is not None and undecided else ""
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, rows, bool(undecided)),
+        next_steps(n, stable.of, rows, number, other),
     )  # fmt: skip
 
 

@@ -31,7 +31,8 @@ LOOSE, CLOSE = 15.0, 3.0
 SURE = 0.95
 """Probability of a number of classes, or of a scale, from which on it is said to be best."""
 _STREAM = 11
-_CLASSES = ("no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes")
+_CLASSES = ("no feature (1 group)", "1 feature (2 groups)", "3 groups", "4 groups")
+_EITHER = "Report either, and say that the other fits as well."
 SCALE = "one sliding scale"
 
 
@@ -70,12 +71,16 @@ class SimplerModels:
     scale
         As ``each``, by one latent scale; None where fewer different rows can be than that has
         parameters.
+    two_features
+        About the most that ``each`` could be by two features: these make four classes, of which
+        they have the log-likelihood at most, as far as EM found it. None where it is not known.
     """
 
     rows: float
     each: tuple[float, ...]
     features: float | None = None
     scale: float | None = None
+    two_features: float | None = None
 
     def chances(self) -> tuple[list[tuple[str, float]], FloatArray]:
         """Return the simpler models with their -BIC / 2, and the probability of each."""
@@ -118,8 +123,10 @@ def compare_models(
     scale = None
     if 2 * free <= cells:
         scale = -0.5 * latent_scale(cells_of, levels, count, fits[1]).bic
+    rows, two = float(count.sum()), None
+    if len(fits) > 3 and 3 * free + 2 <= cells:
+        two = fits[3].log_likelihood - 0.5 * (3 * free + 2) * float(np.log(rows))
     fits = [fit for k, fit in enumerate(fits, 1) if k < 3 or k * free + k - 1 <= cells]
-    rows = float(count.sum())
     at, bound = searched(q), None
     if isinstance(at, SearchGlobal) and at.fit is not None:
         bound = max(at.fit.bound, at.fit.value) * rows / n_rows
@@ -127,7 +134,7 @@ def compare_models(
     each = tuple(-0.5 * fit.bic for fit in fits)
     if features == 1:
         bound = each[1]
-    return SimplerModels(rows, each, bound, scale)
+    return SimplerModels(rows, each, bound, scale, two)
 
 
 def model_results(found: SimplerModels, features: int) -> dict[str, Any]:
@@ -144,7 +151,7 @@ def model_section(found: SimplerModels, features: int) -> Section:
         (name, _against(value - most), _chance(p))
         for (name, value), p in zip(models, chance.tolist(), strict=True)
     ]
-    text = _verdict(found, features)
+    text, undecided = _verdict(found, features)
     if features < 2:  # of more it is about simpler models alone
         best = models[int(chance.argmax())][0]
         if chance.max() >= SURE:
@@ -155,24 +162,33 @@ def model_section(found: SimplerModels, features: int) -> Section:
             listed = ", ".join(f"{name} {_chance(p)}" for p, name in sorted(sure, reverse=True))
             text += f" No model is sure: by the BIC the probabilities are {listed}"
         text += ", if all are equally probable beforehand."
-    note = "One feature is the same model as two latent classes: with it and without."
+    text += f" {_EITHER}" * undecided
+    note = "One feature makes two groups: rows with it and rows without. Groups are latent classes."
+    if features == 1 and found.two_features is not None and found.two_features < most - CLOSE:
+        behind = found.two_features - most
+        rows.insert(
+            2, ("2 features", f"about {_against(behind)}, at best", _chance(np.exp(behind)))
+        )
+        note += " Two features make four groups, so they fit at most as well as the best four."
     if found.scale is not None:
         note += " On a sliding scale every row has a place, and answers change with it gradually "
         note += "(item response theory)."
-    heads = ("model", "times as probable as the best of these", "probability of the model")
+    heads = ("model", "probability of the answers", "probability of the model")
     if found.features is not None and features > 1:
         rows.append((f"{features} features", _against(found.features - most), ""))
-    title = "How many features, or classes, or a scale"
+    title = "How many features or groups, or a scale"
     return Section(title, text.strip(), (), (Grid(heads, rows, note),))
 
 
 def _against(nats: float) -> str:
-    """Return a ratio of probabilities, to two digits where it is near 1.
+    """Return how many times less, or more, probable answers are than by the best model.
 
-    >>> _against(0.0), _against(-0.2), _against(-25.3), _against(30.0)
-    ('1', '0.82', '10^-11', '10^13')
+    >>> _against(0.0), _against(-0.2), _against(-25.3), _against(8.0)
+    ('highest', '1.2 times less', '100 billion times less', '3,000 times more')
     """
-    return f"{np.exp(nats):.2g}" if -4.6 < nats <= 0.0 else times_in_words(nats)
+    if abs(nats) < 0.05:
+        return "highest"
+    return f"{times_in_words(abs(nats))} times {'less' if nats < 0.0 else 'more'}"
 
 
 def _chance(p: float) -> str:
@@ -180,15 +196,18 @@ def _chance(p: float) -> str:
     return percent(p) if 0.005 <= p < 0.995 else end
 
 
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 def times_in_words(nats: float) -> str:
     """Return a ratio of probabilities in words or as a power of ten.
 
-    >>> times_in_words(19.0), times_in_words(200.0), times_in_words(3.0), times_in_words(-9.0)
-    ('200 million', '10^87', '20', '10^-4')
+    >>> times_in_words(19.0), times_in_words(200.0), times_in_words(3.0)
+    ('200 million', '10⁸⁷', '20')
     """
     power = nats / np.log(10.0)
-    if power >= 11.5 or power < 0.0:
-        return f"10^{round(power)}"
+    if power >= 11.5:
+        return "10" + f"{round(power)}".translate(_RAISED)
     value = float(f"{np.exp(nats):.1g}")
     for size, name in ((1e9, " billion"), (1e6, " million")):
         if value >= size:
@@ -196,10 +215,21 @@ def times_in_words(nats: float) -> str:
     return f"{value:,.0f}" if value >= 10.0 else f"{np.exp(nats):.2g}"
 
 
-def _verdict(found: SimplerModels, features: int) -> str:
+def odds_in_words(nats: float, other: str = "") -> str:
+    """Return how many times as probable, or less probable, something is, or is by another model.
+
+    >>> odds_in_words(0.2), odds_in_words(-9.0, "a scale")
+    ('1.2 times as probable', '8,000 times less probable than a scale')
+    """
+    how, word = ("as", "as") if nats >= 0.0 else ("less", "than")
+    return f"{times_in_words(abs(nats))} times {how} probable" + f" {word} {other}" * bool(other)
+
+
+def _verdict(found: SimplerModels, features: int) -> tuple[str, bool]:
+    """Say which model is better, and whether none is."""
     if not features:
         name, _ = found.rival(0)
-        return (
+        said = (
             f"Although no feature was found, {describes(name)} the rows better than each column's "
             f"shares (BIC lower by {found.gain:,.0f})."
             if found.gain > 0.0
@@ -207,17 +237,16 @@ def _verdict(found: SimplerModels, features: int) -> str:
             f"{' and no scale' * (found.scale is not None)} describes them better than each "
             f"column's shares (BIC higher by {-found.gain:,.0f})."
         )
+        return said, False
     if found.features is None:
-        return ""
+        return "", False
     ahead = found.features - found.rival(features)[1]
     said, slack = difference_in_words(found, features), slack_of(features)
     text = f"{said[0].upper()}{said[1:]}: with the feature{'s' * (features > 1)} the answers are "
-    text += f"{times_in_words(abs(ahead))} times {'as' if ahead >= 0.0 else 'less'} probable."
+    text += f"{odds_in_words(ahead)}."
     if abs(ahead) < slack:
-        return (
-            f"{text} Both are approximations: below about {times_in_words(slack)} times no "
-            "difference is clear. Take the one that is easier to explain."
-        )
+        text += f" Both are approximations: below about {times_in_words(slack)} times no "
+        return f"{text}difference is clear.", True
     if ahead < 0.0:
         text += (
             " The rows may differ by degree rather than by yes-or-no properties: an item response "
@@ -225,7 +254,7 @@ def _verdict(found: SimplerModels, features: int) -> str:
             if found.rival(features)[0] == SCALE
             else " The rows may be a few kinds rather than combinations of properties."
         )
-    return text
+    return text, False
 
 
 def slack_of(features: int) -> float:

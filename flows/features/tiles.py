@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import slack_of, times_in_words
+from flows.features.simpler_models import SCALE, odds_in_words, slack_of, times_in_words
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -20,7 +20,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         most = max(meaning, key=lambda one: one["prevalence"])
         of, note = "rows with the feature", "mean of their probabilities"
         if ends := most.get("prevalence_interval"):
-            note = f"95 % interval {100.0 * ends[0]:.0f} to {percent(ends[1])} of all such rows"
+            note = f"95 % interval {100.0 * ends[0]:.0f} to {percent(ends[1])} in the population"
         note += ", by weight" * weighted
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
@@ -38,15 +38,17 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
             models["features"] - models["best_log_probability"],
             slack_of(results["features"]),
         )
-        value = "better" if gain > 0.0 else "worse"
+        value = f"this model is {'better' if gain > 0.0 else 'worse'}"
         if abs(gain) < slack:
             value = "no clear difference"
-        note = f"answers {times_in_words(abs(gain))} times {'as' if gain > 0.0 else 'less'} "
-        note += f"probable; below about {times_in_words(slack)} times no difference is clear"
+        note = f"answers {odds_in_words(gain)} with the features"
         if results["features"] == 1:
+            other = "a scale" if models["best"] == SCALE else models["best"]
+            note = f"two groups {odds_in_words(gain, other)}"
             gain = models["features"] - models["each"][0]
-            tiles.append(Tile("two groups against none", f"{times_in_words(gain)} times",
-                              "as probable (by the BIC)"))  # fmt: skip
+            how = f"{'as' if gain >= 0.0 else 'less'} probable (by the BIC)"
+            tiles.append(Tile("two groups against one", f"{times_in_words(abs(gain))} times", how))
+        note += f"; below about {times_in_words(slack)} times no difference is clear"
         tiles.append(Tile(f"against {models['best']}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -55,23 +57,31 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
 
 
 def next_steps(
-    features: int, other_starts: int = 0, rows: int = 0, undecided: bool = False
+    features: int, other_starts: int = 0, rows: int = 0, unclear: int = 0, other: str = ""
 ) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts.
 
-    ``undecided``: whether another model than two groups describes the answers about as well.
+    ``unclear``: rows of which it is not clear whether they have the only feature. ``other``: the
+    model that describes the answers about as well as two groups, if one does.
     """
     every = f"vbflows show {{run}} rows --sort feature_1 --rows {rows} --json > rows.json"
-    first = NextStep("Write each row's probability of each feature to a file:", every)
+    text = "Write each row's probability of each feature to a file"
+    if unclear:
+        text += f", and give each of the {unclear:,} unclear ones this probability, not a group"
+    first = NextStep(f"{text}:", every)
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")
     if features and other_starts == 1:
         text = "Two starts are little evidence: fit again with ten:"
         second = NextStep(text, "{again starts=10}", True)
-    careful = "Report that answers go together; report the two groups as one description of them, "
-    careful += "not as two kinds of rows. Leave rows whose group is unclear without one."
+    how = "along " * (other == SCALE) + other
+    careful = f"Report that answers go together, as two groups or {how}, and say that the other "
+    careful += "fits as well."
+    if other == SCALE:
+        careful += " For scores on the scale, which vbflows does not give, fit an item response "
+        careful += "model, as with the R package mirt."
     return (
-        *([NextStep(careful)] if undecided else []),
+        *([NextStep(careful)] if other else []),
         *([first] if features else []),
         second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),

@@ -357,7 +357,7 @@ def _used(record: RunRecord, row: str) -> Tile:
 
 def _inputs(record: RunRecord, findings: Findings) -> Section:
     read = [(file.url, file.rows, file.size) for file in record.inputs[:_MOST_FILES]]
-    of = f"{findings.row}s of its files" if findings.inputs else f"{findings.row}s"
+    of = f"{findings.row}s" + " in the files it names" * bool(findings.inputs)
     columns = ("file", of, "bytes")
     grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
     grids += findings.inputs

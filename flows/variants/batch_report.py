@@ -97,14 +97,19 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{said} (they reach from {low.min():.2f} to {high.max():.2f})."
 
 
-def _far_in_words(calls: Sequence[dict[str, Any]]) -> str:
+def _far_in_words(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> str:
     """Say what QUAL allows for at a single position, and how far a call is from it."""
-    text = "QUAL allows for single positions whose error rates differ far between the samples for "
-    text += f"technical reasons: below {np.exp(1.96 * batch_null.WIDE):.0f}-fold at 95 % of them"
+    text = "At a few single positions the error rates of the samples may differ far for technical "
+    text += "reasons. QUAL allows for them, and assumes that 95 % of them differ by less than "
+    text += f"{np.exp(1.96 * batch_null.WIDE):.0f}-fold."
     for one in calls[:1]:
         ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
-        text += f". The surest call differs {float(f'{ratio:.2g}'):,.0f}-fold"
-    return f"{text}."
+        others = [*one["replicates"].get("control", ()), *one["replicates"].get("panel", ())]
+        how = "estimated" if any(reads for reads, _ in others) else "expected"
+        text += f" The surest call: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
+        text += f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of "
+        text += f"{settings.compared_with}, about {float(f'{ratio:.2g}'):,.0f}-fold."
+    return text
 
 
 def batch_section(
@@ -132,19 +137,20 @@ def batch_section(
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
         f"by that in {control}. An allele is called only if it is more frequent in {case} than its "
-        f"rate in {control} times this factor. {_far_in_words(calls)}"
+        f"rate in {control} times this factor. "
+        f"{_far_in_words(calls, settings)}"
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)
 
 
-def rate_in_words(rate: float) -> str:
-    """Return an error rate in per cent, with two digits.
+def rate_in_words(rate: float, digits: int = 2) -> str:
+    """Return a rate in per cent, with two digits or so many.
 
     >>> rate_in_words(0.0002), rate_in_words(0.0149), rate_in_words(3e-7)
     ('0.020 %', '1.5 %', '0.000030 %')
     """
-    return f"{100.0 * rate:.{max(1 - floor(log10(max(100.0 * rate, 1e-9))), 0)}f} %"
+    return f"{100.0 * rate:.{max(digits - 1 - floor(log10(max(100.0 * rate, 1e-9))), 0)}f} %"
 
 
 MOST_NAMED = 3

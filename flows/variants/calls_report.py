@@ -119,6 +119,14 @@ def share_of(call: dict[str, Any]) -> str:
     return f"{100.0 * call['MU']:.{digits}f} % ({low:.{digits}f} to {high:.{digits}f})"
 
 
+def share_in_words(case: str) -> str:
+    """Say what the column of shares is."""
+    return (
+        f"The share is the model's estimate of how many of the reads of {case} show the allele, "
+        "because they have it or by a sequencing error."
+    )
+
+
 def variants(count: int) -> str:
     """Return a number of variants in words.
 
@@ -170,12 +178,12 @@ def calls_section(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         said += f" {names} did not run: {reason}."
     text += f"\n{said.lstrip()}\n" if said else " "
-    text += f"All calls are in variants.vcf.gz, all positions in the table loci.{more}"
+    text += f"All calls are in {{run}}/variants.vcf.gz, all positions in the table loci.{more}"
     details = [_replicates(c, settings, not_run) for c in calls[:MOST_CALLS]]
     how = (
         "Best first, as SEQUENCE:POSITION (counted from 1) REFERENCE>ALLELE; each opens to its "
-        f"replicates and filters. The share of the reads of {settings.case} is estimated, errors "
-        "included; the columns of samples are reads with the allele / all reads, as counted. "
+        f"replicates and filters. {share_in_words(settings.case)} The columns of samples are reads "
+        "with the allele / all reads, as counted. "
         f"{HOW_SURE}"
     )
     if not calls:
@@ -285,7 +293,7 @@ def shares_chart(
         for name, m in marks
     ]
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
-    how = "Points are estimates, errors included, lines 95 % intervals, on a logarithmic axis."
+    how = "Points are estimated shares, lines 95 % intervals, on a logarithmic axis."
     none = against and sum(reads_of(c, "control", "panel").startswith("0/") for _, c in shown)
     if none:
         no, then = ("No", ":") if none == len(shown) else ("Where no", ",")

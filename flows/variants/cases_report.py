@@ -113,7 +113,7 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
                "filter", "q-value")  # fmt: skip
     more = f"The first {MOST_CALLS} of {len(calls):,} calls." if len(calls) > MOST_CALLS else ""
     how = (
-        "Best first. The share of the case's reads is estimated, errors included. "
+        f"Best first. {calls_report.share_in_words('the case')} "
         f"Reads of the case and of {settings.compared_with}: with the allele / all, of all "
         f"replicates. {calls_report.HOW_SURE}"
     )

@@ -10,6 +10,7 @@ from flows.report import plots
 from flows.report.page import Grid, Section
 from flows.report.plots import Spec
 from flows.variants import detection
+from flows.variants.batch_report import rate_in_words
 from flows.variants.calls_report import level_of
 from flows.variants.part_calls import MOST_MISSED, PartCalls, callable_of, positions_of
 from flows.variants.settings import VariantSettings
@@ -49,7 +50,8 @@ def detection_section(
     thin, without = (n - limits.locations for n in (callable_of(parts), positions_of(parts)))
     if missed or without:
         grids.append(_missed(missed, -thin, without, settings))
-    return Section("Limit of detection", text, _limits_plot(limits, settings), grids)
+    drawn = _limits_plot(limits, positions_of(parts), settings)
+    return Section("Limit of detection", text, drawn, grids)
 
 
 def _missed(
@@ -64,7 +66,9 @@ def _missed(
     ]  # fmt: skip
     if without:
         why = "no read in any sample (or N in the reference)"
-        rows.append((f"{without:,} more", "not detectable", why, *("0", "0")[: len(against) + 1]))
+        named = "see positions used, above" if without == 1 else "some are named in Input files"
+        more = f"{without:,} more ({named})"
+        rows.append((more, "not detectable", why, *("0", "0")[: len(against) + 1]))
     every = thin + without
     caption = f"{every:,} position{' is' if every == 1 else 's are'} not callable"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"
@@ -100,24 +104,27 @@ def _why_missed(one: detection.Missed, settings: VariantSettings) -> str:
     return f"few reads{'' if settings.controls else ', or many errors'}"
 
 
-def _limits_plot(limits: detection.LimitCounts, settings: VariantSettings) -> tuple[Spec, ...]:
-    """Draw the share of positions by their limit; nothing where no position has one."""
+def _limits_plot(
+    limits: detection.LimitCounts, positions: int, settings: VariantSettings
+) -> tuple[Spec, ...]:
+    """Draw the share of all positions by their limit; nothing where no position has one."""
     known = int(np.count_nonzero(~np.isnan(limits.share)))
     if not known:
         return ()
     shown = np.unique(np.linspace(0, known - 1, MOST_LIMITS).astype(int))
-    share, below = 100.0 * limits.share[shown], 100.0 * limits.below()[shown]
+    share, some = 100.0 * limits.share[shown], max(positions, 1)
+    below = 100.0 * limits.below()[shown] * limits.locations / some
     steps = np.insert(np.repeat(below, 2)[:-1], 0, 0.0)
     series = [("positions with a limit at or below it", steps)]
     title = "Where an allele of a given share would be called"
-    mark, some = 100.0 * settings.callable_share, max(limits.locations, 1)
+    mark = 100.0 * settings.callable_share
     low, middle, high = (
         100.0 * limits.count[limits.share <= 1.001 * at].sum() / some for at in (0.01, 0.02, 0.05)
     )
-    how = f"{low:.0f} % of the positions would show an allele of 1 %, {middle:.0f} % one of 2 %, "
-    how += f"{high:.0f} % one of 5 %. The line at {mark:g} % is the setting callable_share: left "
-    how += "of it is callable."
-    x, y = "limit of detection (% of the reads)", "% of the positions with reads"
+    how = f"Of the {positions:,} positions {low:.0f} % would show an allele of 1 % of the reads, "
+    how += f"{middle:.0f} % one of 2 %, {high:.0f} % one of 5 %. The line at {mark:g} % is the "
+    how += "setting callable_share: left of it is callable."
+    x, y = "limit of detection (% of the reads)", "% of the positions"
     return (plots.lines(np.repeat(share, 2), series, x, y, title, how, log=True, mark=mark),)
 
 
@@ -154,8 +161,9 @@ def q_values_section(parts: Sequence[PartCalls]) -> Section:
     centres = (np.arange(40) + 0.5) / 40
     text = ""
     for prob, q, name in sorted(filter(None, (p.next_best for p in parts)))[-1:]:
-        text += f"Next best, not called: {name}, probability {prob:.2g}, q-value {q:.2g}"
-        text += ": no near miss." if prob < 0.1 else "."
+        text += f"Next best, not called: {name}, a variant with a probability of "
+        text += f"{rate_in_words(prob)}. A false discovery rate of {q:.2g} would be needed to call "
+        text += "it" + (": no near miss." if prob < 0.1 else ".")
     title = "The q-value of every position's best allele, and of every called allele"
     plot = plots.histogram(centres, "q-value", "alleles", title, counts=counts)
     label = "Chart of all q-values: calls at the left, positions without a variant at the right"

@@ -290,7 +290,7 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
     columns = (
-        "sample", "replicate", "reads counted", "reads not counted", "its mean depth", "file"
+        "sample", "replicate", "reads counted", "reads not counted", "mean depth", "file"
     )  # fmt: skip
     caption = f"Every replicate{f'; files are in {folder}' * bool(folder)}"
     known = [k for k in range(len(columns)) if any(row[k] is not None for row in rows.values())]

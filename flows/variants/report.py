@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ from flows.variants.training_sites import FIT_UNITS
 from vbmodels.variants.panel.model import CONTAMINATION
 from vbmodels.variants.two_groups.batch_null import names_of_types
 
+CALLABLE = 0.9
+"""Share of the positions that are callable from which on a headline with a call leaves it out."""
+
 
 def report(
     parts: Sequence[PartCalls],
@@ -48,9 +52,12 @@ def report(
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         sections.append(limits_report.detection_section(found_at, parts, settings))
+    depth = limits_report.depth_section(parts, settings, bool(found_at))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
-        sections.append(read_account.section(rows))
-    sections.append(limits_report.depth_section(parts, settings, bool(found_at)))
+        account = read_account.section(rows)
+        text = f"{account.text} {depth.text}".strip()
+        depth = replace(depth, title="Reads and depth", text=text, grids=account.grids)
+    sections.append(depth)
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
     if fit is not None and any(one.alleles for one in indels):
@@ -148,22 +155,29 @@ def warnings_of(
 def headline_of(
     parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
 ) -> str:
-    """Return the result, how much of the regions could have shown it, and what limits it."""
+    """Return the result, and what limits it.
+
+    How much of the regions could have shown an allele is left to the page's cards where something
+    is called and most of them could.
+    """
     passed = [c for c in calls if not c["filters"]]
     alone = len(passed) == 1 and settings.test == "two_groups"  # its QUAL says more than the level
     found = variants(len(passed)) + ("" if alone else f" {level_of(settings)}")
     found += f" ({len(calls) - len(passed):,} more filtered)" if len(calls) > len(passed) else ""
     if passed:
         found += f"{'; the surest' * (len(passed) > 1)}: {call_in_words(passed[0], settings)}"
-    limits = [limits_report.callable_in_words([parts], settings)]
     reads = parts[0].sample_reads if parts else None
-    if reads is not None and reads.thin:
-        limits.append(f"without reads: {', '.join(reads.thin)}")
+    thin = [] if reads is None else reads.thin
+    limits = []
+    if not passed or thin or callable_of(parts) < CALLABLE * positions_of(parts):
+        limits.append(limits_report.callable_in_words([parts], settings))
+    if thin:
+        limits.append(f"without reads: {', '.join(thin)}")
     if not settings.controls:
         said = "without a control errors that all reads share look like variants: a control of the "
         limits.append(f"{said}same protocol, or a panel, separates them")
     said = "; ".join(limits)
-    return f"{found}. {said[0].upper()}{said[1:]}."
+    return f"{found}." + f" {said[:1].upper()}{said[1:]}." * bool(said)
 
 
 def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any) -> dict[str, Any]:
@@ -209,18 +223,19 @@ def _next_steps(
     parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
 ) -> tuple[NextStep, ...]:
     """Return what to do next: about the surest call, and positions that are not callable."""
-    reads, steps = parts[0].sample_reads if parts else None, list(NEXT_STEPS)
-    files = zip(reads.columns, reads.files, strict=False) if reads else ()
-    for file in [file for (sample, _), file in files if calls and sample == settings.case][:1]:
-        at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
-        view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
-        steps.insert(0, NextStep(f"Look at the surest call's reads (or in IGV at {at}):", view))
+    reads, steps, text, view = parts[0].sample_reads if parts else None, list(NEXT_STEPS), "", ""
     names = calls_report.untested(calls[0], settings) if calls else []
     if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
         text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
-        text += "digital PCR: "
-        steps.insert(0, NextStep(f"{text}{', '.join(names)} could not be tested."))
+        text += f"digital PCR: {', '.join(names)} could not be tested."
+    files = zip(reads.columns, reads.files, strict=False) if reads else ()
+    for file in [file for (sample, _), file in files if calls and sample == settings.case][:1]:
+        at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
+        view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
+        text += f" Look at the surest call's reads (or in IGV at {at}):"
+    if text:
+        steps.insert(1, NextStep(text.strip(), view))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads there, "
         text += "or fewer errors. The largest limits:"

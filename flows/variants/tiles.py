@@ -46,7 +46,7 @@ NEXT_STEPS_OF_CASES = (
              "vbflows show {run} loci --sort prob"),
 )  # fmt: skip
 NEXT_STEPS = (
-    NextStep("Look at the calls in any tool that reads VCF:",
+    NextStep("See all calls; any tool that reads VCF opens this file:",
              "bcftools view {run}/variants.vcf.gz"),
     NextStep("See the most probable positions, called or not:",
              "vbflows show {run} loci --sort prob"),

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import (
+    CLOSE,
     MOST_ROWS,
     SimplerModels,
     compare_models,
@@ -125,7 +126,10 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
     assert "2 latent classes describe the answers about as well: with the features the " in text
-    assert "1,000 times less probable. Both are approximations: below about 10^13 " in text
+    assert "1,000 times less probable. Both are approximations: below about 10¹³ " in text
+    assert text.endswith(
+        " no difference is clear. Report either, and say that the other fits as well."
+    )
     assert "nats" not in text
     most = SimplerModels(216.0, (-554.0, -530.0, -530.0, -529.0), -436.0)
     said = difference_in_words(most, 2)
@@ -136,18 +140,34 @@ def test_every_model_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, (-554.0, -529.0, -530.0, -545.0), -529.0, -533.0)
     section = model_section(found, 1)
     assert section.text.endswith(
-        "No model is sure: by the BIC the probabilities are 1 feature (2 classes) 72\u00a0%, 3 "
-        "classes 27\u00a0%, if all are equally probable beforehand."
+        "No model is sure: by the BIC the probabilities are 1 feature (2 groups) 72\u00a0%, 3 "
+        "groups 27\u00a0%, if all are equally probable beforehand. Report either, and say that "
+        "the other fits as well."
     )
     (table,) = section.grids
     assert [row[0] for row in table.rows] == [
-        "no feature (1 class)", "1 feature (2 classes)", "3 classes", "4 classes",
+        "no feature (1 group)", "1 feature (2 groups)", "3 groups", "4 groups",
         "one sliding scale",
     ]  # fmt: skip
-    assert table.rows[1][1:] == ("1", "72\u00a0%")
+    assert table.rows[1][1:] == ("highest", "72\u00a0%")
     assert table.rows[0][2] == "below 1\u00a0%"
-    assert table.rows[-2][:2] == ("4 classes", "10^-7")  # one feature is two classes: no other row
-    assert table.rows[-1] == ("one sliding scale", "0.018", "1\u00a0%")
+    less = "9 million times less"  # one feature is two groups: no other row
+    assert table.rows[-2][:2] == ("4 groups", less)
+    assert table.rows[-1] == ("one sliding scale", "50 times less", "1\u00a0%")
     four = model_section(replace(found, features=-536.0), 4)
     assert "describes the answers best" not in four.text
-    assert four.grids[0].rows[-1] == ("4 features", "10^-3", "")
+    assert four.grids[0].rows[-1] == ("4 features", "1,000 times less", "")
+    bounded = model_section(replace(found, two_features=-540.0), 1).grids[0]
+    assert bounded.rows[2] == ("2 features", "about 60,000 times less, at best", "below 1\u00a0%")
+    near = model_section(replace(found, two_features=-531.0), 1).grids[0]
+    assert "2 features" not in [row[0] for row in near.rows]
+
+
+def test_two_features_are_bounded_by_four_groups():
+    """Of two features the log-likelihood is at most that of the four groups that they make."""
+    rng = np.random.default_rng(1)
+    on = np.repeat(rng.random((800, 2)) < 0.5, 3, axis=1)
+    found = compared((rng.random((800, 6)) < np.where(on, 0.9, 0.1)).astype(int))
+    assert found.two_features > max(*found.each[:2], found.scale) + CLOSE
+    one = compared(two_classes(400))
+    assert one.two_features < one.each[1] - CLOSE

@@ -124,7 +124,7 @@ def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
     assert "Step 2:" in html
     assert "Step 3:" not in html
     files = Findings("h", [], row="position", inputs=[Grid(("file",), [("a.bam",)])])
-    assert '<th scope="col">positions of its files</th>' in render(noted, files)
+    assert '<th scope="col">positions in the files it names</th>' in render(noted, files)
 
 
 def test_notes_on_what_was_found_are_below_the_warnings_and_no_notes_of_the_input():

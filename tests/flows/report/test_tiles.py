@@ -153,7 +153,8 @@ def test_features():
         "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": (
             "no clear difference",
-            "answers 30,000 times as probable; below about 10^13 times no difference is clear",
+            "answers 30,000 times as probable with the features; below about 10¹³ times no "
+            "difference is clear",
         ),
         "missing cells filled": (
             "12",
@@ -164,7 +165,7 @@ def test_features():
     for one in meaning:
         one["other_starts"] = one["found_by"] = 1
     found = shown(features(results))
-    assert found["against 2 latent classes"][0] == "better"
+    assert found["against 2 latent classes"][0] == "this model is better"
     assert found["features found again"] == (
         "2 of 2",
         "by the only other start of the search: two starts are little evidence",
@@ -174,16 +175,18 @@ def test_features():
     found = shown(features(one))
     assert found["rows with the feature"] == (
         "30\u00a0% of rows",
-        "95 % interval 25 to 35\u00a0% of all such rows",
+        "95 % interval 25 to 35\u00a0% in the population",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
-    assert found["two groups against none"] == (
+    assert found["two groups against one"] == (
         "200 million times",
         "as probable (by the BIC)",
     )
-    assert found["against one sliding scale"][0] == "better"
+    value, note = found["against one sliding scale"]
+    assert value == "this model is better"
+    assert note.startswith("two groups 10⁴³ times as probable as a scale; below about 20 times")
     found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].endswith(" of all such rows, by weight")
+    assert found["rows with the feature"][1].endswith(" in the population, by weight")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
     models = {"features": -90.0, "best": "2 latent classes"}
@@ -224,7 +227,7 @@ def test_every_file_of_reads_is_an_input():
     ]
     assert grid.caption.endswith("; files are in /d")
     (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
-    assert grid.columns == ["sample", "replicate", "its mean depth"]
+    assert grid.columns == ["sample", "replicate", "mean depth"]
     assert grid.rows[0] == ["tumour", "1", "20.0"]
     assert input_grids([None]) == []
 

@@ -107,7 +107,7 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     ]
     assert grid.rows[2][1:4] == ("8.0 %", "few reads", "40")
     without = (
-        "2 more",
+        "2 more (some are named in Input files)",
         "not detectable",
         "no read in any sample (or N in the reference)",
         "0",
@@ -202,8 +202,8 @@ def test_the_caption_of_the_limits_has_their_figures_and_the_setting_has_a_mark(
     section = detection_section([limits], [part], VariantSettings(callable_share=0.03))
     (plot,) = section.plots
     assert plot["usermeta"]["how"] == (
-        "20 % of the positions would show an allele of 1 %, 40 % one of 2 %, 60 % one of 5 %. The "
-        "line at 3 % is the setting callable_share: left of it is callable."
+        "Of the 5 positions 20 % would show an allele of 1 % of the reads, 40 % one of 2 %, 60 % "
+        "one of 5 %. The line at 3 % is the setting callable_share: left of it is callable."
     )
     assert plot["layer"][-1]["encoding"]["x"] == {"datum": 3.0}
     assert {0.1, 0.2, 0.5, 1.0, 100.0} <= set(plot["encoding"]["x"]["axis"]["values"])

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from flows.variants.batch_report import _far_in_words
 from flows.variants.calls_report import calls_section, power_warnings, untested
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
-from flows.variants.limits_report import callable_in_words, depth_section, q_values_section
+from flows.variants.limits_report import (
+    callable_in_words,
+    depth_section,
+    detection_section,
+    q_values_section,
+)
 from flows.variants.loci import Filtered
 from flows.variants.part_calls import NO_STRANDS, PartCalls
 from flows.variants.read_account import SampleReads
@@ -78,14 +84,14 @@ def test_a_call_opens_to_what_its_filters_compared():
 
 
 PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
-FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t279\n")
+FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t269\n")
 
 
 def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_called():
     callable_ = (
         " An allele in 5 % of the reads would have been called, with a probability of 0.95, at "
     )
-    callable_ += "279 of 300 positions."
+    callable_ += "269 of 300 positions."
     call = (
         "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal. The call is "
         "false with a probability of about 1 in 8 (QUAL 9.0)."
@@ -105,6 +111,14 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0). The call is false"
     )
     assert f"(QUAL 9.0).{callable_[:-1]}; without a control errors" in alone
+    most = replace(FOUND, callable=b"1\t0\t270\n")  # of 300: the card has it
+    assert headline_of([most], [CALL], PAIRED) == f"1 variant: {call}"
+    for calls in ([], [filtered]):
+        assert headline_of([most], calls, PAIRED).endswith(" at 270 of 300 positions.")
+    assert "(QUAL 9.0). Without a control errors" in headline_of([most], [CALL], ALONE)
+    reads = SampleReads([("tumour", "1"), ("tumour", "2")], 300, 300, np.array([[900, 0], [0, 0]]))
+    thin = headline_of([replace(most, sample_reads=reads)], [CALL], PAIRED)
+    assert thin.endswith(" at 270 of 300 positions; without reads: tumour 2.")
     papers = VariantSettings(case="tumour", control="normal", test="posterior_difference", tau=5e-4)
     said = f"1 variant by P(difference > 0.0005) > 0.95: {call} 300 positions were tested."
     assert headline_of([PART], [CALL], papers) == said
@@ -114,7 +128,7 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
 def test_of_several_cases_the_range_of_positions_is_said():
     other = replace(FOUND, callable=b"1\t0\t12\n")
     assert callable_in_words([[FOUND], [other]], PAIRED).endswith(
-        " 12 to 279 of 300 positions of each case"
+        " 12 to 269 of 300 positions of each case"
     )
 
 
@@ -122,14 +136,37 @@ def test_the_next_best_allele_is_named_with_its_probability():
     parts = [replace(PART, next_best=(0.011, 0.494, "1:70 G>A")), PART,
              replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
     text = q_values_section(parts).text
-    assert "Next best, not called: 1:70 G>A, probability 0.011, q-value 0.49: no near miss." in text
+    assert text == (
+        "Next best, not called: 1:70 G>A, a variant with a probability of 1.1 %. A false discovery "
+        "rate of 0.49 would be needed to call it: no near miss."
+    )
     assert "Next best" not in q_values_section([PART]).text
+
+
+def test_a_call_is_compared_with_what_is_expected_or_estimated():
+    said = " The surest call: an estimated 10.0 % of the reads of tumour against an expected "
+    assert said + "0.0100 % of normal, about 1,000-fold." in _far_in_words([CALL], PAIRED)
+    seen = CALL | {"replicates": {"case": [(3, 30)], "control": [(0, 40), (1, 40)]}}
+    assert "against an estimated 0.0100 % of normal" in _far_in_words([seen], PAIRED)
+    assert "surest" not in _far_in_words([], PAIRED)
+
+
+def test_positions_without_reads_count_in_the_chart_and_are_found():
+    depth = np.array([[600, 0], [600, 0]])
+    reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 200, depth)
+    limits = LimitCounts(np.array([0.01, 0.2]), np.array([150, 50]))
+    part = replace(FOUND, locations=200, limits=limits, sample_reads=reads)
+    found = detection_section([limits], [part], PAIRED)
+    said = "Of the 300 positions 50 % would show an allele of 1 % of the reads"
+    assert found.plots[0]["usermeta"]["how"].startswith(said)
+    assert found.grids[0].rows[-1][0] == "100 more (some are named in Input files)"
 
 
 def test_the_next_step_shows_the_reads_of_the_surest_call():
     depth, files = np.zeros((2, 2), int), ("/d/a b.bam", "/d/n.bam")
     reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 299, depth, files=files)
-    step = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)[0]
+    first, step, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)
+    assert first.command == "bcftools view {run}/variants.vcf.gz"
     assert step.command == "samtools tview -p 1:5 '/d/a b.bam'"
     assert _next_steps([PART], [], PAIRED) == NEXT_STEPS
 
@@ -208,12 +245,12 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert row[5] == "PASS (3 of 6 filters not testable)"
     assert untested(call, PAIRED) == ["strand_bias", "low_mapq", "low_baseq"]
     assert untested(CALL, PAIRED) == []
-    (step, *_) = _next_steps([FOUND], [call], PAIRED)
+    _, step, *_ = _next_steps([FOUND], [call], PAIRED)
     assert step.text.startswith("Confirm ")
     assert "both strands" in step.text
     assert step.text.endswith(": strand_bias, low_mapq, low_baseq could not be tested.")
     skipped = without("strand_bias,low_mapq,low_baseq")
-    assert not _next_steps([FOUND], [call], skipped)[0].text.startswith("Confirm ")
+    assert not any(s.text.startswith("Confirm ") for s in _next_steps([FOUND], [call], skipped))
     (row,) = calls_section([call], without("read_end"), {}, "").grids[0].rows
     assert row[5] == "PASS (4 of 6 filters not testable)"
     usual = call | {"compared": alike | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]},
