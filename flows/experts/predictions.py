@@ -269,9 +269,8 @@ def with_missed(found: Findings, fit: Mapping[str, Any]) -> Findings | None:
     """Say in a score that measures nothing what the fit had wrong, as its page says below."""
     missed = next((one.text for one in found.sections if one.title == CALLED), "")
     missed = missed.partition(". Of the fitted")[0].rstrip(".")
-    return (
-        replace(found, headline=f"{found.predicted}. No labels here. {missed}") if missed else None
-    )
+    headline = f"{found.predicted}. No labels here. {missed}"
+    return replace(found, headline=headline) if missed else None
 
 
 def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
