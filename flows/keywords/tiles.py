@@ -59,8 +59,9 @@ def _ranked(results: Mapping[str, Any]) -> Tile:
         f"{100.0 * results[f'known_among_best{by}']:.0f}\u00a0%" for by in ("", "_tf_idf")
     )
     return Tile(
-        f"known ones among the {BEST} best of a text", f"{own}, by TF-IDF {other}",
-        f"they rank {rank} by TF-IDF: {apart} points (95\u00a0% {low} to {high}); "
+        "ranking against TF-IDF", f"{apart} points",
+        f"known ones rank {rank} by TF-IDF: {own} of them are among the {BEST} best of their text, "
+        f"by TF-IDF {other} (95\u00a0% of the difference: {low} to {high} points); "
         f"{results['known_compared']:,} known ones, at most {BEST} of a document, ranked as if its "
         "list were not known",
     )  # fmt: skip
