@@ -51,6 +51,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.reliability import doubts, few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal
+from vbmodels.keywords.hidden_lists import BEST
 
 MOST_R_HAT = 1.05
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
@@ -210,7 +211,11 @@ def _which(
     """Say which new ones are selected, and how many of those above each level are right."""
     cut, most = summaries[0].cut
     found = sum(s.selected - s.observed for s in summaries)
-    text = "None is selected."
+    against = "No other method was compared."
+    if hidden is not None:
+        against = f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
+        against += "document, ranked as if its list were not known."
+    text = f"None is selected.\n{against}"
     grids: list[Grid] = []
     if found:
         limit = ""
@@ -231,8 +236,7 @@ def _which(
                 f"Every share of right ones follows from your {names.rate}={given:g}: the table "
                 f"has those of fits with {0.5 * given:g} and {2.0 * given:g}, too."
             )
-        if hidden is None:
-            lines.append("No other method was compared.")
+        lines.append(against)
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
             lines.append(

@@ -53,17 +53,15 @@ def tiles_of(
 def _ranked(results: Mapping[str, Any]) -> Tile:
     """Say how many known ones are among the best of their text, and how many by tf-idf."""
     _, least, most = results["known_among_best_apart"]
-    rank = "better than" if least > 0.0 else "about as" if most >= 0.0 else "worse than"
+    rank = "better" if least > 0.0 else "about as good" if most >= 0.0 else "worse"
     apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
     own, other = (
         f"{100.0 * results[f'known_among_best{by}']:.0f}\u00a0%" for by in ("", "_tf_idf")
     )
     return Tile(
         "ranking against TF-IDF", f"{apart} points",
-        f"known ones rank {rank} by TF-IDF: {own} of them are among the {BEST} best of their text, "
-        f"by TF-IDF {other} (95\u00a0% of the difference: {low} to {high} points); "
-        f"{results['known_compared']:,} known ones, at most {BEST} of a document, ranked as if its "
-        "list were not known",
+        f"{rank}: {own} of the known ones are among the {BEST} best of their text, by TF-IDF "
+        f"{other} (95\u00a0%: {low} to {high})",
     )  # fmt: skip
 
 

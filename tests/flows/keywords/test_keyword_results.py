@@ -69,7 +69,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     right = f"; {100 * (1 - share):.0f} % expected to be right, each more probable than not"
     assert headline.endswith(right)
     against = {tile["label"]: tile for tile in record.tiles}["ranking against TF-IDF"]
-    assert against["note"].startswith("known ones rank better than by TF-IDF: ")
+    assert against["note"].startswith("better: ")
     assert against["value"].startswith("+")
     assert share <= 0.2
     with open(outcome["report"]) as page:
