@@ -444,7 +444,7 @@ def compare(
     if rows:
         show_changed_rows(out(), found)
     else:
-        show_comparison(out(), found)
+        show_comparison(out(), found, page=bool(report))
     if report:
         line(f"report {report}")
 

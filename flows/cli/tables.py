@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from textwrap import shorten
+from textwrap import shorten, wrap
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +18,6 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.changed_rows import (
     NAMES,
-    decision_in_words,
     drawn_rows,
     every_row_of,
     reasons_in_words,
@@ -27,6 +26,7 @@ from flows.runs.changed_rows import (
 from flows.runs.compare import (
     Comparison,
     changes,
+    decision,
     effects,
     estimates_in_words,
     headline,
@@ -78,6 +78,13 @@ def _text(value: str, style: str = "") -> Text:
 def _say(console: Console, text: str) -> None:
     """Print a sentence, wrapped on a terminal."""
     console.print(_text(text), soft_wrap=not console.is_terminal)
+
+
+def _wrap(console: Console, text: str) -> None:
+    """Print sentences, wrapped whatever the output is."""
+    for paragraph in text.splitlines():
+        for line in wrap(paragraph, console.width, break_long_words=False, break_on_hyphens=False):
+            console.print(_text(line), soft_wrap=True)
 
 
 def _print(console: Console, table: Table, wide: bool = False) -> None:
@@ -247,9 +254,12 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
         console.print("! had not converged")
 
 
-def show_comparison(console: Console, found: Comparison) -> None:
-    """Print what differs between two runs and some of the rows that changed, in about 25 lines."""
-    _say(console, headline(found))
+def show_comparison(console: Console, found: Comparison, page: bool = False) -> None:
+    """Print what differs between two runs and some of the rows that changed, in about 25 lines.
+
+    Sentences are wrapped. ``page``: there is a page, too.
+    """
+    _wrap(console, headline(found))
     show_changed_rows(console, found, _CHANGED)
     table = _table("", "first", "second", "")
     differ = [*changes(found), *implied(found)]
@@ -259,19 +269,15 @@ def show_comparison(console: Console, found: Comparison) -> None:
         table.add_row(*map(_text, (name, row.first, row.second, note)))
     if table.row_count:
         _print(console, table)
-    for line in estimates_in_words(found).splitlines():
-        _say(console, line)
+    _wrap(console, estimates_in_words(found))
     for line in new_warnings(found):
-        _say(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
+        _wrap(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     alike = (f"{name} ({value})" if value else name for name, value in same(found))
-    _say(console, f"The same: {', '.join(alike)}.")
+    _wrap(console, f"The same: {', '.join(alike)}.")
     for which, paths in zip(("first", "second"), found.runs, strict=True):
         console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
-    _say(
-        console,
-        "add to this command --rows for all rows, --json for all numbers, or "
-        "--report compared.html for a page",
-    )
+    more = "add to this command --rows for all rows, --json for all numbers"
+    _wrap(console, more if page else f"{more}, --report compared.html for a page")
 
 
 _ALL = "--json and --report have them"
@@ -316,7 +322,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
             shown = ("first", "second", "what")
             if drawn:  # to be read without a hint
-                _say(console, decision_in_words(one))
+                _wrap(console, decision(found))
                 rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
             if drawn and texts and {"phrase", "document"} <= set(rows[0]):
                 _say_phrases(console, rows, texts)

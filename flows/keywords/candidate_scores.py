@@ -83,14 +83,7 @@ def scores_of(
         units, scores = model.phrases_and_scores(q, batch)
     assert own is not None
     nodes = own.by_node(its, units, fitted=fitted, extra=scores)
-    others = []
-    for factor in (0.5, 2.0) if its.sources.exact else ():
-        at = own.at_rate(its, factor)
-        others.append(average(at, units, own.by_node(at, units, fitted=fitted, extra=scores)))
-    return Scores(
-        average(its, units, nodes), units.offsets, units.complete, nodes, its.weights,
-        by_rate=np.array(others) if others else None,
-    )  # fmt: skip
+    return Scores(average(its, units, nodes), units.offsets, units.complete, nodes, its.weights)
 
 
 def _of_documents(

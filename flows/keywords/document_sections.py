@@ -24,8 +24,18 @@ def listed(
     """Return words with their probabilities, and the longer ones that they are part of."""
     within = {term: f" (of {whole})" for term, whole in (wholes or {}).items()}
     return ", ".join(
-        f"{term}{within.get(term, '')} {'' if scores else f'{p:.2f}'}".strip() for term, p in words
+        f"{term}{within.get(term, '')} {'' if scores else _digits(p)}".strip() for term, p in words
     )
+
+
+def _digits(probability: float) -> str:
+    """Write a probability with two decimals, or with more where these hide its side of 0.5.
+
+    >>> _digits(0.744), _digits(0.4968), _digits(0.50004)
+    ('0.74', '0.497', '0.50004')
+    """
+    texts = (f"{probability:.{digits}f}" for digits in range(2, 8))
+    return next((text for text in texts if float(text) != LEVELS[0]), "0.50")
 
 
 def documents_section(
@@ -127,20 +137,26 @@ def frequent_sections(terms: TermCounts, names: Names, scores: bool) -> list[Sec
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 
-def label_section(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -> Section:
-    """Show the documents whose labels would help most."""
+def label_section(
+    documents: Sequence[DocumentToLabel], names: Names, exact: bool, measured: bool = False
+) -> Section:
+    """Show the documents whose labels would help most; ``measured``: true ones are known."""
     rows = [
         (a.doc_id, a.candidates, a.known, f"{a.expected:.1f}", f"{100.0 * a.removes:.1f} %")
         for a in documents[:MOST_LABELLED]
     ]
     removed = [one.removes for one in documents[:MOST_LABELLED]]
     alike = len(removed) > 1 and min(removed) > 0.8 * max(removed)
-    use = (
-        f"If fewer are right than you need: write all {names.keys} of these documents "
-        f"{'(each is about as good)' if alike else '(the first help most)'} into the column of the "
-        "known ones, mark them in a column complete with yes, and run again"
+    use = "" if measured else "Measure first, as What to do next says (column gold). "
+    use += (
+        f"If fewer are right than you need, write all {names.keys} of these documents, "
+        f"{'in any order' if alike else 'the first of them first'}, into the column of the known "
+        "ones, mark them in a column complete with yes, and run again"
     )
-    use += f" without --set {names.rate}." if exact else "."
+    if exact:
+        use += f" without --set {names.rate}: the fit then learns the number of {names.keys} of a "
+        use += "document from them, in place of yours"
+    use += "."
     columns = (
         "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
         "uncertainty removed",
@@ -153,16 +169,12 @@ def label_section(documents: Sequence[DocumentToLabel], names: Names, exact: boo
     if alike:
         listed = ", ".join(one.doc_id for one in documents[:MOST_LABELLED])
         use += f"\n{listed}."
-        narrows = f"they narrow the range of the estimated number of wrong {names.keys} by "
+        narrows = f"narrow the range of the estimated number of wrong {names.keys} by "
         narrows += _narrower(sum(removed))
-        if exact:
-            use += f"\nThe fit then learns the number of {names.keys} of a document from them in "
-            use += f"place of yours: that is the main gain. By themselves {narrows}."
-        else:
-            use += f"\n{narrows[0].upper()}{narrows[1:]}."
+        use += "" if exact else f"\nThey {narrows}."
         if len(documents) > len(removed):
-            use += f" The table ask/ has {len(documents)} documents: "
-            use += f"{_narrower(sum(one.removes for one in documents))}."
+            all_of_them = "" if exact else f": {_narrower(sum(one.removes for one in documents))}"
+            use += f" The table ask/ has {len(documents)} documents{all_of_them}."
         return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)

@@ -102,7 +102,10 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
             where = "is not in its document's text, so nothing is learned from it"
         found.append(
             f"{absent.count:,} of {report.listed:,} known keyphrases {where} ({_examples(absent)})."
-            + (_why_absent(report) or " If the text spells them otherwise, correct them.")
+            + (
+                _why_absent(report)
+                or " Where the text spells one otherwise, write it in the list as in the text."
+            )
         )
     return found
 

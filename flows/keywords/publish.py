@@ -59,11 +59,10 @@ class Scores(State):
     complete
         [D] whether their keywords are all known.
     by_node, weights
-        [K, M] and [K]: probabilities at each node of the rate; None where there are none.
+        [K, M] and [K]: probabilities at each node of the rate; None where there are none. Those at
+        half a given rate and at twice it have weights 0.
     r_hat
         The largest of the sampler, if there was one.
-    by_rate
-        [2, M] probabilities at half the rate and at twice it, where the user gave it.
     """
 
     probability: FloatArray
@@ -72,7 +71,6 @@ class Scores(State):
     by_node: FloatArray | None = None
     weights: FloatArray | None = None
     r_hat: float | None = None
-    by_rate: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -214,9 +212,12 @@ def _write(
             scores.by_node, scores.weights, observed, doubtful, scores.complete, offsets,
             settings.ask,
         )  # fmt: skip
-    nodes = r[None] if scores.by_node is None else scores.by_node
+    nodes, by_rate = r[None], None
+    if scores.by_node is not None and scores.weights is not None:
+        counts = scores.weights > 0.0
+        nodes, by_rate = scores.by_node[counts], scores.by_node[~counts]
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
-    summary = summarise(table, gold, offsets, nodes, scores.by_rate, scores.r_hat, shown)
+    summary = summarise(table, gold, offsets, nodes, by_rate, scores.r_hat, shown)
     alike = before - int(chosen.sum())
     return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)
 

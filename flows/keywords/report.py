@@ -19,8 +19,8 @@ from flows.keywords.document_sections import (
     texts_section,
 )
 from flows.keywords.rate_report import (
+    better_by_tf_idf,
     coefficient_section,
-    compared_in_words,
     effects,
     learned_in_words,
     lists_in_words,
@@ -45,11 +45,13 @@ from flows.keywords.summary import (
 from flows.keywords.texts import within_page
 from flows.keywords.tiles import next_steps, tiles_of
 from flows.report import plots
+from flows.report.labels import share_in_words
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.reliability import doubts, few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal
+from vbmodels.keywords.hidden_lists import BEST
 
 MOST_R_HAT = 1.05
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
@@ -87,7 +89,7 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(rate_results(q, model))
-        lists = "" if given is None else lists_in_words(summaries, given, names)
+        lists = lists_in_words(summaries, given, names)
         share_of = (documents, candidates, share)
         more.append(rate_section(q, model, settings, share_of, lists, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
@@ -130,9 +132,7 @@ def report(
         results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
                        known_among_best_apart=list(hidden.apart),
                        known_compared=hidden.known)  # fmt: skip
-        line, against = compared_in_words(hidden)
-        headline += f". {line}"
-        warnings += against
+        warnings += better_by_tf_idf(hidden)
     sections = frequent_sections(terms, names, scores) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names, hidden))
@@ -148,13 +148,14 @@ def report(
     sections += more
     if to_label:
         exact = q is not None and q.sources.exact
-        sections.append(label_section(to_label, names, exact))
+        sections.append(label_section(to_label, names, exact, measured))
     if coefficients:
         known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = learned_in_words(summaries, names) if known_to_fit else ""
         warnings += () if scored else long_list(summaries, names)
         sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
+    results["documents_with_known"] = sum(s.with_known for s in summaries)
     if not scores:
         results["fitted_per_text"] = share * candidates / max(documents, 1)
     results.update(selected=sum(s.selected for s in summaries),
@@ -210,7 +211,11 @@ def _which(
     """Say which new ones are selected, and how many of those above each level are right."""
     cut, most = summaries[0].cut
     found = sum(s.selected - s.observed for s in summaries)
-    text = "None is selected."
+    against = "No other method was compared."
+    if hidden is not None:
+        against = f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
+        against += "document, ranked as if its list were not known."
+    text = f"None is selected.\n{against}"
     grids: list[Grid] = []
     if found:
         limit = ""
@@ -229,35 +234,15 @@ def _which(
         if given is not None:
             lines.append(
                 f"Every share of right ones follows from your {names.rate}={given:g}: the table "
-                "below has them for half and for twice as many, too."
+                f"has those of fits with {0.5 * given:g} and {2.0 * given:g}, too."
             )
-        if hidden is None:
-            lines.append("No other method was compared.")
-        without = sum(s.documents - s.with_new for s in summaries)
-        alone, rest = (sum(getattr(s, n) for s in summaries) for n in _BY_KNOWN)
-        where = []
-        if alone or rest:
-            count = (
-                f"; in others the known ones count among the {given:g}" if given and rest else ""
-            )
-            where.append(
-                f"{found - rest:,} of the {found:,} are in documents without known ones{count}."
-            )
-        if without:
-            have = f"; {alone:,} of these have known ones" * bool(alone)
-            where.append(f"{without:,} documents have no new one{have}.")
-        if same := sum(s.own_name for s in summaries):
-            where.append(f"{same:,} of the {found:,} are the name of their document.")
+        lines.append(against)
         if parts := sum(s.parts for s in summaries):
             example = next(s.example for s in summaries if s.example)
-            likely = sum(s.parts_likely for s in summaries)
-            some = f", {likely:,} of them likely," * (0 < likely < parts)
-            where.append(
-                f"{parts:,} of the {found:,}{some} are words of a longer one that is selected or "
-                f"known, too ({example}): take that where it says more. The column part_of names "
-                "it; Keyphrases by document names longer ones that are not selected, too."
+            lines.append(
+                f"{parts:,} of the {found:,} are words of a longer one that is selected or known, "
+                f"too ({example}): take that where it says more. The column part_of names it."
             )
-        lines += [" ".join(where)] * bool(where)
         lines.append("The rules of the selection:")
         if cut is None:
             lines.append(f"• Of each document {_level(settings)} (select={settings.select}).")
@@ -297,6 +282,7 @@ def _which(
         if beyond + alike:
             how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
         grids.append(Grid(columns, rows, how))
+        grids.append(_where(summaries, found, names, given))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
@@ -305,6 +291,30 @@ def _which(
         counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
+
+
+def _where(
+    summaries: Sequence[KeywordSummary], found: int, names: Names, given: float | None
+) -> Grid:
+    """Count the new ones that are selected by where they are, and the documents without any."""
+    documents, with_new, alone, rest, same, parts, likely = (
+        sum(getattr(s, name) for s in summaries)
+        for name in ("documents", "with_new", *_BY_KNOWN, "own_name", "parts", "parts_likely")
+    )
+    among = "" if given is None else f", which count among the {given:g}"
+    rows = [
+        (f"in documents without known {names.keys}", found - rest),
+        (f"in documents with known ones{among}", rest),
+        ("that are the name of their document", same),
+        ("that are words of a longer one (column part_of)", parts),
+        ("likely ones that are words of a longer one", likely),
+        ("documents without a new one", documents - with_new),
+        ("documents with known ones and no new one", alone),
+    ]
+    rows = [row for row in rows if row[1]]
+    return Grid(
+        ("which", "how many"), rows, f"Where the {found:,} new {names.keys} are", folded=True
+    )
 
 
 def _likely_first(
@@ -320,17 +330,12 @@ def _likely_first(
     results.update(likely=likely, likely_right=sure / likely, less_likely_right=others,
                    documents_with_likely=with_likely)  # fmt: skip
     what, where = _found(likely, with_likely, documents, observed, names_of(settings), "likely ")
-    said = f"{what} in {where}, about {100.0 * sure / likely:.0f} % right"
+    said = f"{what} in {where}; {share_in_words(sure / likely)} right by the model's own estimate"
     rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
     if (each := settings.keyphrases) is not None and rates:
-        few, many = 100.0 * np.sum(rates, axis=0) / likely
-        said += f" if a document has {each:g}, as you set ({few:.0f} % if {each / 2.0:g}, "
-        said += f"{many:.0f} % if {2.0 * each:g})"
-    else:
-        said += ", as estimated"
-    return (
-        f"{said}; {rest:,} less likely, about {100.0 * others:.0f} % right, to choose from by hand"
-    )
+        said += f" ({_percent(np.sum(rates, axis=0) / likely)}, as a document has {each / 2.0:g} "
+        said += f"to {2.0 * each:g}; you set {each:g})"
+    return f"{said}; {rest:,} less likely, {share_in_words(others)} right"
 
 
 def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: int) -> str:

@@ -234,7 +234,7 @@ def summarise(
     """Summarise one partition's rows of the keywords table, and its sampler if there was one.
 
     ``by_node`` [K, M] are the rows' probabilities at each node of the rate; ``by_rate`` [2, M] at
-    half of it and at twice.
+    half of a given one and at twice.
     """
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
@@ -271,7 +271,7 @@ def summarise(
         r_hat=r_hat,
         above=_above(probability[found]),
         by_rate=None
-        if by_rate is None
+        if by_rate is None or not len(by_rate)
         else np.array([by_rate[:, found & (probability > p)].sum(1) for p in (0.0, *LEVELS)]),
         expected=float(probability.sum()),
         with_new=int(np.count_nonzero(new)),

@@ -42,17 +42,27 @@ def tiles_of(
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
         tiles.append(Tile(f"F1 against true {keys}", f"{results['f']:.2f}", note))
     if "known_among_best" in results:
-        apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
-        note = f"{100.0 * results['known_among_best_tf_idf']:.0f}\u00a0% by TF-IDF: {apart} points "
-        note += f"(95\u00a0% {low} to {high}); {results['known_compared']:,} known ones, at most "
-        note += f"{BEST} of a document, ranked as if its list were not known"
-        share = f"{100.0 * results['known_among_best']:.0f} %"
-        tiles.append(Tile(f"known ones among the {BEST} best of a text", share, note))
+        tiles.append(_ranked(results))
     if results["observed"]:
         tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:
         tiles.append(_per_text(results, unit, keys, given))
     return tiles
+
+
+def _ranked(results: Mapping[str, Any]) -> Tile:
+    """Say how many known ones are among the best of their text, and how many by tf-idf."""
+    _, least, most = results["known_among_best_apart"]
+    rank = "better" if least > 0.0 else "about as good" if most >= 0.0 else "worse"
+    apart, low, high = (f"{100.0 * a:+.0f}" for a in results["known_among_best_apart"])
+    own, other = (
+        f"{100.0 * results[f'known_among_best{by}']:.0f}\u00a0%" for by in ("", "_tf_idf")
+    )
+    return Tile(
+        "ranking against TF-IDF", f"{apart} points",
+        f"{rank}: {own} of the known ones are among the {BEST} best of their text, by TF-IDF "
+        f"{other} (95\u00a0%: {low} to {high})",
+    )  # fmt: skip
 
 
 def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | None) -> Tile:
@@ -62,18 +72,15 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     low, high = (f"{candidates * min(rate * exp(sign * sd), 1.0):.1f}" for sign in (-1, 1))
     ends = f" ({low} to {high})" if low != high else ""
     number = f"{candidates * rate:.1f}{ends}"
-    of = f"of {candidates:,.0f} candidate {unit}s, on average"
-    if "fitted_per_text" in results:
-        of += f"; {results['fitted_per_text']:.1f} after the fit, known ones included"
     sources = results["keyword_rate_sources"]
-    why = f"from {' and '.join(sources)}"
+    why = f"from {' and '.join(sources)}; of {candidates:,.0f} candidate {unit}s, on average"
     if given is not None and sources == [SOURCES[GIVEN]]:
         share = f"{100.0 * candidates * rate / given:.0f}\u00a0%"
-        why = f"{share} of your {given:g}"
+        why = f"{share} of the number that you set"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why = f"your {given:g} x {share}: so many of the known ones are in their texts"
-    return Tile(f"{keys} assumed in a text", number, f"{why}; {of}")
+            why += ": so many of the known ones are in their texts"
+    return Tile(f"{keys} assumed in a text", number, why)
 
 
 def _known(results: Mapping[str, Any], keys: str) -> str:
@@ -111,9 +118,9 @@ def next_steps(
         + f"--rows {likely} --json > likely.json",
     )
     label = NextStep(
-        "Measure how many are right: write into a new column gold, for 10 to 20 documents drawn at "
-        "random, all keyphrases that you would give them, those too that are not in the text, "
-        "separated as the known ones; leave it empty elsewhere. Run again"
+        "Measure how many are right before you label more: write into a new column gold, for 10 to "
+        "20 documents drawn at random, all keyphrases that you would give them, those too that are "
+        "not in the text, separated as the known ones; leave it empty elsewhere. Run again"
         + ", with their mean number as MEAN" * given
         + ". The fit does not learn from that column:",
         again,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from fractions import Fraction
 from typing import Any
 
 LEVEL, UNKNOWN = "right level", "not known"  # a tile's label; the value of one without a number
@@ -39,6 +40,7 @@ LABELS = {
     "filling_baseline_logistic": "filling compared with logistic regression",
     "filling_baseline_shares": "filling compared with column shares",
     "deviance_explained": "deviance explained",
+    "documents_with_known": "documents with a known keyphrase",
     "documents_with_new": "documents with a new keyphrase",
     "found": "new keyphrases",
     "additive: gain": "additive part: log loss, lines minus curves",
@@ -119,3 +121,15 @@ def label(name: str, among: Container[str] = ()) -> str:
 def labelled(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of the result as people read it."""
     return {LABELS.get(name, name): value for name, value in row.items()}
+
+
+def share_in_words(value: float, of: str = "") -> str:
+    """Write a share by the nearest small numbers: whole fifths, quarters, thirds, or tenths.
+
+    >>> share_in_words(0.64), share_in_words(0.301, " of them"), share_in_words(0.99)
+    ('about 2 in 3', 'about 3 in 10 of them', 'nearly all')
+    """
+    near = Fraction(value).limit_denominator(5), Fraction(round(10.0 * value), 10)
+    share = min(near, key=lambda one: abs(one - value))
+    some = f"about {share.numerator} in {share.denominator}{of}"
+    return "hardly any" if share == 0 else "nearly all" if share == 1 else some

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from fractions import Fraction
-from math import ceil
+from math import ceil, comb, log
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from flows.report.labels import LABELS
+from flows.report.labels import LABELS, share_in_words
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Change, Moved, in_digits
 
 _ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
@@ -68,13 +68,7 @@ def expected_in_words(count: int, right: float, before: float | None = None) -> 
     if count == 1:
         return f"probability {in_digits(right)[0]}"
     other = "" if before is None else f"; {before:,.0f} by the first run"
-    return f"{_share_in_words(right / count, ' of them')} right ({right:,.0f} expected{other})"
-
-
-def _share_in_words(value: float, of: str = "") -> str:
-    share = Fraction(value).limit_denominator(5)
-    some = f"about {share.numerator} in {share.denominator}{of}"
-    return "hardly any" if share == 0 else "nearly all" if share == 1 else some
+    return f"{share_in_words(right / count, ' of them')} right ({right:,.0f} expected{other})"
 
 
 def moved_in_words(one: Moved) -> str:
@@ -134,29 +128,83 @@ def drawn_rows(one: Moved, texts: Mapping[str, str] | None = None) -> list[Chang
     return one.every.changes(places[order], what)
 
 
-def decision_in_words(one: Moved) -> str:
-    """Say how rows that are drawn at random decide between the runs; empty where none is."""
-    count, right, what, which = one.gained, one.gained_right, GAINED, ("second", "first")
-    if not count:
-        count, right, what, which = one.lost, one.lost_right, LOST, ("first", "second")
+def known_in_words(one: Moved) -> str:
+    """Say how many of the new rows are in documents with known keyphrases; empty if not known."""
+    every, places = one.every.every, one.places.get(GAINED, ())
+    if not len(places) or one.truth != "observed" or "doc_id" not in one.every.keys:
+        return ""
+    with_known = every.filter(every[one.truth])["doc_id"].unique()
+    names = every["doc_id"].take(pa.array(places, pa.int64()))
+    count = pc.sum(pc.is_in(names, with_known)).as_py()
+    return f"{count:,} of the {len(places):,} are in documents with known ones"
+
+
+def advised_run(one: Moved) -> str:
+    """Return the run to use: the one that selects more, if half of these are right; "" for none."""
+    count, right, _, (alone, other) = _of_one_run(one)
+    return "" if not count else other if right < 0.5 * count else alone
+
+
+def _of_one_run(one: Moved) -> tuple[int, float, str, tuple[str, str]]:
+    """Return how many rows one run alone selects, how many are right, and which run that is."""
+    if one.gained:
+        return one.gained, one.gained_right, GAINED, ("second", "first")
+    return one.lost or 0, one.lost_right, LOST, ("first", "second")
+
+
+def decision_in_words(one: Moved, why: str = "") -> str:
+    """Say how rows that are drawn at random decide between the runs; empty where none is.
+
+    ``why`` is what else speaks of the run that is advised.
+    """
+    count, right, what, which = _of_one_run(one)
     if not count:
         return ""
     number, share = min(count, DRAWN), right / count
-    middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
     rows = f"the {number:,} {what}"
     if number < count:
         rows = f"these {number:,}, drawn at random from the {count:,} {what}"
     if count == 1:
         own, keep = (which[1], "keep") if share < 0.5 else (which[0], "not keep")
         return f"Use the {own} run, unless you would {keep} the one {what}."
-    expects = f"the {which[0]} run expects {middle:.0f} right"
-    if what == GAINED and (before := _before(one)) is not None:
+    expects = f"the {which[0]} run expects {number * share:.0f} right"
+    before = _before(one) if what == GAINED else None
+    if before is not None:
         expects += f", the first {number * before / count:.0f}"
     if share < 0.5:
-        worth = (
-            f"Use the {which[1]} run, unless about {middle:.0f} right in {number:,} are worth the "
+        reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"
+        if share < 0.05:
+            reading = reading.replace("10", "20").replace("about", "at most")
+        worth = counted(f"{max(round(10.0 * share), 1)}", "right ones")
+        return (
+            f"Use the {which[1]} run{why}. Take the {which[0]} if you accept reading {reading} "
+            f"{worth}.\nTo decide, count the right ones of {rows}: {expects}"
+            f"{_rule(number, before / count, share) if before else '.'}"
         )
-        return f"{worth}reading. Count the right ones of {rows}: {expects}."
+    middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
     least = max(ceil(middle - away), 1)
     enough = f"fewer than {least:,}" if least > 1 else "none"
-    return f"Use the {which[0]} run, unless you would keep {enough} of {rows} ({expects})."
+    return f"Use the {which[0]} run{why}, unless you would keep {enough} of {rows} ({expects})."
+
+
+def _rule(number: int, first: float, second: float) -> str:
+    """Say how many right ones speak for either share, and how often rightly; or only end.
+
+    >>> _rule(20, 0.15, 0.3)
+    '; 5 or more speak for the second, 4 or fewer for the first (rightly in 80 % of cases).'
+    >>> _rule(20, 0.3, 0.32)
+    '.'
+    """
+    if not 0.0 < first < second < 1.0:
+        return "."
+    odds = log(second * (1.0 - first) / (first * (1.0 - second)))
+    least = ceil(number * log((1.0 - first) / (1.0 - second)) / odds)
+    fewer, more = (
+        sum(comb(number, k) * p**k * (1.0 - p) ** (number - k) for k in range(least))
+        for p in (first, second)
+    )
+    right = 0.5 * (fewer + 1.0 - more)
+    if right < 0.65:  # so few rows do not tell them apart
+        return "."
+    rule = f"; {least} or more speak for the second, {least - 1} or fewer for the first"
+    return f"{rule} (rightly in {100.0 * right:.0f} % of cases)."

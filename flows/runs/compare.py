@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.changed_rows import counted, rows_in_words
+from flows.runs.changed_rows import advised_run, counted, decision_in_words, rows_in_words
 from flows.runs.listing import plain
 from flows.runs.predictions import (
     Limits,
@@ -46,6 +47,8 @@ _LIMITS = {
     "least_probability": "Follows from the setting: what is less probable is not selected.",
     "most_per_document": "Follows from the setting: no document has more of them selected.",
 }
+LIKELY = "likely new "
+"""How the label of the number of rows that are more probable than not begins."""
 _ASSUMED = " assumed "  # in the label of a number that follows from a setting
 
 
@@ -149,6 +152,8 @@ def headline(found: Comparison) -> str:
     rows = [rows_in_words(one) for one in found.predictions[:1]]
     if not (found.predictions and (found.predictions[0].lost or found.predictions[0].gained)):
         rows.insert(0, _effect(found))
+    elif likely := _likely(found):
+        rows.insert(0, _in_place_of(likely, *_with_intervals(found.parts["answer"][likely])))
     return f"{text}{'; '.join(rows)}.{preference(found)}"
 
 
@@ -217,9 +222,26 @@ def _effect(found: Comparison) -> str:
             return f"{name} {value} in the {which} run alone"
     if values["clear"] is False:
         return f"no clear difference in {name}, {second} instead of {first}"
+    return _in_place_of(name, first, second)
+
+
+def _in_place_of(name: str, first: str, second: str) -> str:
+    """Say what the second run has in place of the first: a number of things, or one number."""
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
         return f"{counted(second, name)} instead of {first}"
     return f"{name} {second} instead of {first}"
+
+
+def _likely(found: Comparison) -> str:
+    """Return the name of the number of likely new ones, if both runs have it and it differs."""
+    for name, values in found.parts["answer"].items():
+        if name.startswith(LIKELY) and differs(values) and None not in _pair(values):
+            return name
+    return ""
+
+
+def _pair(values: Mapping[str, Any]) -> tuple[Any, Any]:
+    return values["first"], values["second"]
 
 
 _WHOLE = re.compile(r"[\d,]+")
@@ -344,6 +366,29 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
             moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
             return f"{moved}, so {values} right is no {gain} in quality."
     return ""
+
+
+def decision(found: Comparison) -> str:
+    """Say which run to use, what speaks for it, and how to decide; empty where none is advised."""
+    one = found.predictions[0]
+    return decision_in_words(one, _lists_in_words(found, advised_run(one)))
+
+
+def _lists_in_words(found: Comparison, advised: str) -> str:
+    """Say how long the lists of known keyphrases are, where the runs assume different numbers."""
+    kind = PIPELINES.get(found.records[0].pipeline)
+    settings = [found.parts["settings"].get(name) for name in ({} if kind is None else kind.units)]
+    listed, documents = (
+        found.parts["results"].get(name, {"first": None})["first"]
+        for name in ("known_given", "documents_with_known")
+    )
+    numbers = [_pair(one) for one in settings if one is not None and None not in _pair(one)]
+    if not (numbers and listed and documents):
+        return ""
+    mean = listed / documents
+    first, second = (abs(log(number / mean)) for number in numbers[0])
+    speaks = ":" if (first < second) == (advised == "first") else "; but"
+    return f"{speaks} your lists of known keyphrases have about {mean:.0f} each"
 
 
 def implied(found: Comparison) -> list[Row]:

@@ -11,18 +11,21 @@ from flows.report import page, plots
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.changed_rows import (
     NAMES,
-    decision_in_words,
+    advised_run,
     drawn_rows,
     every_row_of,
     expected_in_words,
+    known_in_words,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
 )
 from flows.runs.compare import (
+    LIKELY,
     Comparison,
     changes,
     command,
+    decision,
     effects,
     estimates_in_words,
     headline,
@@ -110,22 +113,24 @@ def _drawn(found: Comparison) -> Iterator[Section]:
                     (*cell, sentence_with(texts.get(str(row.row["doc_id"]), ""), row.row["term"]))
                     for cell, row in zip(cells, rows, strict=True)
                 ]
-            text = decision_in_words(one)
+            text = decision(found)
             if "term" in keys and not texts:
                 text += f"\n{NO_TEXTS}"
             yield Section("Which run to use", text, grids=[Grid(columns, cells)])
 
 
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
-    """Yield the step to the answer of the second run, if it has a table."""
-    name, options = first_table(found.runs[1])
+    """Yield the step to the answer of the run to use, if it has a table."""
+    advised = next((advised_run(one) for one in found.predictions), "") or "second"
+    paths = found.runs[advised == "second"]
+    name, options = first_table(paths)
     if name:
         what = f"the table {name}"
         if "--selected" in options:
             what = "the new ones that are selected" if "--new" in options else "what is selected"
-        root = shlex.quote(found.runs[1].root)
+        root = shlex.quote(paths.root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"List {what} in the second run, old and added:", line)
+        yield page.NextStep(f"List {what} in the {advised} run:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -134,9 +139,10 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         if row.note.endswith("not comparable"):
             continue  # the text says so
         note, moved = row.note, found.predictions[:1]
-        if row.name.startswith("likely new ") and moved and moved[0].gained:
-            note = f"of the {row.second} the first run does not select "
-            note += f"{moved[0].gained_likely:,}"
+        if row.name.startswith(LIKELY) and moved and moved[0].gained:
+            one = moved[0]
+            note = f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
+            note += f"the first run, {one.gained_likely:,} are new"
         yield Tile(row.name, f"{row.first} → {row.second}", note)
     for one in found.predictions[:1]:
         if one.lost is None:
@@ -151,6 +157,8 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
                 note = f"{expected_in_words(count, right)}, by the {which} run"
                 if what == GAINED and one.gained_before:
                     note += f"; {one.gained_before:,.0f} by the first run's probabilities"
+                if what == GAINED and (known := known_in_words(one)):
+                    note += f"; {known}"
                 yield Tile(what, f"{count:,}", note)
         stay = one.selected[0] - one.lost
         yield Tile("selected by both runs", f"{stay:,}", f"of {one.selected[0]:,} of the first run")
@@ -207,7 +215,8 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
         how += "compared; a probability that knows the label is near it, and not better for that."
     kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
     chart = plots.scatter(points, x, y, title, kinds)
-    return Section(heading, text, [chart], grids, folded=title if folded else "", how=how)
+    decided = bool(one.gained or one.lost)  # then the page opens with which run to use
+    return Section(heading, text, [chart], grids, folded=title * (folded or decided), how=how)
 
 
 def _runs(found: Comparison, url: str) -> Section:

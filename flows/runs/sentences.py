@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 
 from flows.data import storage
 from flows.data.runs import RunPaths
@@ -14,7 +15,7 @@ _TEXTS = re.compile(
     r'data-script="documents\.js"[^>]*><script type="application/json">(.*?)</script>', re.DOTALL
 )
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])|\n\s*\n|\n(?=\s*[-*#|])")
-MOST = 160  # characters of a sentence that are shown
+LEAST, MOST = 30, 160  # characters of a sentence that are shown; shorter ones have the next, too
 NO_TEXTS = "The run's report shows no texts, so sentences are left out."
 
 
@@ -32,8 +33,12 @@ def texts_of(paths: RunPaths) -> Mapping[str, str]:
 def sentence_with(text: str, phrase: str, most: int = MOST) -> str:
     """Return the first sentence of a text that has a phrase, cut around it; empty if none has.
 
+    A short one is shown with what follows or, at the end, with what is before it, after " / ".
+
     >>> sentence_with("It is old. Amphibian tunnels\\nhelp common toads. So it is.", "common toads")
     'Amphibian tunnels help common toads.'
+    >>> sentence_with("Toads. Common ones.\\n\\n# Tunnels", "tunnels")
+    'Toads. / Common ones. / # Tunnels'
     >>> sentence_with("Toads.", "common toads")
     ''
     """
@@ -42,8 +47,11 @@ def sentence_with(text: str, phrase: str, most: int = MOST) -> str:
     if not phrase or found is None:
         return ""
     ends = [0, *(one.end() for one in _END.finditer(text)), len(text)]
-    first = max(end for end in ends if end <= found.start())
-    last = min(end for end in ends if end >= found.end())
+    before = [end for end in ends if end <= found.start()]
+    after = [end for end in ends if end >= found.end()]
+    first, last = before.pop(), after.pop(0)
+    while len(" ".join(text[first:last].split())) < LEAST and (before or after):
+        first, last = (first, after.pop(0)) if after else (before.pop(), last)
     room = max(most - len(found[0]), 0)
     left = max(room // 2, room - (last - found.end()))  # what one side leaves, the other has
     low = max(first, found.start() - left)
@@ -52,5 +60,7 @@ def sentence_with(text: str, phrase: str, most: int = MOST) -> str:
         low = found.start() - len(text[low : found.start()].partition(" ")[2])
     if high < last:
         high = found.end() + len(text[found.end() : high].rpartition(" ")[0])
-    sentence = " ".join(text[low:high].split())
+    cuts = [low, *(end for end in ends if low < end < high), high]
+    parts = (" ".join(text[start:end].split()) for start, end in pairwise(cuts))
+    sentence = " / ".join(filter(None, parts))
     return f"{'... ' * (low > first)}{sentence}{' ...' * (high < last)}"

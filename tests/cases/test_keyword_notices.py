@@ -39,7 +39,7 @@ def test_absent_keyphrases_are_said_with_their_share_and_why():
     assert notices == [
         "3 of 4 known keyphrases are not in their documents' text, so nothing is learned from them "
         f"(a: trade policy, b: hospitals nurses (its words are apart), c: {long} (more than 12 "
-        "words)). If the text spells them otherwise, correct them."
+        "words)). Where the text spells one otherwise, write it in the list as in the text."
     ]
     assert small == []
 

@@ -10,7 +10,9 @@ less on most corpora of 400 documents, so it is a weak source with a stated erro
 
 with n the candidates of a document and a, b, s of `vbmodels.keywords.learnt_prior`; .45 in the
 place of .25 where annotators are of uneven zeal (rho > .3). The product N(M, V^2) is integrated
-over by Gauss and Hermite's three nodes M, M -+ sqrt(3) V with weights 2/3, 1/6, 1/6.
+over by Gauss and Hermite's three nodes M, M -+ sqrt(3) V with weights 2/3, 1/6, 1/6. Around a
+rate that is given as a fact the outer nodes are half and twice of it, with weights 0: what would be
+found if it were wrong by so much.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ SOURCES = ("your setting", "complete documents", "known keyphrases", "other corp
 GIVEN, OF_COMPLETE, OF_LABELS, OF_CORPORA = range(4)
 
 EXACT = 0.01
-"""An sd of the logarithm below which a given rate is a fact: one node, no other source is used."""
+"""An sd of the logarithm below which a given rate is a fact: no other source is used."""
+FACTORS = 0.5, 2.0
+"""By which a fact may be wrong."""
 VAGUE_RATE, VAGUE_SD = 0.15, 0.8
 LABELS_SHIFT, LABELS_SD, UNEVEN_SD, UNEVEN = 0.1, 0.25, 0.45, 0.3
 PHRASES_SD = 0.4
@@ -103,6 +107,8 @@ class RateSources(State, kind="keywords.RateSources"):
     def nodes(self) -> tuple[FloatArray, FloatArray]:
         """Return log pi and weight of every node."""
         mean, sd = self.combined()
+        if self.exact:
+            return np.minimum(mean + np.log([1.0, *FACTORS]), HIGHEST), np.array([1.0, 0.0, 0.0])
         if sd < EXACT:
             return np.array([min(mean, HIGHEST)]), np.ones(1)
         away = np.sqrt(3.0) * sd

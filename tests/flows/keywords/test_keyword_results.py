@@ -67,7 +67,10 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert headline.startswith(f"{len(new):,} new keywords in ")
     assert new.probability.min() > 0.5
     right = f"; {100 * (1 - share):.0f} % expected to be right, each more probable than not"
-    assert headline.endswith(f"{right}. Known ones rank better than by TF-IDF")
+    assert headline.endswith(right)
+    against = {tile["label"]: tile for tile in record.tiles}["ranking against TF-IDF"]
+    assert against["note"].startswith("better: ")
+    assert against["value"].startswith("+")
     assert share <= 0.2
     with open(outcome["report"]) as page:
         text = page.read()
@@ -131,8 +134,10 @@ def test_what_is_above_the_limit_and_not_selected_is_counted(tmp_path):
 def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_exact():
     shown = [DocumentToLabel(1, "a", 9, 2, 3.0, 0.1)]
     exact, estimated = (label_section(shown, PHRASES, given).text for given in (True, False))
-    assert exact.endswith("run again without --set keyphrases.")
+    assert "run again without --set keyphrases: the fit then learns the number" in exact
     assert estimated.endswith("run again.")
+    assert estimated.startswith("Measure first, as What to do next says (column gold). If fewer")
+    assert label_section(shown, PHRASES, True, measured=True).text.startswith("If fewer are right")
 
 
 def test_documents_to_label_that_remove_about_as_much_have_no_order():
@@ -140,13 +145,9 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
         DocumentToLabel(k, "a", 9, 2, 3.0, removes) for k, removes in ((1, 0.03), (2, 0.025))
     ]
     alike = label_section(documents, PHRASES, True)
-    assert "(each is about as good)" in alike.text
-    said = (
-        "\na, a.\nThe fit then learns the number of keyphrases of a document from them in place of "
-        "yours: that is the main gain. By themselves they narrow the range of the estimated number "
-        "of wrong keyphrases by 3 %."
-    )
-    assert alike.text.endswith(said)
+    assert "these documents, in any order, into the column" in alike.text
+    said = "the fit then learns the number of keyphrases of a document from them, in place of yours"
+    assert alike.text.endswith(f"{said}.\na, a.")
     ten = [replace(documents[0], place=k) for k in range(1, 13)]
     text = label_section(ten, PHRASES, False).text
     assert text.endswith(  # sqrt(.7), sqrt(.64)
@@ -154,7 +155,8 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
         "has 12 documents: 20 %."
     )
     apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
-    assert "(the first help most)" in label_section(apart, PHRASES, True).text
+    ordered = label_section(apart, PHRASES, True).text
+    assert "these documents, the first of them first, into" in ordered
 
 
 @pytest.mark.thorough

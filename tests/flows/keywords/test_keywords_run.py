@@ -122,8 +122,9 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert new.probability.min() > 0.5
     assert outcome["lines"][0] == (
         f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
-        "to be right, each more probable than not. Known ones rank about as by TF-IDF"
+        "to be right, each more probable than not"
     )
+    assert "about as good: " in " ".join(tile["note"] for tile in record.tiles)
     assert 0.5 < results["known_among_best"] <= 1.0
     least, most = results["known_among_best_apart"][1:]
     assert -0.3 < least <= 0.0 <= most < 0.3

@@ -19,6 +19,7 @@ from flows.runs.changed_rows import (
 from flows.runs.compare import (
     changes,
     compare,
+    decision,
     effects,
     estimates_in_words,
     headline,
@@ -290,6 +291,51 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert "not shown: why (--json and --report have them)" in " ".join(out.split())
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
     assert [row["why"] for row in table["rows"]] == [one.why for one in moved.changed()]
+
+
+def test_where_few_of_the_added_are_right_the_first_run_is_advised(tmp_path, capsys):
+    """By the second run 3 of 10 more are right, and the lists are as long as the first assumes."""
+    names = [f"n{i}" for i in range(100)]
+    for name, each in (("a", 6), ("b", 12)):
+        known = [i < 30 for i in range(100)]
+        p = [1.0 if one else 0.025 * each for one in known]
+        selected = [one or name == "b" for one in known]
+        documents = [f"d{i // 20}" for i in range(100)]
+        columns = {"doc_id": documents, "term": names, "observed": known}
+        paths = run_with(tmp_path, name, **columns, probability=p, selected=selected)
+        results = {"known_given": 62, "documents_with_known": 10}
+        label = "likely new keyphrases"
+        tiles = [{"label": label, "value": f"{each}", "note": ""}]
+        complete(
+            paths,
+            record(run_id=name, pipeline="keywords", results=results, tiles=tiles,
+                   settings={"keyphrases": each}),
+        )  # fmt: skip
+    runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
+    found = compare(*runs)
+    assert headline(found).startswith(
+        "With keyphrases=12 (per document) instead of 6: 12 likely new keyphrases instead of 6; 70 "
+        "rows added, about 3 in 10 of them right (21 expected; 11 by the first run)"
+    )
+    said = (
+        "Use the first run: your lists of known keyphrases have about 6 each. Take the second if "
+        "you accept reading 10 more rows for about 3 right ones.\nTo decide, count the right "
+        "ones of these 20, drawn at random from the 70 newly selected: the second run expects 6 "
+        "right, the first 3; 5 or more speak for the second, 4 or fewer for the first (rightly in "
+        "80 % of cases)."
+    )
+    assert decision(found) == said
+    page = _page(found, f"{tmp_path}/c.html")
+    assert page.next_steps[0].command.startswith(f"vbflows show {runs[0]} ")
+    assert page.sections[0].text.startswith(said)
+    assert all(section.folded for section in page.sections if section.plots)
+    notes = {tile.label: tile.note for tile in page.tiles}
+    assert notes["newly selected"].endswith("; 10 of the 70 are in documents with known ones")
+    _, out, _ = run(capsys, "compare", *runs)
+    assert "--report compared.html for a page" in " ".join(out.split())
+    _, out, _ = run(capsys, "compare", *runs, "--report", f"{tmp_path}/c.html")
+    assert "for a page" not in " ".join(out.split())
+    assert max(map(len, out.splitlines()[:8])) <= 80
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ along the ridge with it. Some features look at labels, so it is a pseudo-likelih
    where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
 2. Nodes: all that informs the rate is combined (`vbmodels.keywords.rate_prior`), and (w, kappa) is
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
-   dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
+   dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them; of a rate that is given
+   as a fact the middle one has all the weight.
 
 With a prior learnt from other corpora (`vbmodels.keywords.learnt_prior`) the nodes have
 
@@ -430,23 +431,6 @@ class CorpusProbit:
         last = [inverse(b[np.ix_(keep, keep)], variance[keep])[-1, -1] for b in q.information]
         away = q.theta[:, -1] - q.exponent
         return float(np.sqrt(q.weights @ (np.array(last) + away**2)))
-
-    def at_rate(self, q: CorpusGlobal, factor: float) -> CorpusGlobal:
-        """Return the points at so many times the rate, by the tangent along which the mode moves.
-
-        That is H_ww^-1 (-H_w,pi d log pi + d m / s^2), as the prior's mean m moves too.
-        """
-        before, variance = self.prior(q)
-        theta = q.theta.copy()
-        theta[:, -2] = np.minimum(theta[:, -2] + np.log(factor), HIGHEST)
-        after, _ = self.prior(replace(q, theta=theta))
-        free = np.flatnonzero(variance > 0.0)
-        for i, bend in enumerate(q.information):
-            pull = (after - before)[i, free] / variance[free]
-            pull -= bend[free, -2] * (theta[i, -2] - q.theta[i, -2])
-            theta[i, free] += inverse(bend[np.ix_(free, free)], variance[free]) @ pull
-        seen = np.array([q.law.credibility(rate) for rate in np.exp(theta[:, -2])])
-        return replace(q, theta=theta, credibility=seen)
 
     def probabilities(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> FloatArray:
         """Return P(keyword) [W] of the fitted documents: 1 where listed.
