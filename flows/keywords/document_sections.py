@@ -61,7 +61,7 @@ def documents_section(
     how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
     how += "such as a plural, are one, as they are written first."
     if any(e.wholes for e in examples):
-        how += f" In brackets: the longer {names.unit} that it is part of."
+        how += f" In brackets: the longer {names.unit}, selected or known, that it is part of."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
@@ -174,7 +174,7 @@ def label_section(
         use += "" if exact else f"\nThey {narrows}."
         if len(documents) > len(removed):
             all_of_them = "" if exact else f": {_narrower(sum(one.removes for one in documents))}"
-            use += f" The table ask/ has {len(documents)} documents{all_of_them}."
+            use += f" vbflows show {{run}} ask lists {len(documents)} documents{all_of_them}."
         return Section("Documents worth labelling next", use)
     grid = Grid(columns, rows, total=len(documents), where="the table ask/")
     return Section("Documents worth labelling next", use, (), (grid,), how=how)

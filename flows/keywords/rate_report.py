@@ -85,7 +85,11 @@ def rate_section(
             text += f" a document; {100.0 * q.rate * size / given:.0f} % of them are expected in "
             text += f"its text, so {q.rate * size:.1f} {of} are assumed"
         text += f". {_ends_at(share, q.rate, size, per_list)}"
-        text += f" A document gets at most {most}, 1.5 times yours." * (most is not None)
+        if most is not None:
+            text += (
+                f" No new one is added beyond {most} in a document, known ones counted: 1.5 times "
+            )
+            text += "yours."
         if lists:
             text += f"\n{lists}"
         text += grows

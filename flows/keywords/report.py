@@ -221,7 +221,7 @@ def _which(
         limit = ""
         if most is not None:
             results["most_per_document"] = most
-            limit = f"At most {most} in a document, known ones included (per_document)"
+            limit = f"No new ones beyond {most} in a document, known ones counted (per_document)"
         elif settings.per_document is not None:
             limit = f"At most {settings.per_document} new ones in a document"
         right = np.array(results["expected_right"])
@@ -278,7 +278,7 @@ def _which(
             *(f"if {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all expected",
         )  # fmt: skip
         how = f"New {names.keys} above a probability, the share expected to be right, and the share"
-        how += f" of all {whole:,.0f} expected in the texts."
+        how += f" of the {whole:,.0f} new ones expected in the texts."
         if beyond + alike:
             how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
         grids.append(Grid(columns, rows, how))
@@ -333,8 +333,9 @@ def _likely_first(
     said = f"{what} in {where}; {share_in_words(sure / likely)} right by the model's own estimate"
     rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
     if (each := settings.keyphrases) is not None and rates:
-        said += f" ({_percent(np.sum(rates, axis=0) / likely)}, as a document has {each / 2.0:g} "
-        said += f"to {2.0 * each:g}; you set {each:g})"
+        low, high = (_percent(one) for one in np.sum(rates, axis=0).T / likely)
+        said += f" ({low} if documents have {each / 2.0:g} keyphrases each, {high} if "
+        said += f"{2.0 * each:g}; you set {each:g})"
     return f"{said}; {rest:,} less likely, {share_in_words(others)} right"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 300  # in the table
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
-_INSIDE = "stem", "occurrences"
 LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
 
 
@@ -317,10 +315,7 @@ def _examples(
         sure, known, taken = (a[own].tolist() for a in (probability, observed, selected))
         unknown = sorted((i for i, k in enumerate(known) if not k), key=lambda i: -sure[i])
         best = [i for i in unknown if taken[i]]
-        stems, counts = (table[n].slice(first, len(terms)).to_pylist() for n in _INSIDE)
-        within = {i: terms[j] for i, j in _longer(best, stems, counts, sure).items()}
         whole = table["part_of"].slice(first, len(terms)).to_pylist()
-        within |= {i: whole[i] for i in best if whole[i]}
         rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
         examples.append(
             Example(
@@ -328,25 +323,10 @@ def _examples(
                 known=tuple(term for term, k in zip(terms, known, strict=True) if k),
                 found=tuple((terms[i], sure[i]) for i in best),
                 likely=tuple((terms[i], sure[i]) for i in rest),
-                wholes={terms[i]: whole for i, whole in within.items()},
+                wholes={terms[i]: whole[i] for i in best if whole[i]},
             )
         )
     return tuple(examples)
-
-
-def _longer(
-    best: Sequence[int], stems: Sequence[str], counts: Sequence[int], probability: Sequence[float]
-) -> dict[int, int]:
-    """Return the most probable longer phrase of a document in which each nearly always is.
-
-    What occurs once is in every longer phrase there: that says nothing.
-    """
-    longer = [(j, f" {s} ") for j, s in enumerate(stems) if counts[j] > 1 and " " in s]
-    longer.sort(key=lambda one: probability[one[0]])  # the last is kept
-    return {
-        i: j for i in best for j, whole in longer
-        if j != i and counts[j] >= 0.8 * counts[i] > 1.0 and f" {stems[i]} " in whole
-    }  # fmt: skip
 
 
 def _worth_showing(known: Any, found: Any, likely: Any) -> Any:

@@ -60,8 +60,8 @@ def _ranked(results: Mapping[str, Any]) -> Tile:
     )
     return Tile(
         "ranking against TF-IDF", f"{apart} points",
-        f"{rank}: {own} of the known ones are among the {BEST} best of their text, by TF-IDF "
-        f"{other} (95\u00a0%: {low} to {high})",
+        f"{rank} (95\u00a0%: {low} to {high}); known ones that are among the {BEST} best of their "
+        f"text: {own}, by TF-IDF {other}",
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
         why = f"{share} of the number that you set"
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why += ": so many of the known ones are in their texts"
+            why += f", as {share} of the known ones are in their texts"
     return Tile(f"{keys} assumed in a text", number, why)
 
 
@@ -115,14 +115,15 @@ def next_steps(
         + ":",
         "vbflows show {run} keywords --new --selected --where 'probability>0.5' "
         + "--where own_name=no " * own_names
-        + f"--rows {likely} --json > likely.json",
+        + "--csv > likely.csv",
     )
     label = NextStep(
         "Measure how many are right before you label more: write into a new column gold, for 10 to "
-        "20 documents drawn at random, all keyphrases that you would give them, those too that are "
-        "not in the text, separated as the known ones; leave it empty elsewhere. Run again"
+        "20 documents drawn at random from all, the keyphrases that you would give them, those too "
+        "that are not in the text, separated as the known ones; leave it empty elsewhere. Run again"
         + ", with their mean number as MEAN" * given
-        + ". The fit does not learn from that column:",
+        + ". The fit does not learn from that column; its report has a part Against the true "
+        "keyphrases:",
         again,
         True,
     )  # fmt: skip

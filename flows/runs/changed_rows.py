@@ -171,6 +171,13 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     before = _before(one) if what == GAINED else None
     if before is not None:
         expects += f", the first {number * before / count:.0f}"
+    if share < 0.5 and before and (rule := _rule(number, before / count, share)):
+        return (
+            f"Use the {which[1]} run, unless the test below says otherwise{why}. Of 10 added "
+            f"{_ROWS.get(one.table, 'rows')} {10.0 * before / count:.1f} are right by the "
+            f"{which[1]} run, {10.0 * share:.1f} by the {which[0]}.\nThe test: count the right "
+            f"ones, those that you would write down yourself, of {rows}: {rule}"
+        )
     if share < 0.5:
         reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"
         if share < 0.05:
@@ -178,8 +185,7 @@ def decision_in_words(one: Moved, why: str = "") -> str:
         worth = counted(f"{max(round(10.0 * share), 1)}", "right ones")
         return (
             f"Use the {which[1]} run{why}. Take the {which[0]} if you accept reading {reading} "
-            f"{worth}.\nTo decide, count the right ones of {rows}: {expects}"
-            f"{_rule(number, before / count, share) if before else '.'}"
+            f"{worth}.\nTo decide, count the right ones of {rows}: {expects}."
         )
     middle, away = number * share, 1.645 * (number * share * (1.0 - share)) ** 0.5
     least = max(ceil(middle - away), 1)
@@ -188,15 +194,15 @@ def decision_in_words(one: Moved, why: str = "") -> str:
 
 
 def _rule(number: int, first: float, second: float) -> str:
-    """Say how many right ones speak for either share, and how often rightly; or only end.
+    """Say how many right ones speak for either share, and how often rightly; "" if too rarely.
 
     >>> _rule(20, 0.15, 0.3)
-    '; 5 or more speak for the second, 4 or fewer for the first (rightly in 80 % of cases).'
+    '5 or more speak for the second run, 4 or fewer for the first (rightly in 80 % of cases).'
     >>> _rule(20, 0.3, 0.32)
-    '.'
+    ''
     """
     if not 0.0 < first < second < 1.0:
-        return "."
+        return ""
     odds = log(second * (1.0 - first) / (first * (1.0 - second)))
     least = ceil(number * log((1.0 - first) / (1.0 - second)) / odds)
     fewer, more = (
@@ -205,6 +211,6 @@ def _rule(number: int, first: float, second: float) -> str:
     )
     right = 0.5 * (fewer + 1.0 - more)
     if right < 0.65:  # so few rows do not tell them apart
-        return "."
-    rule = f"; {least} or more speak for the second, {least - 1} or fewer for the first"
+        return ""
+    rule = f"{least} or more speak for the second run, {least - 1} or fewer for the first"
     return f"{rule} (rightly in {100.0 * right:.0f} % of cases)."

@@ -45,7 +45,7 @@ CLEAR = "a clear difference (the intervals do not overlap)"
 _LOWER = ("log loss", "RMSE")  # what is better where it is lower
 _LIMITS = {
     "least_probability": "Follows from the setting: what is less probable is not selected.",
-    "most_per_document": "Follows from the setting: no document has more of them selected.",
+    "most_per_document": "Follows from the setting: beyond it a document gets no new ones.",
 }
 LIKELY = "likely new "
 """How the label of the number of rows that are more probable than not begins."""
@@ -153,7 +153,10 @@ def headline(found: Comparison) -> str:
     if not (found.predictions and (found.predictions[0].lost or found.predictions[0].gained)):
         rows.insert(0, _effect(found))
     elif likely := _likely(found):
-        rows.insert(0, _in_place_of(likely, *_with_intervals(found.parts["answer"][likely])))
+        one = found.predictions[0]
+        added = f", {one.gained_likely:,} of them among the added" * bool(one.gained)
+        counts = _with_intervals(found.parts["answer"][likely])
+        rows.append(f"{_in_place_of(likely, *counts)}{added}")
     return f"{text}{'; '.join(rows)}.{preference(found)}"
 
 
@@ -388,7 +391,7 @@ def _lists_in_words(found: Comparison, advised: str) -> str:
     mean = listed / documents
     first, second = (abs(log(number / mean)) for number in numbers[0])
     speaks = ":" if (first < second) == (advised == "first") else "; but"
-    return f"{speaks} your lists of known keyphrases have about {mean:.0f} each"
+    return f"{speaks} your lists of known keyphrases have about {mean:.0f} each (if complete)"
 
 
 def implied(found: Comparison) -> list[Row]:

@@ -122,15 +122,21 @@ def _drawn(found: Comparison) -> Iterator[Section]:
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
     """Yield the step to the answer of the run to use, if it has a table."""
     advised = next((advised_run(one) for one in found.predictions), "") or "second"
-    paths = found.runs[advised == "second"]
-    name, options = first_table(paths)
-    if name:
+    likely = any(row.name.startswith(LIKELY) for row in effects(found))
+    for which in (advised, "first" if advised == "second" else "second")[: 1 + likely]:
+        paths = found.runs[which == "second"]
+        name, options = first_table(paths)
+        if not name:
+            continue
         what = f"the table {name}"
         if "--selected" in options:
             what = "the new ones that are selected" if "--new" in options else "what is selected"
+        if likely:
+            what, options = "the likely new ones", f"{options} --where 'probability>0.5' --csv"
         root = shlex.quote(paths.root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"List {what} in the {advised} run:", line)
+        when = "If the test speaks for it, list" if which != advised else "List"
+        yield page.NextStep(f"{when} {what} of the {which} run:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -142,7 +148,7 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         if row.name.startswith(LIKELY) and moved and moved[0].gained:
             one = moved[0]
             note = f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
-            note += f"the first run, {one.gained_likely:,} are new"
+            note += f"the first run, {one.gained_likely:,} are among the {one.gained:,} added"
         yield Tile(row.name, f"{row.first} → {row.second}", note)
     for one in found.predictions[:1]:
         if one.lost is None:
