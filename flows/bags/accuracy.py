@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, pdtr
 
 from flows.bags.example_report import Words
 from flows.bags.summary import BagSummary
@@ -17,7 +17,7 @@ from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error
 from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.multilabel import FOLDS
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 CALIBRATION_BINS = 10
 ENDS, EXACT = (0.025, 0.975), 1_000
@@ -96,17 +96,27 @@ def in_headline(
     test: TestedBags, results: dict[str, Any], things: str, subject: str, unsure: int, every: int
 ) -> str:
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
-    clear, right = count_clear(test)
-    apart = clear - right
-    sure = f"Where the probability is below {UNSURE[0]} or above {UNSURE[1]}, {apart or 'none'} of "
-    sure += f"{clear:,} {'is' if apart == 1 else 'are'} wrong"
+    wrong = (test.probability > 0.5) != (test.label == 1)
+    sides = []
+    for where, those in (
+        (f"above {UNSURE[1]}", test.probability >= UNSURE[1]),
+        (f"below {UNSURE[0]}", test.probability <= UNSURE[0]),
+    ):
+        if n := int(those.sum()):
+            apart = int(wrong[those].sum())
+            sides.append(
+                f"{where} {apart or 'none'} of {n:,} {'is' if apart == 1 else 'are'} wrong"
+            )
+    said = ", ".join(sides)
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
-    if clear and test.label.size == every and 0 < unsure <= every / 2:
-        all_right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
-        wrong = every - all_right - apart
-        rest = f"between, {wrong or 'none'} of {unsure:,}: look at such new {things} yourself"
-    said = [sure] * bool(clear) + [rest] * bool(unsure)
-    return ". ".join(filter(None, [success(test, results, things, subject), "; ".join(said)]))
+    if said and test.label.size == every and 0 < unsure <= every / 2:
+        clear, right = count_clear(test)
+        apart = int(wrong.sum()) - (clear - right)
+        said += f", between {apart or 'none'} of {unsure:,}: look at such new {things} yourself"
+    elif unsure:
+        said += f"{'; ' * bool(said)}{rest}"
+    said = f"{said[:1].upper()}{said[1:]}"
+    return ". ".join(filter(None, [success(test, results, things, subject), said]))
 
 
 def in_a_score(
@@ -120,7 +130,7 @@ def in_a_score(
     if not all(name in fit for name in names):
         return None
     count, right, clear, sure = (int(fit[name]) for name in names)
-    unsure = (probability > UNSURE[0]) & (probability < UNSURE[1])
+    unsure = _between(probability)
     some, every = np.array([unsure.sum(), count - clear]), np.array([unsure.size, count])
     (share, of_fit), whole = some / every, some.sum() / every.sum()
     alike = abs(share - of_fit) <= 2.0 * np.sqrt(whole * (1.0 - whole) * np.sum(1.0 / every))
@@ -133,16 +143,21 @@ def in_a_score(
         else "the new ones differ, so more may be wrong than these ranges say"
     )
     own, parts = np.minimum(probability, 1.0 - probability), []
-    for name, those, apart, of in (
-        ("clear ones", ~unsure, clear - sure, clear),
-        ("uncertain ones, cut at 0.5", unsure, count - clear - right + sure, count - clear),
-    ):
+    for name, those, apart, of, by_fit in (
+        ("clear ones", ~unsure, clear - sure, clear, "tested_clear_expected_wrong"),
+        ("uncertain ones, cut at 0.5", unsure, count - clear - right + sure, count - clear,
+         "tested_unsure_expected_wrong"),
+    ):  # fmt: skip
         if those.any():
             low, high = wrong_among(apart, of, own[those])
-            by_model = _about(float(own[those].sum()))
-            parts.append((name, int(those.sum()), by_model, f"{apart:,} of {of:,}", low, high))
+            at_fit, by_model = f"{apart:,} of {of:,} were", _about(float(own[those].sum()))
+            if by_fit in fit:
+                at_fit += f", {_about(fit[by_fit])} expected"
+                if pdtr(apart, fit[by_fit]) < 0.05:  # of so few or fewer
+                    by_model = f"at most {by_model}"
+            parts.append((name, int(those.sum()), by_model, at_fit, low, high))
     expect = "; ".join(
-        f"of the {n:,} {name}: {by_model} (95 % {low:,} to {high:,}; at the fit {at_fit} were)"
+        f"of the {n:,} {name}: {by_model} (95 % {low:,} to {high:,}; at the fit {at_fit})"
         for name, n, by_model, at_fit, low, high in parts
     )
     line = f"Wrong by these probabilities, {expect}. {line}"
@@ -154,7 +169,7 @@ def in_a_score(
     for name, n, by_model, _, low, high in parts:
         if name.startswith("clear"):
             headline += f". {by_model[0].upper()}{by_model[1:]} of these {n:,} may be wrong "
-            headline += f"({low:,} to {high:,})"
+            headline += f"(95 % {low:,} to {high:,})"
         else:
             these = f"the {n:,} uncertain ones"
             these = f"Look at {these} yourself:" if share <= 0.5 else f"Of {these},"
@@ -200,10 +215,15 @@ def wrong_among(wrong: int, of: int, own: FloatArray) -> tuple[int, int]:
 
 def count_clear(test: TestedBags) -> tuple[int, int]:
     """Return how many tested bags have a clear probability, and how many of these are right."""
-    low, high = UNSURE
-    clear = (test.probability <= low) | (test.probability >= high)
+    clear = ~_between(test.probability)
     right = (test.probability > 0.5) == (test.label == 1)
     return int(clear.sum()), int(np.sum(clear & right))
+
+
+def _between(probability: FloatArray) -> BoolArray:
+    """Say which probabilities are uncertain, [n]."""
+    between: BoolArray = (probability > UNSURE[0]) & (probability < UNSURE[1])
+    return between
 
 
 def accuracy(
@@ -226,6 +246,9 @@ def accuracy(
         tested_right=int(np.sum((probability > 0.5) == (label == 1))),
     )
     results["tested_clear"], results["tested_clear_right"] = count_clear(test)
+    doubt, unsure = np.minimum(probability, 1.0 - probability), _between(probability)
+    results["tested_clear_expected_wrong"] = float(doubt[~unsure].sum())
+    results["tested_unsure_expected_wrong"] = float(doubt[unsure].sum())
     if not np.isnan(test.base).any():
         gain = test.losses(test.base) - losses
         results["base_log_loss"] = float((gain + losses).mean())
@@ -247,6 +270,11 @@ def accuracy(
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
     things = "labels" if several else "bags"
     lines = [plots.calibration_verdict(predicted, observed, number, things)]
+    wrong = int(np.sum((probability > 0.5) != (label == 1)))
+    lines.append(
+        f"Cut at 0.5, {_about(float(doubt.sum()))} of the {label.size:,} are expected to be wrong "
+        f"by these probabilities, and {wrong or 'none'} {'is' if wrong == 1 else 'are'}."
+    )
     if test.which == "new":
         lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":

@@ -110,8 +110,7 @@ def report(
     elif (label >= 0).any() and not held_out.any() and not new:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
-    unlabelled = new and not test.label.size
-    open_names = [e.bag_id for e in _order_unsure(examples)] if unlabelled else []
+    to_label = new and not test.label.size and bool(_count_unsure(probability))
     top = [
         {"bag_id": e.bag_id, shown: round(e.probability, 4), "instances": listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
@@ -119,7 +118,7 @@ def report(
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
-        next_steps(probability, known, "expected_primary" in results, steps, new, open_names),
+        next_steps(probability, known, "expected_primary" in results, steps, new, to_label),
         predicted=found,
         with_fit=partial(
             in_a_score, probability, f"{expected_wrong}.", "" if several else column
@@ -169,7 +168,11 @@ def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
     of, (low, high) = f"of {probability.size:,}", UNSURE
     tiles = [
         Tile(
-            f"expected {words.positive}", f"{probability.sum():,.0f} {of}", "probabilities added up"
+            f"expected {words.positive}",
+            f"about {probability.sum():,.0f} {of}",
+            "probabilities added up: of clear ones above 0.8 "
+            f"{probability[probability > high].sum():,.0f}, of all others "
+            f"{probability[probability <= high].sum():,.0f}",
         ),
         Tile("uncertain", f"{_count_unsure(probability):,} {of}", f"probability {low} to {high}"),
     ]

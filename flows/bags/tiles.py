@@ -10,14 +10,10 @@ from scipy.special import pdtrc
 
 from flows.bags.summary import EXAMPLES, MOST_LISTED, MOST_UNSURE, Example
 from flows.bags.tested import PREDICT, UNSURE, size_tile
-from flows.data import names
 from flows.report.baselines import baseline_tile, log_loss_tile
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-
-MOST_NAMED = 10
-"""Bags that a step names."""
 
 
 def tiles_of(results: Mapping[str, Any], tested: str) -> list[Tile]:
@@ -47,13 +43,12 @@ def count_other_side(
     if up + down > number:
         lines.append(_name_clear(up + down - number, probability[labelled & ~unsure], wrong))
     if number:
-        line = (
-            f"{'After these' if lines else 'To check them'}, look at the {number:,} uncertain ones "
-        )
-        line += f"that disagree{' (table below)' * (len(wrong) == up + down)}"
+        line = f"the {number:,} uncertain ones that disagree"
+        line += " (the next table)" * (len(wrong) == up + down)
         agree = int(np.sum(labelled & unsure & ~apart))
-        lines.append(line + f"; the {agree:,} that agree need no look" * bool(agree))
-    lines = [f"Labels to check: {'. '.join(lines)}"] * bool(lines)
+        line += f"; the {agree:,} that agree need no look" * bool(agree)
+        lines.append(f"{'After these look at' if lines else 'Labels to check:'} {line}")
+    lines = [". ".join(lines)] * bool(lines)
     yes, no = (int(np.sum(label == y)) for y in (1, 0))
     lines.append(
         f"New bags: where each must get an answer, cut at 0.5. Here {up:,} of the {yes:,} labelled "
@@ -80,11 +75,13 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
     said = f"{number:,} of the {clear.size:,} bags below {UNSURE[0]} or above {UNSURE[1]} "
-    said += f"{'are' if number != 1 else 'is'} labelled otherwise: {', '.join(named)}. By the "
-    said += f"probabilities about {expected:,.{int(expected < 1.0)}f} were to be expected"
+    said += (
+        f"{'are' if number != 1 else 'is'} labelled otherwise, where by the probabilities about "
+    )
+    said += f"{expected:,.{int(expected < 1.0)}f} were to be expected"
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
-        return f"{said}: labels may be wrong, check these first"
-    return f"{said}: nothing points to wrong labels"
+        return f"Labels may be wrong: {said}. Check first {', '.join(named)}"
+    return f"No label looks wrong: {said}. If you check any, begin with {', '.join(named)}"
 
 
 def next_steps(
@@ -93,11 +90,11 @@ def next_steps(
     by_instance: bool,
     first: Sequence[NextStep],
     new: bool,
-    unsure_names: Sequence[str] = (),
+    to_label: bool = False,
 ) -> list[NextStep]:
     """Return what to do ``first`` and next; ``by_instance``: instances have probabilities.
 
-    ``unsure_names`` are new bags to look at.
+    ``to_label``: the uncertain ones among new bags are to be looked at.
     """
     sort = "probability" if by_instance else "contribution"
     low, high = UNSURE
@@ -121,11 +118,9 @@ def next_steps(
         return [PREDICT, *look, instances]
     every = "vbflows show {run} bags --csv > bags.csv"
     steps = [NextStep("Write every bag with its probability to a file:", every), *look, instances]
-    if unsure_names:
-        text = (
-            f"Look at {names.listed(unsure_names, MOST_NAMED)}; add what you see as labels to the "
-        )
-        steps.insert(0, NextStep(f"{text}input of the fit, and fit again."))
+    if to_label:
+        text = "Add what you see of the uncertain ones as labels to the fit's input, and fit again."
+        steps.insert(0, NextStep(text))
     return steps
 
 

@@ -11,7 +11,7 @@ from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.effects import ALIKE, Effect, GroupEffect, PairEffect
+from vbmodels.experts.effects import ALIKE, QUANTILES, Effect, GroupEffect, PairEffect
 
 MOST_PAIRS, MOST_BARS, MOST_OPEN = 6, 12, 6
 """Pairs that the report shows, bars of the strongest columns, and curves that are open."""
@@ -60,6 +60,8 @@ def strength_charts(
         how += "; all directions are sure."
     if said := "; ".join(alike[one.column] for one in found if one.column in alike):
         how += f" Columns that correlate above {ALIKE:g} share a bar: {said}."
+    if (every := len(_every_bar(effects, groups)[0])) > len(found):
+        how += f" The {len(found)} largest of {every} are shown."
     how += " What the mixture of experts adds is left out." * mixture
     change, sd = np.array([one.change for one in found]), np.array([one.change_sd for one in found])
     low, high = ends = _domain([(change, 1.1 * sd)], 2.0)
@@ -71,34 +73,31 @@ def strength_charts(
 def _bars(
     effects: Sequence[Effect], groups: Sequence[GroupEffect]
 ) -> tuple[list[Effect], dict[str, str]]:
-    """Return what has a bar, groups in the place of their columns; and what each group holds.
+    """Return the largest that have a bar, those of a sure direction first; see `_every_bar`."""
+    found, alike = _every_bar(effects, groups)
+    found = sorted(found, key=lambda one: -one.size)[:MOST_BARS]
+    return sorted(found, key=lambda one: not one.sure), alike
 
-    Those of a sure direction are first, then the largest.
-    """
+
+def _every_bar(
+    effects: Sequence[Effect], groups: Sequence[GroupEffect]
+) -> tuple[list[Effect], dict[str, str]]:
+    """Return what has a bar, groups in the place of their columns; and what each group holds."""
     found, alike = [one for one in effects if one.spread > 0.0], {}
-    for columns, change, sd in groups:
+    for columns, change, sd, *curve in groups:
         name = f"{next(iter(columns))} and {len(columns) - 1} more"
         alike[name] = listed(
             [f"{one}{' (reversed)' * (way < 0.0)}" for one, way in columns.items()]
         )
         found = [one for one in found if one.column not in columns]
         first = next(one for one in effects if one.column in columns)
-        found.append(replace(first, column=name, spread=0.0, change=change, change_sd=sd))
-    found = sorted(found, key=lambda one: -one.size)[:MOST_BARS]
-    return sorted(found, key=lambda one: not one.sure), alike
-
-
-def _curves(effects: Sequence[Effect], groups: Sequence[GroupEffect]) -> list[Effect]:
-    """Return a curve for each bar, in their order: of columns that share one, the largest."""
-    named = {f"{next(iter(one))} and {len(one) - 1} more": one for one, _, _ in groups}
-    largest = sorted(effects, key=lambda one: -one.spread)
-    found = []
-    for bar in _bars(effects, groups)[0]:
-        own = named.get(bar.column, (bar.column,))
-        one = next(one for one in largest if one.column in own)
-        among = f" (of {bar.column})" if len(own) > 1 else ""
-        found.append(replace(one, column=f"{one.column}{among}"))
-    return found
+        found.append(
+            replace(
+                first, column=name, kind="quantiles", at=100.0 * QUANTILES, mean=curve[0],
+                sd=curve[1], data=np.empty(0), spread=0.0, change=change, change_sd=sd,
+            )
+        )  # fmt: skip
+    return found, alike
 
 
 def effect_sections(
@@ -108,15 +107,14 @@ def effect_sections(
     """Return what columns add to a ``label``: bars, and a curve of each, of many folded."""
     if not any(one.spread > 0.0 for one in effects):
         return []
-    charts = effect_charts(_curves(effects, groups), unit)
+    charts = effect_charts(_bars(effects, groups)[0], unit)
     bars, title = strength_charts(effects, unit, label, mixture, groups), "What each column adds"
     if not groups and len(charts) <= MOST_OPEN:
         return [Section(title, text, [*bars, *charts], needs_fit=True)]
     if groups:
         text += (
-            " Where columns share a bar, the chart is of the one that adds most, alone: they share "
+            " Columns that share a bar share a chart, where all of them are at the same quantile."
         )
-        text += "their effect, so its band may include zero although the bar's interval does not."
     every = Section(title, text, charts, folded=f"{len(charts)} charts", needs_fit=True)
     return [Section("What the model uses", "", bars, needs_fit=True), every]
 
@@ -140,7 +138,7 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
 
     ``unit`` is that of the sum, ``of`` comes before each chart's title.
     """
-    shown = [one for one in effects if one.spread > 0.0]
+    shown = [one for one in effects if one.spread > 0.0 or one.kind == "quantiles"]
     domain = _domain([(one.mean, one.sd) for one in shown])
     charts = []
     for one in shown:
@@ -152,8 +150,9 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
             )
         else:
             chart = plots.curve(
-                one.at, one.mean, one.sd, one.column, unit, title, one.data, domain,
-                one.kind == "date",
+                one.at, one.mean, one.sd,
+                "quantile of these columns (%)" if one.kind == "quantiles" else one.column,
+                unit, title, one.data, domain, one.kind == "date",
             )  # fmt: skip
         charts.append(chart)
     return charts

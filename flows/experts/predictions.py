@@ -18,7 +18,7 @@ from flows.experts.encoding import Beyond, Encoding, count_beyond, outside
 from flows.experts.ingest import ID, raw_of
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
-from flows.experts.tiles import ALL
+from flows.experts.tiles import ALL, TOO_FEW
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
@@ -261,16 +261,18 @@ def count_predictions(
                 note += f"; {beyond:,.0f} more {'is' if beyond == 1 else 'are'} outside the fit's "
                 note += "range, not to be relied on"
             value = f"{count - beyond:,.0f} of {rows:,}"
-            tiles.insert(2 * k, Tile(f"{named} {end}", value, note))
+            within = ", within the fit's range" * bool(beyond)
+            tiles.insert(2 * k, Tile(f"{named} {end}{within}", value, note))
     return said, tiles
 
 
-def with_missed(found: Findings, fit: Mapping[str, Any]) -> Findings | None:
-    """Say in a score that measures nothing what the fit had wrong, as its page says below."""
-    missed = next((one.text for one in found.sections if one.title == CALLED), "")
-    missed = missed.partition(". Of the fitted")[0].rstrip(".")
-    headline = f"{found.predicted}. No labels here. {missed}"
-    return replace(found, headline=headline) if missed else None
+def with_tested(found: Findings, fit: Mapping[str, Any]) -> Findings | None:
+    """Say in a score that measures nothing that its fit was tested on few rows, if it was."""
+    n = fit.get("test_rows", 0)
+    if not 0 < n < TOO_FEW:
+        return None
+    text = f"No labels here; the fit was tested on {n:,} only, too few to check its probabilities"
+    return replace(found, headline=f"{found.predicted}. {text}")
 
 
 def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
@@ -323,6 +325,9 @@ def predictions_section(
     for title, rows in list(lists.items())[:: -1 if counts.any() else 1]:
         grid = with_content(heads, rows)
         how = HOW.format(label=predicted) if REASONS in grid.columns else ""
+        if predicted and title == last:
+            cut = f"A prediction is a label above {UNSURE[1]} or below {UNSURE[0]}; with another "
+            how = f"{cut}threshold go by P. {how}"
         if how and parts[0].alike:
             groups = "; ".join(", ".join(group) for group in parts[0].alike)
             how += f" Columns that correlate above {ALIKE:g} count as one: {groups}."

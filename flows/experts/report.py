@@ -31,7 +31,7 @@ from flows.experts.predictions import (
     predictions_section,
     rows_to_look_at,
     with_content,
-    with_missed,
+    with_tested,
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
@@ -162,7 +162,7 @@ def report(
         ),
         predicted=counted,
         limits=IN_RANGE * applied,
-        with_fit=with_missed if applied else None,
+        with_fit=with_tested if applied else None,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
 

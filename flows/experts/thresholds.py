@@ -131,13 +131,15 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
     number, calls = (f"{half[one]:,.0f}" if half[one] else "none" for one in (missed, alarms))
-    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label} and wrongly calls {calls} of "
-    said += f"{no:,.0f} others"
+    alarms_of = "false alarm" if half[alarms] == 1 else "false alarms"
+    calls = calls.replace("none", "no")
+    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label}, with {calls} {alarms_of} "
+    said += f"in {no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
         number = f"{one[missed]:,.0f}"
         if not one[missed]:
-            number = f"none (up to {100.0 * share_interval(0.0, yes)[1]:.0f} % may be)"
-        said += f"; {one['threshold']:g} misses {number} and wrongly calls {one[alarms]:,.0f}"
+            number = f"none (95 %: up to {100.0 * share_interval(0.0, yes)[1]:.0f} %)"
+        said += f"; {one['threshold']:g} misses {number}, with {one[alarms]:,.0f}"
     return said
 
 

@@ -95,7 +95,9 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
         if n < TOO_FEW:
             parts += " (on so few rows another split may say otherwise)"
     elif simple := simpler(results):
-        parts = f"{simple}, simpler, does about as well{chance}"
+        parts = f"{simple}, simpler, does about as well"
+        if n < FEW:
+            parts = f"No clear difference from {simple}, which is simpler{chance}"
     elif groups[_ALIKE]:
         parts = f"{_do(groups[_ALIKE], 'about as well')}{chance}"
     else:
@@ -158,14 +160,15 @@ def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[Nex
     if column:
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
         first = NextStep(f"See the rows, the largest {column} first:", line)
-    steps = []
-    if 0 < tested < FEW:
+    steps, few = [], 0 < tested < FEW
+    if few:
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
     if simple:
-        text = "If you do not need the charts of what each column adds, take "
-        text += f"{simple} (here one expert), which does about as well; predict with its run:"
+        text = f"If {simple}, which is simpler, is {'still ' * few}no worse"
+        text += f"{' there' * few} and you do not need the charts, take it (here one expert):"
         steps.append(NextStep(text, "{again inference=cavi n_experts=1}", True))
     new = "vbflows score {run} NEW_TABLE scored/"
-    steps.append(NextStep("Predict new rows, with the same columns:", new, True))
+    with_run = ", with the run that you chose" * bool(simple)
+    steps.append(NextStep(f"Predict new rows of the same columns{with_run}:", new, True))
     return (*steps, *[first] * (len(steps) < 3))  # a page has three

@@ -24,6 +24,8 @@ from vbmodels.experts.columns import Encoded, blocks_of
 
 MIDDLE = 2.56
 """Standard deviations from the 10 % to the 90 % quantile."""
+QUANTILES = np.linspace(0.02, 0.98, 49)
+"""Quantiles of columns at which a group's effect is shown."""
 _FEW = 3
 """Levels of the reference that are named one by one."""
 ALIKE, MOST_ALIKE = 0.9, 1_000
@@ -39,7 +41,8 @@ class Effect:
     column
         Its name.
     kind
-        "number" or "date" for a curve, "levels" for a bar each.
+        "number" or "date" for a curve, "levels" for a bar each; "quantiles" for the curve of a
+        group, whose points are quantiles.
     at
         Points of a curve in the column's unit, from the smallest to the largest cell; [n].
     levels
@@ -58,7 +61,7 @@ class Effect:
     """
 
     column: str
-    kind: Literal["number", "date", "levels"]
+    kind: Literal["number", "date", "levels", "quantiles"]
     at: FloatArray
     levels: tuple[str, ...]
     mean: FloatArray
@@ -86,11 +89,16 @@ class Effect:
 
 
 class GroupEffect(NamedTuple):
-    """What ``columns`` that measure much the same add together, -1 for reversed; see `Effect`."""
+    """What ``columns`` that measure much the same add together, -1 for reversed; see `Effect`.
+
+    ``mean`` and ``sd`` are where all of them have the same quantile, those of `QUANTILES`; [Q].
+    """
 
     columns: Mapping[str, float]
     change: float
     change_sd: float
+    mean: FloatArray
+    sd: FloatArray
 
 
 @dataclass(frozen=True)
@@ -165,17 +173,30 @@ def group_effects(
     """
     covariance = None if part.covariance is None else unpack(part.covariance)
     wanted = {name for group in groups for name in group}
-    steps = {}
-    for one, piece, x in _placed(part, columns, scaling, basis):
-        if piece.name in wanted and piece.kind != "levels":
-            high, low = _ends(piece, x @ part.coefficients, one.kind == "category")
-            steps[piece.name] = x[high] - (0.0 if low is None else x[low])
+    places = {
+        piece.name: (np.cumsum(piece.share), x)
+        for _, piece, x in _placed(part, columns, scaling, basis)
+        if piece.name in wanted and piece.kind != "levels"
+    }
     found = []
     for group in groups:
-        own = {name: sign for name, sign in group.items() if name in steps}
-        if len(own) > 1:
-            step = np.sum([sign * steps[name] for name, sign in own.items()], axis=0)
-            found.append(GroupEffect(own, *_change(part, covariance, step)))
+        own = {name: sign for name, sign in group.items() if name in places}
+        if len(own) < 2:
+            continue
+        x = np.zeros((QUANTILES.size, part.coefficients.size))
+        step = np.zeros(part.coefficients.size)
+        for name, sign in own.items():
+            share, cells = places[name]
+            at = QUANTILES if sign > 0.0 else 1.0 - QUANTILES
+            ends = np.array([0.1, 0.9])[:: int(sign)]
+            where = np.minimum(np.searchsorted(share, np.append(at, ends)), len(share) - 1)
+            x += cells[where[:-2]]
+            step += cells[where[-1]] - cells[where[-2]]
+        sd = np.zeros(QUANTILES.size)
+        if covariance is not None:
+            sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
+        mean = x @ part.coefficients
+        found.append(GroupEffect(own, *_change(part, covariance, step), mean, sd))
     return tuple(found)
 
 

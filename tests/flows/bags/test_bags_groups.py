@@ -92,16 +92,18 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
     said += (
-        r"50 %\), each predicted without its own label\. Where the probability is below 0.2 or "
-        r"above 0.8, (\d+|none) of (\d+) (?:is|are) wrong; "
-        r"(?:between, (?:\d+|none) of )?(\d+)(?:: look at such new bags .*| of 40 bags are .*)"
+        r"50 %\), each predicted without its own label\. (?:Above 0.8 (\d+|none) of (\d+) "
+        r"(?:is|are) wrong)?(?:, )?(?:[Bb]elow 0.2 (\d+|none) of (\d+) (?:is|are) wrong)?"
+        r"(?:, between (?:\d+|none) of (\d+): look at such .*|; (\d+) of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     clear, right = (without <= 0.2) | (without >= 0.8), (without > 0.5) == bags["label"].to_numpy()
-    numbers = [int(one.replace("none", "0")) for one in numbers]
-    assert numbers == [(clear & ~right).sum(), clear.sum(), 40 - clear.sum()]
+    numbers = [0 if one in (None, "none") else int(one) for one in numbers]
+    up, down = without >= 0.8, without <= 0.2
+    assert numbers[:4] == [(up & ~right).sum(), up.sum(), (down & ~right).sum(), down.sum()]
+    assert sum(numbers[4:]) == 40 - clear.sum()
     counted = (found["results"][f"tested{one}"] for one in ("", "_right", "_clear", "_clear_right"))
     assert [*counted] == [40, right.sum(), clear.sum(), (clear & right).sum()]
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
@@ -216,8 +218,10 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
     page = report(tmp_path / "t")
     assert f"{up} of the {sum(bags.label == 1)} labelled positive are missed, and {down} of" in page
-    said = r"(\d+) of the (\d+) bags below 0.2 or above 0.8 (?:is|are) labelled otherwise: .*"
-    said += r"b[78] \(\S+\)\. By the probabilities about ([\d.]+) were to be expected"
+    said = (
+        r"(\d+) of the (\d+) bags below 0.2 or above 0.8 (?:is|are) labelled otherwise, where by "
+    )
+    said += r"the probabilities about ([\d.]+) were to be expected\. .*b[78] \(\S+\)"
     number, clear, expected = map(float, re.search(said, page).groups())
     p = bags.without_it
     assert clear == ((p < 0.2) | (p > 0.8)).sum()
@@ -246,22 +250,23 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
 
 
 def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncertain_ones():
-    fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133}
+    fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133,
+           "tested_clear_expected_wrong": 9.2, "tested_unsure_expected_wrong": 12.0}  # fmt: skip
     counts = "22 of 60 bags are probably positive, 28 probably negative, 10 uncertain"
     found = Findings("h", [Section("In short", "By these.")], {}, predicted=counts)
     clear = np.repeat([0.1, 0.9], 25)
     said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
     assert said.headline == (
-        "22 of 60 bags are probably positive, 28 probably negative. About 5 of these 50 may be "
-        "wrong (0 to 9). Look at the 10 uncertain ones yourself: cut at 0.5, about 4 would be "
-        "wrong (0 to 7). No labels here, so this is not measured"
+        "22 of 60 bags are probably positive, 28 probably negative. At most about 5 of these 50 "
+        "may be wrong (95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at 0.5, about 4 "
+        "would be wrong (0 to 7). No labels here, so this is not measured"
     )
     assert said.sections[0].text == (
-        "Wrong by these probabilities, of the 50 clear ones: about 5 (95 % 0 to 9; at the fit 0 of "
-        "133 were); of the 10 uncertain ones, cut at 0.5: about 4 (95 % 0 to 7; at the fit 11 of "
-        "47 were). 10 of 60 are uncertain, 47 of 180 were at the fit: no sign that the new ones "
-        "differ."
+        "Wrong by these probabilities, of the 50 clear ones: at most about 5 (95 % 0 to 9; at the "
+        "fit 0 of 133 were, about 9 expected); of the 10 uncertain ones, cut at 0.5: about 4 (95 % "
+        "0 to 7; at the fit 11 of 47 were, about 12 expected). 10 of 60 are uncertain, 47 of 180 "
+        "were at the fit: no sign that the new ones differ."
     )
     said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
@@ -270,7 +275,7 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     assert in_a_score(clear, "", "ill", found, {"tested": 180}) is None
     said = in_a_score(clear, "", "ill", found, {**fit, "positive": "yes"})
     assert said is not None
-    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. About")
+    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. At ")
 
 
 def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():

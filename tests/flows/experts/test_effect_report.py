@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flows.experts.effect_report import effect_sections, strength_charts
-from vbmodels.experts.effects import Effect, GroupEffect
+from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect
 
 
 def effect(name, spread, sd):
@@ -38,7 +38,7 @@ def test_the_bars_say_that_they_are_without_the_experts():
 
 def test_columns_that_correlate_share_a_bar_in_the_direction_of_the_first():
     effects = [effect("a", 2.0, 0.6), effect("b", 1.0, 0.1), effect("c", 0.5, 0.6)]
-    group = GroupEffect({"c": 1.0, "a": -1.0}, -4.0, 0.5)
+    group = GroupEffect({"c": 1.0, "a": -1.0}, -4.0, 0.5, QUANTILES, 0.1 * QUANTILES)
     (chart,) = strength_charts(effects, "added log odds", "ill", groups=[group])
     (labels,) = [one["value"] for one in chart["params"] if one["name"] == "labels"]
     assert labels == ["c and 1 more", "b"]
@@ -52,13 +52,13 @@ def test_curves_are_folded_where_they_are_many_or_share_bars():
     some = [effect(name, 1.0, 0.6) for name in "abcdefg"]
     (open_,) = effect_sections(some[:6], "ill", "added log odds", "t")
     assert (open_.folded, len(open_.plots)) == ("", 7)
-    group = GroupEffect({"a": 1.0, "b": 1.0}, 1.0, 0.5)
+    group = GroupEffect({"a": 1.0, "b": 1.0}, 1.0, 0.5, QUANTILES, 0.1 * QUANTILES)
     for effects, groups, count in ((some, [], 7), (some[:3], [group], 2)):
         bars, curves = effect_sections(effects, "ill", "added log odds", "t", groups=groups)
         assert len(bars.plots) == 1
         assert (curves.folded, len(curves.plots)) == (f"{count} charts", count)
-        assert ("the chart is of the one that adds most, alone" in curves.text) is bool(groups)
-    for chart, title in zip(curves.plots, ("a (of a and 1 more)", "c"), strict=True):
+        assert ("share a chart, where all of them are at the same" in curves.text) is bool(groups)
+    for chart, title in zip(curves.plots, ("a and 1 more", "c"), strict=True):
         assert f"'{title}'" in str(chart)
 
 

@@ -72,12 +72,12 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")
     assert misses_in_words(found, "ill") == (
-        "the threshold 0.5 misses 1 of 2 ill and wrongly calls 1 of 2 others; 0.2 misses none (up "
-        "to 66 % may be) and wrongly calls 1"
+        "the threshold 0.5 misses 1 of 2 ill, with 1 false alarm in 2 others; 0.2 misses none "
+        "(95 %: up to 66 %), with 1"
     )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
     assert misses_in_words(found, "ill") == (
-        "the threshold 0.5 misses none of 2 ill and wrongly calls none of 2 others"
+        "the threshold 0.5 misses none of 2 ill, with no false alarms in 2 others"
     )
 
 

@@ -151,8 +151,8 @@ def test_documents_to_label_that_remove_about_as_much_have_no_order():
     ten = [replace(documents[0], place=k) for k in range(1, 13)]
     text = label_section(ten, PHRASES, False).text
     assert text.endswith(  # sqrt(.7), sqrt(.64)
-        "They narrow the range of the estimated number of wrong keyphrases by 16 %. The table ask/ "
-        "has 12 documents: 20 %."
+        "They narrow the range of the estimated number of wrong keyphrases by 16 %. vbflows show "
+        "{run} ask lists 12 documents: 20 %."
     )
     apart = [*documents, DocumentToLabel(3, "a", 9, 2, 3.0, 0.01)]
     ordered = label_section(apart, PHRASES, True).text

@@ -124,7 +124,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
         f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
         "to be right, each more probable than not"
     )
-    assert "about as good: " in " ".join(tile["note"] for tile in record.tiles)
+    assert "about as good (95" in " ".join(tile["note"] for tile in record.tiles)
     assert 0.5 < results["known_among_best"] <= 1.0
     least, most = results["known_among_best_apart"][1:]
     assert -0.3 < least <= 0.0 <= most < 0.3

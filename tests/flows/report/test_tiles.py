@@ -115,7 +115,7 @@ def test_keywords():
     found = shown(keywords(results, given=6.0))
     assert found["expected to be right"][0] == "21 to 54 %"
     assert found["keyphrases assumed in a text"][1] == (
-        "60\u00a0% of the number that you set: so many of the known ones are in their texts"
+        "60\u00a0% of the number that you set, as 60\u00a0% of the known ones are in their texts"
     )
     results["known_given"] = 0
     found = shown(keywords(results, given=6.0))

@@ -11,7 +11,13 @@ from vbmodels.core.fit import fit
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.columns import ColumnSums, Encoded
-from vbmodels.experts.effects import correlated, effects_of, group_effects, pair_effects_of
+from vbmodels.experts.effects import (
+    QUANTILES,
+    correlated,
+    effects_of,
+    group_effects,
+    pair_effects_of,
+)
 
 MODEL = AdditiveExperts(1)
 NUMBERS = [Encoded(name, "number") for name in "abc"]
@@ -70,6 +76,11 @@ def test_columns_that_correlate_are_surer_of_what_they_add_together():
     alone = {effect.column: effect for effect in effects_of(part, *how)}
     assert_allclose(both.change, alone["a"].change - alone["c"].change)
     assert 0.0 < both.change_sd < min(alone["a"].change_sd, alone["c"].change_sd)
+    assert_allclose(both.mean.mean(), 0.0, atol=0.1 * np.ptp(both.mean))
+    at = np.searchsorted(QUANTILES, [0.1, 0.9])
+    assert_allclose(both.mean[at[1]] - both.mean[at[0]], both.change)
+    apart = np.abs(QUANTILES - 0.5) > 0.25
+    assert np.all(np.abs(both.mean[apart]) > 1.96 * both.sd[apart])
     assert group_effects(part, *how, [{"a": 1.0, "none": 1.0}]) == ()
 
 
