@@ -97,25 +97,20 @@ def in_headline(
 ) -> str:
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
     wrong = (test.probability > 0.5) != (test.label == 1)
-    sides = []
+    counts = []
     for where, those in (
         (f"above {UNSURE[1]}", test.probability >= UNSURE[1]),
         (f"below {UNSURE[0]}", test.probability <= UNSURE[0]),
     ):
         if n := int(those.sum()):
-            apart = int(wrong[those].sum())
-            sides.append(
-                f"{where} {apart or 'none'} of {n:,} {'is' if apart == 1 else 'are'} wrong"
-            )
-    said = ", ".join(sides)
+            counts.append(f"{int(wrong[those].sum()) or 'none'} of {n:,} {where}")
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
-    if said and test.label.size == every and 0 < unsure <= every / 2:
+    if counts and test.label.size == every and 0 < unsure <= every / 2:
         clear, right = count_clear(test)
-        apart = int(wrong.sum()) - (clear - right)
-        said += f", between {apart or 'none'} of {unsure:,}: look at such new {things} yourself"
-    elif unsure:
-        said += f"{'; ' * bool(said)}{rest}"
-    said = f"{said[:1].upper()}{said[1:]}"
+        counts.append(f"{int(wrong.sum()) - (clear - right) or 'none'} of {unsure:,} between")
+        rest = f"look at such new {things} yourself"
+    said = f"Wrong: {', '.join(counts)}" * bool(counts)
+    said += f"{(': ' if 'look' in rest else '; ') * bool(counts)}{rest}" * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), said]))
 
 

@@ -97,7 +97,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     elif simple := simpler(results):
         parts = f"{simple}, simpler, does about as well"
         if n < FEW:
-            parts = f"No clear difference from {simple}, which is simpler{chance}"
+            parts = f"No clear difference from {simple}, which is simpler, on so few"
     elif groups[_ALIKE]:
         parts = f"{_do(groups[_ALIKE], 'about as well')}{chance}"
     else:

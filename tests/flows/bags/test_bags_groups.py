@@ -92,9 +92,9 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
     said += (
-        r"50 %\), each predicted without its own label\. (?:Above 0.8 (\d+|none) of (\d+) "
-        r"(?:is|are) wrong)?(?:, )?(?:[Bb]elow 0.2 (\d+|none) of (\d+) (?:is|are) wrong)?"
-        r"(?:, between (?:\d+|none) of (\d+): look at such .*|; (\d+) of 40 bags are .*)"
+        r"50 %\), each predicted without its own label\. Wrong: (?:(\d+|none) of (\d+) above 0.8)?"
+        r"(?:, )?(?:(\d+|none) of (\d+) below 0.2)?"
+        r"(?:, (?:\d+|none) of (\d+) between: look at such .*|; (\d+) of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
