@@ -78,7 +78,7 @@ def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
     assert any("simpler models agree" in warning for warning in record["warnings"])
     report = (folder / "report.html").read_text()
     assert "the rows do not say more than each column" in report
-    assert "no feature (1 class)" in report
+    assert "no feature (1 group)" in report
     assert pq.read_table(folder / "rows").column_names == ["id"]
 
 
