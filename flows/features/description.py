@@ -146,9 +146,9 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 
 _WHAT = (
-    "A feature is a yes-or-no pattern that the model assumes, and nobody observed: it makes some "
-    "answers likelier, not certain. It makes two groups: rows with it and rows without. Which of "
-    "them counts as having it is arbitrary: here the rarer one does."
+    "A feature is a yes-or-no property that the model assumes, and nobody observed: it makes some "
+    "answers likelier, not certain. Rows with it are one group, rows without it the other. Which "
+    "of the two counts as having it is arbitrary: here the smaller one does."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -204,10 +204,21 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f}\u00a0%"
 
 
-def share_in_words(meaning: Meaning) -> str:
-    """Return the share of rows with a feature, and its interval where there is one."""
+def chance_in_words(p: float) -> str:
+    """Return a probability, and of one near 0 or 1 only the end that it is near.
+
+    >>> chance_in_words(0.001), chance_in_words(0.496), chance_in_words(0.999)
+    ('below 1\\xa0%', '49.6\\xa0%', 'above 99\\xa0%')
+    """
+    if not 0.005 <= p < 0.995:
+        return f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
+    return f"{100.0 * p:.1f}\u00a0%" if 0.495 <= p < 0.505 else percent(p)
+
+
+def share_in_words(meaning: Meaning, of: str = "") -> str:
+    """Return the share of rows with a feature, and its interval, ``of`` 95 %, if there is one."""
     low, high = meaning.interval()
-    within = f" ({100.0 * low:.0f} to {percent(high)})" if meaning.whole else ""
+    within = f" ({of}{100.0 * low:.0f} to {percent(high)})" if meaning.whole else ""
     return f"{percent(meaning.prevalence)}{within}"
 
 
@@ -263,9 +274,14 @@ def _strongest(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spe
             off.append(100.0 * c.without_it)
     title = f"How rows with feature {k + 1} answer, and rows without it"
     series = ((f"with feature {k + 1}", on), ("without it", off))
-    shares = ["% of the rows with this answer"] if means < len(names) else []
+    shares = [f"% of {_each(found)} who give this answer"] if means < len(names) else []
     unit = " or ".join([*shares, *(["mean answers in % of their scale"] if means else [])])
     return plots.paired_bars(names, series, unit, title)
+
+
+def _each(found: Sequence[Meaning]) -> str:
+    """Return of whom a share is: of several features it is as if all rows, or none, had one."""
+    return "each group" if len(found) == 1 else "the rows"
 
 
 def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:
@@ -302,7 +318,7 @@ def _labelled(shown: ColumnContrast, columns: Sequence[Column]) -> str:
 
 def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
     """Return a table for each feature: the columns that it changes most."""
-    text = "Share of the rows with an answer"
+    text = f"% of {_each(found)} who give the answer"
     if len(found) > 1:
         text += ", if all rows had the feature and if none had it, their other features as they are"
     text += "; the column that says most first."

@@ -138,32 +138,27 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "moves": moves,
     }
     rows = [(_move_name(m), m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
-    changed = "stays as it was"
-    if moves:
-        changed = f"had {moves[0]['before']} features and has {moves[-1]['after']} now"
-        removed = {DELETE.name} <= {m["move"] for m in moves} <= {DELETE.name, REFIT.name}
-        changed += ", as the others did not help" * removed
     return Section(
-        "Search",
-        f"The best of {len(q.starts)} random starts (setting starts) {changed}: of {history.tried} "
-        f"moves that were tried {len(moves)} improved the fit."
+        "How the model was found",
+        f"It is the best of {len(q.starts)} random starts (setting starts), improved by "
+        f"{len(moves)} of {history.tried} changes that were tried."
         + _NUMBER * (results["features"] > 1 and any(m["move"] == DELETE.name for m in moves))
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
         (),
-        (Grid(_MOVE_HEADS, rows, f"The {len(rows)} moves", folded=True),) if rows else (),
+        (Grid(_MOVE_HEADS, rows, f"The {len(rows)} changes", folded=True),) if rows else (),
         needs_fit=True,
     )
 
 
-_MOVE_HEADS = ("move", "features before", "features after", "bound rose by (nats)")
+_MOVE_HEADS = ("change", "features before", "features after", "bound rose by (nats)")
 _NUMBER = (
     " The number of features was right on 19 of 20 simulated tables of 200 rows with four "
     "features, and on 6 of 10 with eight."
 )
 _SAMPLED = (
     " A sample of rows was searched (search_rows); then all rows were fitted to what it "
-    "showed, and moves were tried on all of them once more."
+    "showed, and changes were tried on all of them once more."
 )
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {

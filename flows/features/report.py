@@ -174,19 +174,21 @@ def report(
     if described:
         k = strongest(described)
         one, words = described[k], summary_of(described[k], columns)
-        headline = f"The model describes the answers by {n} yes-or-no patterns, the clearest "
-        headline += f"(feature {k + 1}) in {share_in_words(one)} of {rows:,} rows"
+        share = share_in_words(one, "95 % interval ")
+        headline = f"The model describes the answers by {n} yes-or-no features, the clearest "
+        headline += f"(feature {k + 1}) in {share} of {rows:,} rows"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if n == 1:
-            headline = (
-                f"{groups_in_words(models, rows)}, one of about {one.prevalence * rows:,.0f} rows"
+            headline = undecided or groups_in_words(models, rows)
+            headline += (
+                f". {'If groups, one' if undecided else 'One group'} has {share} of the rows"
             )
             number = round((1.0 - one.sure) * rows)
-            unclear = f"for {number:,} (probability 10 to 90\u00a0%) the group is unclear"
-            parts = [unclear, *parts]
-            if undecided:
-                headline = f"{undecided}. One group, about {one.prevalence * rows:,.0f} rows"
-                parts = [unclear, again_in_words(k, stable)]
+            unclear = (
+                f"for {number:,} row{'s' * (number != 1)} (probability 10 to 90\u00a0%) the group "
+            )
+            unclear += "is unclear"
+            parts = [unclear, *(parts[:1] if undecided else parts)]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")
     elif sampled:
@@ -205,7 +207,7 @@ def report(
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, rows, number, other),
+        next_steps(n, stable.of, number, other),
     )  # fmt: skip
 
 

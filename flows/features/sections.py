@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from flows.features.check import Column
+from flows.features.description import chance_in_words
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -82,7 +83,7 @@ def answer_sections(
         [
             f"{n:,.0f} row{'' if n == 1 else 's'}",
             *(c.levels[r] if r >= 0 else "missing" for c, r in zip(columns, code, strict=True)),
-            *(text for one in own for text in (_percent(one / n), f"{one:,.1f}")),
+            *(text for one in own for text in (chance_in_words(one / n), f"{one:,.1f}")),
         ]
         for code, n, own in zip(codes.tolist(), count.tolist(), has.tolist(), strict=True)
     ]
@@ -93,11 +94,13 @@ def answer_sections(
     text += "expected to have it."
     above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()
     if has.shape[1] == 1 and round(above) != round(total):
+        unclear = "misses unclear ones who have it"
+        if above > total:
+            unclear = "adds unclear ones who do not have it"
         text += (
-            f"\nTo estimate how many have it, add the probabilities ({total:,.0f}). Do not count "
+            f"\nTo estimate how many have it, add the probabilities ({total:,.0f}). Counting those "
+            f"above 50 % instead ({above:,.0f}) {unclear}."
         )
-        text += f"those above 50 % ({above:,.0f}): that {'misses' if above < total else 'adds'} "
-        text += f"unclear ones who {'have it' if above < total else 'do not have it'}."
     if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
         text += (
             "\nExpected: the model's number; the nearer to how many there are, the better it fits."

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from flows.features.description import percent
+from flows.features.description import chance_in_words, percent
 from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -32,7 +32,7 @@ SURE = 0.95
 """Probability of a number of classes, or of a scale, from which on it is said to be best."""
 _STREAM = 11
 _CLASSES = ("no feature (1 group)", "1 feature (2 groups)", "3 groups", "4 groups")
-_EITHER = "Report either, and say that the other fits as well."
+_EITHER = "Describe the answers by either, and say that the data do not decide between them."
 SCALE = "one sliding scale"
 
 
@@ -148,7 +148,7 @@ def model_section(found: SimplerModels, features: int) -> Section:
     models, chance = found.chances()
     most = max(value for _, value in models)
     rows = [
-        (name, _against(value - most), _chance(p))
+        (name, _against(value - most), chance_in_words(p))
         for (name, value), p in zip(models, chance.tolist(), strict=True)
     ]
     text, undecided = _verdict(found, features)
@@ -156,18 +156,20 @@ def model_section(found: SimplerModels, features: int) -> Section:
         best = models[int(chance.argmax())][0]
         if chance.max() >= SURE:
             text += f" Of these models {best} describes the answers best: by the BIC its "
-            text += f"probability is {_chance(chance.max())}"
+            text += f"probability is {chance_in_words(chance.max())}"
         else:
             sure = [(p, name) for (name, _), p in zip(models, chance, strict=True) if p >= 0.05]
-            listed = ", ".join(f"{name} {_chance(p)}" for p, name in sorted(sure, reverse=True))
-            text += f" No model is sure: by the BIC the probabilities are {listed}"
+            listed = ", ".join(
+                f"{name} {chance_in_words(p)}" for p, name in sorted(sure, reverse=True)
+            )
+            text += f" No model reaches {percent(SURE)}: by the BIC the probabilities are {listed}"
         text += ", if all are equally probable beforehand."
     text += f" {_EITHER}" * undecided
-    note = "One feature makes two groups: rows with it and rows without. Groups are latent classes."
+    note = "One feature makes two groups: rows with it and rows without (latent classes)."
     if features == 1 and found.two_features is not None and found.two_features < most - CLOSE:
         behind = found.two_features - most
         rows.insert(
-            2, ("2 features", f"about {_against(behind)}, at best", _chance(np.exp(behind)))
+            2, ("2 features", f"about {_against(behind)}, at best", chance_in_words(np.exp(behind)))
         )
         note += " Two features make four groups, so they fit at most as well as the best four."
     if found.scale is not None:
@@ -189,11 +191,6 @@ def _against(nats: float) -> str:
     if abs(nats) < 0.05:
         return "highest"
     return f"{times_in_words(abs(nats))} times {'less' if nats < 0.0 else 'more'}"
-
-
-def _chance(p: float) -> str:
-    end = f"{'below 1' if p < 0.5 else 'above 99'}\u00a0%"
-    return percent(p) if 0.005 <= p < 0.995 else end
 
 
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -245,7 +242,8 @@ def _verdict(found: SimplerModels, features: int) -> tuple[str, bool]:
     text = f"{said[0].upper()}{said[1:]}: with the feature{'s' * (features > 1)} the answers are "
     text += f"{odds_in_words(ahead)}."
     if abs(ahead) < slack:
-        text += f" Both are approximations: below about {times_in_words(slack)} times no "
+        text += " The probabilities by both models are approximate: below about "
+        text += f"{times_in_words(slack)} times no "
         return f"{text}difference is clear.", True
     if ahead < 0.0:
         text += (
@@ -283,7 +281,7 @@ def difference_in_words(found: SimplerModels | None, features: int) -> str:
 
 
 def undecided_in_words(found: SimplerModels | None, rows: int) -> str:
-    """Say that answers go together, but not how; empty where that is clear or not known."""
+    """Say that answers are related, but not how; empty where that is clear or not known."""
     if found is None or softmax(np.array(found.each))[0] >= 0.01:
         return ""
     name, value = found.rival(1)
@@ -291,9 +289,14 @@ def undecided_in_words(found: SimplerModels | None, rows: int) -> str:
         return ""
     total = logsumexp([one for _, one in found.chances()[0]])
     two, other = (percent(float(np.exp(one - total))) for one in (found.each[1], value))
-    how = f"along {name}" if name == SCALE else f"as {name}"
-    said = f"The answers of {rows:,} rows go together; whether as two groups or {how} is not clear"
-    return f"{said} ({two} against {other})"
+    said = f"{_related_in_words(found, rows)}. Two groups and {name} explain them about equally "
+    return f"{said}well ({two} against {other})"
+
+
+def _related_in_words(found: SimplerModels, rows: int) -> str:
+    """Say that answers are related, and how much more probable two groups make them than one."""
+    times = times_in_words(found.each[1] - found.each[0])
+    return f"The answers of {rows:,} rows are related ({times} times as probable as unrelated)"
 
 
 def groups_in_words(found: SimplerModels | None, rows: int) -> str:
@@ -301,11 +304,11 @@ def groups_in_words(found: SimplerModels | None, rows: int) -> str:
     if found is None:
         return f"The model describes the answers of {rows:,} rows by two groups"
     if softmax(np.array(found.each))[0] >= 0.01:
-        said = f"That the answers of {rows:,} rows go together is not sure"
+        said = f"That the answers of {rows:,} rows are related is not sure"
         return f"{said}; the model describes them by two groups"
     sure = found.each[1] - found.rival(1)[1] >= CLOSE
     best = "best described (of the models tried)" if sure else "here described"
-    return f"The answers of {rows:,} rows go together, {best} by two groups"
+    return f"{_related_in_words(found, rows)}, {best} by two groups"
 
 
 def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:

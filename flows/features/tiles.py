@@ -15,6 +15,7 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     """Return how many features there are, how sure that is, and what simpler models reach."""
     meaning = results.get("meaning", [])
     size = f"in {len(results['columns']):,} columns"
+    size += ": two groups, with and without it" * (results["features"] == 1)
     tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
@@ -57,16 +58,17 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
 
 
 def next_steps(
-    features: int, other_starts: int = 0, rows: int = 0, unclear: int = 0, other: str = ""
+    features: int, other_starts: int = 0, unclear: int = 0, other: str = ""
 ) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts.
 
     ``unclear``: rows of which it is not clear whether they have the only feature. ``other``: the
     model that describes the answers about as well as two groups, if one does.
     """
-    every = f"vbflows show {{run}} rows --sort feature_1 --rows {rows} --json > rows.json"
-    text = "Write each row's probability of each feature to a file"
+    every = "vbflows show {run} rows --sort feature_1 --csv > rows.csv"
+    text = "Write each row's probability of each feature to a CSV file"
     if unclear:
+        text = "Write each row's probability of the feature to a CSV file"
         text += f", and give each of the {unclear:,} unclear ones this probability, not a group"
     first = NextStep(f"{text}:", every)
     text = "See which answers a feature makes likelier, by how many times (ratio):"
@@ -75,8 +77,8 @@ def next_steps(
         text = "Two starts are little evidence: fit again with ten:"
         second = NextStep(text, "{again starts=10}", True)
     how = "along " * (other == SCALE) + other
-    careful = f"Report that answers go together, as two groups or {how}, and say that the other "
-    careful += "fits as well."
+    careful = f"Report that the answers are related; describe them as two groups or {how}, and "
+    careful += "say that the data do not decide between them."
     if other == SCALE:
         careful += " For scores on the scale, which vbflows does not give, fit an item response "
         careful += "model, as with the R package mirt."

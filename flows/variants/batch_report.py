@@ -5,7 +5,7 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -16,7 +16,6 @@ from flows.report.page import Grid, Section
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import PanelGlobal, PanelNull
-from vbmodels.variants.two_groups import batch_null
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import names_of_contexts
 
@@ -94,22 +93,29 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     said = f"{out} of {len(low)} intervals do not include 1"
     if not out:
         said = f"All {len(low)} intervals include 1, so the data are compatible with no difference"
-    return f"{said} (they reach from {low.min():.2f} to {high.max():.2f})."
+    return f"{said} (the intervals reach from {low.min():.2f} to {high.max():.2f})."
 
 
-def _far_in_words(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> str:
-    """Say what QUAL allows for at a single position, and how far a call is from it."""
-    text = "At a few single positions the error rates of the samples may differ far for technical "
-    text += "reasons. QUAL allows for them, and assumes that 95 % of them differ by less than "
-    text += f"{np.exp(1.96 * batch_null.WIDE):.0f}-fold."
+def _far_in_words(
+    calls: Sequence[dict[str, Any]], rates: Mapping[str, float], settings: VariantSettings
+) -> str:
+    """Say how far the surest call is from the control's error rate at its position.
+
+    ``rates``: the control's by substitution, at all positions.
+    """
     for one in calls[:1]:
         ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
+        pair, other = f"{one['ref']}>{one['alt']}", settings.compared_with
         others = [*one["replicates"].get("control", ()), *one["replicates"].get("panel", ())]
         how = "estimated" if any(reads for reads, _ in others) else "expected"
-        text += f" The surest call: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
-        text += f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of "
-        text += f"{settings.compared_with}, about {float(f'{ratio:.2g}'):,.0f}-fold."
-    return text
+        every = f" The mean of all {pair} positions in {other} is "
+        every = f"{every}{rate_in_words(rates[pair])}." if pair in rates else ""
+        return (
+            f"The surest call: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
+            f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of {other} at this "
+            f"position, about {float(f'{ratio:.2g}'):,.0f}-fold.{every}"
+        )
+    return ""
 
 
 def batch_section(
@@ -136,9 +142,8 @@ def batch_section(
     )  # fmt: skip
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
-        f"by that in {control}. An allele is called only if it is more frequent in {case} than its "
-        f"rate in {control} times this factor. "
-        f"{_far_in_words(calls, settings)}"
+        f"by that in {control}; calls and QUAL allow for it, and for single positions that differ "
+        f"further.\n{_far_in_words(calls, dict(zip(names, control_rate, strict=True)), settings)}"
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)

@@ -62,8 +62,8 @@ def _question(settings: VariantSettings) -> str:
     side = "differs from" if settings.two_sided else "is higher than"
     return (
         f"Somatic test: an allele is called if its share of the reads in {settings.case} {side} "
-        f"that in {settings.compared_with}. Alleles that both carry alike, germline ones "
-        "included, are not called."
+        f"that in {settings.compared_with} by more than errors explain ({level_of(settings)}). "
+        "Alleles that both carry alike, germline ones included, are not called."
     )
 
 
@@ -139,7 +139,7 @@ def variants(count: int) -> str:
 def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     """Name a call, with its reads, those of the control, and how probably it is false."""
     text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case} "
-    text += f"({share_of(call).replace(' (', ', ')}"
+    text += f"({share_of(call).replace(' (', ', 95 % interval ')}"
     if settings.controls:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
@@ -150,6 +150,13 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     text += f" with a probability {false} (QUAL {call['qual']:.1f})"
     artefact = f"; an artefact is not excluded, as {without} of {every} filters could not be tested"
     return text + artefact * few
+
+
+def with_reads(call: dict[str, Any], settings: VariantSettings) -> str:
+    """Name an allele, with its reads in the case and in what that is compared with."""
+    text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case}"
+    others = f" and {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
+    return text + others * bool(settings.controls)
 
 
 def calls_section(

@@ -392,7 +392,8 @@ class Variants:
             return cases_report(model, q, summaries, settings)
         rows, caps = hyperparameters(model, q), model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
-        return report(summaries, rows, caps, settings, batch)
+        dropped = [one for part in ingested for one in part.dropped]
+        return report(summaries, rows, caps, settings, batch, dropped)
 
     def warnings_before_fit(self, q: Any, settings: VariantSettings) -> list[str]:
         """Return the warnings that follow from the settings alone."""

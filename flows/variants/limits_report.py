@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flows.data.runs import Dropped
 from flows.report import plots
 from flows.report.page import Grid, Section
 from flows.report.plots import Spec
 from flows.variants import detection
 from flows.variants.batch_report import rate_in_words
 from flows.variants.calls_report import level_of
+from flows.variants.locations import NO_READS
 from flows.variants.part_calls import MOST_MISSED, PartCalls, callable_of, positions_of
 from flows.variants.settings import VariantSettings
 
@@ -32,9 +34,13 @@ def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSet
 
 
 def detection_section(
-    found: Sequence[detection.LimitCounts], parts: Sequence[PartCalls], settings: VariantSettings
-) -> Section:
-    """Return where an allele of a small share would be called, and where it could be missed."""
+    found: Sequence[detection.LimitCounts], parts: Sequence[PartCalls], settings: VariantSettings,
+    lost: Sequence[Dropped] = (),
+) -> Section:  # fmt: skip
+    """Return where an allele of a small share would be called, and where it could be missed.
+
+    ``lost``: positions that were not tested, and why.
+    """
     limits = detection.LimitCounts.merge(found)
     text = (
         "The limit of a position is the smallest share of its reads at which an allele would be "
@@ -47,29 +53,30 @@ def detection_section(
     )
     grids: list[Grid] = []
     missed = detection.join_missed([part.missed for part in parts])
-    thin, without = (n - limits.locations for n in (callable_of(parts), positions_of(parts)))
-    if missed or without:
-        grids.append(_missed(missed, -thin, without, settings))
+    every = positions_of(parts) - callable_of(parts)
+    if missed or lost:
+        grids.append(_missed(missed, every, lost, settings))
     drawn = _limits_plot(limits, positions_of(parts), settings)
     return Section("Limit of detection", text, drawn, grids)
 
 
 def _missed(
-    missed: Sequence[detection.Missed], thin: int, without: int, settings: VariantSettings
-) -> Grid:
-    """Return where an allele could be missed: ``thin`` positions with reads, and some without."""
+    missed: Sequence[detection.Missed], every: int, lost: Sequence[Dropped],
+    settings: VariantSettings,
+) -> Grid:  # fmt: skip
+    """Return where an allele could be missed: at ``every`` position that is not callable."""
     against = [f"reads of {settings.compared_with}"] if settings.controls else []
     rows = [
         (one.name, _limit(*one.limit), _why_missed(one, settings), _range(*one.case),
          *([_range(*one.control)] if settings.controls else []))
         for one in missed[:MOST_MISSED]
     ]  # fmt: skip
-    if without:
-        why = "no read in any sample (or N in the reference)"
-        named = "see positions used, above" if without == 1 else "some are named in Input files"
-        more = f"{without:,} more ({named})"
-        rows.append((more, "not detectable", why, *("0", "0")[: len(against) + 1]))
-    every = thin + without
+    for one in lost:
+        no_reads = one.reason == NO_READS
+        why = "no read in any sample" if no_reads else "the reference is not A, C, G or T"
+        named = ", ".join(one.examples) if one.count == len(one.examples) else f"{one.count:,} more"
+        named += " (some are named in Input files)" * (0 < len(one.examples) < one.count)
+        rows.append((named, "not detectable", why, *["0" * no_reads] * (len(against) + 1)))
     caption = f"{every:,} position{' is' if every == 1 else 's are'} not callable"
     more = f" (the first {MOST_MISSED} regions; all: the table detection)"
     caption += more * (len(missed) > MOST_MISSED)
@@ -121,11 +128,13 @@ def _limits_plot(
     low, middle, high = (
         100.0 * limits.count[limits.share <= 1.001 * at].sum() / some for at in (0.01, 0.02, 0.05)
     )
-    how = f"Of the {positions:,} positions {low:.0f} % would show an allele of 1 % of the reads, "
-    how += f"{middle:.0f} % one of 2 %, {high:.0f} % one of 5 %. The line at {mark:g} % is the "
-    how += "setting callable_share: left of it is callable."
+    how = "An allele of 1 % of the reads would be called, with a probability of "
+    how += f"{detection.PROBABILITY:g}, at {low:.0f} % of the {positions:,} positions, one of 2 % "
+    how += f"at {middle:.0f} %, one of 5 % at {high:.0f} %. The line at {mark:g} % is the setting "
+    how += "callable_share: left of it is callable."
     x, y = "limit of detection (% of the reads)", "% of the positions"
-    return (plots.lines(np.repeat(share, 2), series, x, y, title, how, log=True, mark=mark),)
+    at = np.repeat(share, 2)
+    return (plots.lines(at, series, x, y, title, how, log=True, mark=mark, top=100.0),)
 
 
 def depth_section(parts: Sequence[PartCalls], settings: VariantSettings, limits: bool) -> Section:

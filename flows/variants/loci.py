@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
+from flows.variants.calls_report import with_reads
 from flows.variants.counts import Loci
 from flows.variants.part_calls import Mixing, PartCalls
 from flows.variants.samples import mixed
@@ -176,8 +177,8 @@ def call_part(
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     i = int(np.argmax(np.where(called, -1.0, prob)))
-    j, pair = of.location[i], ">".join(shown.alleles[i])
-    next_best = float(prob[i]), float(q_value[i]), f"{loci.chrom[j]}:{loci.pos[j]} {pair}"
+    name = with_reads(call_of(shown, i, loci, settings), settings)
+    next_best = float(prob[i]), float(q_value[i]), name
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flows.data.run_tables import Parameter
+from flows.data.runs import Dropped, total_dropped
 from flows.report.page import Findings, Grid, NextStep, Section
 from flows.variants import (
     batch_report,
@@ -22,6 +23,7 @@ from flows.variants import (
 )  # fmt: skip
 from flows.variants.calls import ALPHA, SAMPLER
 from flows.variants.calls_report import call_in_words, is_mnv, level_of, variants
+from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.part_calls import PartCalls, callable_of, filters_not_run, positions_of
 from flows.variants.samples import mixed_warnings
 from flows.variants.settings import VariantSettings
@@ -40,8 +42,12 @@ def report(
     caps: Sequence[str],
     settings: VariantSettings,
     batch: Any = None,
+    dropped: Sequence[Dropped] = (),
 ) -> Findings:
-    """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
+    """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null.
+
+    ``dropped``: what was not used.
+    """
     calls = part_calls.in_order(parts)
     units = sum(p.units for p in parts)
     locations = sum(p.locations for p in parts)
@@ -51,7 +57,8 @@ def report(
     sections = [calls_report.calls_section(calls, settings, not_run, why_not or "")]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(limits_report.detection_section(found_at, parts, settings))
+        lost = [one for one in total_dropped(dropped) if one.reason in (NO_READS, NO_REFERENCE)]
+        sections.append(limits_report.detection_section(found_at, parts, settings, lost))
     depth = limits_report.depth_section(parts, settings, bool(found_at))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         account = read_account.section(rows)
@@ -223,24 +230,29 @@ def _next_steps(
     parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
 ) -> tuple[NextStep, ...]:
     """Return what to do next: about the surest call, and positions that are not callable."""
-    reads, steps, text, view = parts[0].sample_reads if parts else None, list(NEXT_STEPS), "", ""
+    reads, steps, text, view = parts[0].sample_reads if parts else None, list[NextStep](), "", ""
     names = calls_report.untested(calls[0], settings) if calls else []
     if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
         text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
         text += f"digital PCR: {', '.join(names)} could not be tested."
-    files = zip(reads.columns, reads.files, strict=False) if reads else ()
-    for file in [file for (sample, _), file in files if calls and sample == settings.case][:1]:
-        at = f"{calls[0]['chrom']}:{calls[0]['pos']}"
-        view = shlex.join(["samtools", "tview", "-p", at, file, *filter(None, [settings.fasta])])
-        text += f" Look at the surest call's reads (or in IGV at {at}):"
+    every = zip(reads.columns, reads.files, strict=False) if reads else ()
+    if files := [file for (sample, _), file in every if calls and sample == settings.case]:
+        at, fasta = f"{calls[0]['chrom']}:{calls[0]['pos']}", [*filter(None, [settings.fasta])]
+        view = shlex.join(["samtools", "tview", "-p", at, files[0], *fasta])
+        text += f" Look at the surest call's reads (or in IGV at {at})"
+        if len(files) > 1:
+            view = f"for f in {shlex.join(files)}; do {shlex.join(['samtools', 'tview', '-p', at])}"
+            view += f' "$f" {shlex.join(fasta)}'.rstrip() + "; done"
+            text += ", file by file (q closes one)"
+        text += ":"
     if text:
-        steps.insert(1, NextStep(text.strip(), view))
+        steps.append(NextStep(text.strip(), view))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads there, "
         text += "or fewer errors. The largest limits:"
-        steps.insert(2, NextStep(text, "vbflows show {run} detection --sort limit"))
-    return tuple(steps)
+        steps.append(NextStep(text, "vbflows show {run} detection --sort limit"))
+    return (*steps, *NEXT_STEPS)
 
 
 MEANINGS = {

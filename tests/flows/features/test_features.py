@@ -64,7 +64,12 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     weights = pq.read_table(folder / "weights")
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
     report = (folder / "report.html").read_text()
-    for heading in ("Most frequent patterns", "What the features are", "Search", "Columns"):
+    for heading in (
+        "Most frequent patterns",
+        "What the features are",
+        "How the model was found",
+        "Columns",
+    ):
         assert heading in report
 
 
@@ -244,7 +249,7 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     settings = {"partitions": None, "n_features": 12, "max_iter": 600}
     outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
     assert outcome["converged"]
-    assert outcome["lines"][0].startswith("The model describes the answers by 4 yes-or-no patterns")
+    assert outcome["lines"][0].startswith("The model describes the answers by 4 yes-or-no features")
     assert outcome["elbo"] > -34_850
 
 

@@ -113,7 +113,8 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert difference_in_words(two, 1) == "one sliding scale describes the answers worse"
     said = "with the feature the answers are 400 times as probable. Of these models 1 feature "
     assert said in model_section(two, 1).text
-    said = "The answers of 216 rows go together, best described (of the models tried) by two groups"
+    related = "The answers of 216 rows are related (70 billion times as probable as unrelated)"
+    said = f"{related}, best described (of the models tried) by two groups"
     assert groups_in_words(two, 216) == said
     near = replace(two, scale=-529.2)
     assert difference_in_words(near, 1) == "one sliding scale describes the answers about as well"
@@ -121,14 +122,16 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert "here described by two" in groups_in_words(replace(two, each=(-554, -529, -528)), 216)
     assert undecided_in_words(two, 216) == ""
     assert undecided_in_words(replace(two, scale=None, each=(-554.0, -529.0)), 216) == ""
-    said = "whether as two groups or along one sliding scale is not clear (55 % against 45 %)"
-    assert said in undecided_in_words(near, 216).replace("\u00a0", " ")
+    said = f"{related}. Two groups and one sliding scale explain them about equally well "
+    assert undecided_in_words(near, 216).replace("\u00a0", " ") == f"{said}(55 % against 45 %)"
     assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
     assert "2 latent classes describe the answers about as well: with the features the " in text
-    assert "1,000 times less probable. Both are approximations: below about 10¹³ " in text
+    said = "1,000 times less probable. The probabilities by both models are approximate: below "
+    assert f"{said}about 10¹³ " in text
     assert text.endswith(
-        " no difference is clear. Report either, and say that the other fits as well."
+        " no difference is clear. Describe the answers by either, and say that the data do not "
+        "decide between them."
     )
     assert "nats" not in text
     most = SimplerModels(216.0, (-554.0, -530.0, -530.0, -529.0), -436.0)
@@ -140,9 +143,9 @@ def test_every_model_has_its_probability_on_one_footing():
     found = SimplerModels(216.0, (-554.0, -529.0, -530.0, -545.0), -529.0, -533.0)
     section = model_section(found, 1)
     assert section.text.endswith(
-        "No model is sure: by the BIC the probabilities are 1 feature (2 groups) 72\u00a0%, 3 "
-        "groups 27\u00a0%, if all are equally probable beforehand. Report either, and say that "
-        "the other fits as well."
+        "No model reaches 95\u00a0%: by the BIC the probabilities are 1 feature (2 groups) "
+        "72\u00a0%, 3 groups 27\u00a0%, if all are equally probable beforehand. Describe the "
+        "answers by either, and say that the data do not decide between them."
     )
     (table,) = section.grids
     assert [row[0] for row in table.rows] == [

@@ -177,6 +177,7 @@ def test_features():
         "95 % interval 25 to 35\u00a0% in the population",
     )  # fmt: skip
     assert "against 2 latent classes" not in found
+    assert found["features"] == ("1", "in 4 columns: two groups, with and without it")
     assert found["two groups against one"] == (
         "200 million times",
         "as probable (by the BIC)",

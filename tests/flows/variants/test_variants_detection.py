@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.runs import open_run
+from flows.data.runs import Dropped, open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
 from flows.variants.limits_report import _missed, detection_section
+from flows.variants.locations import NO_READS
 from flows.variants.part_calls import PartCalls
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
@@ -95,7 +96,8 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     assert np.isnan(found[1].limit[1])
     assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
     assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
-    grid = _missed(found, 7, 2, VariantSettings(case="tumour", control="normal"))
+    lost = [Dropped(reason=NO_READS, count=2, examples=["chr1:3"])]
+    grid = _missed(found, 9, lost, VariantSettings(case="tumour", control="normal"))
     assert grid.caption == (
         "9 positions are not callable. For a region: smallest to largest limit and depth, "
         "replicates added."
@@ -109,19 +111,19 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     without = (
         "2 more (some are named in Input files)",
         "not detectable",
-        "no read in any sample (or N in the reference)",
+        "no read in any sample",
         "0",
         "0",
     )
     assert grid.rows[-1] == without
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
-    grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, 0, VariantSettings())
+    grid = _missed(detection.missed_regions(*first, 0.05, 10), 4, [], VariantSettings())
     assert grid.rows[0][2:] == (
         "another base (G) in up to 3 reads of control",
         "10 to 20",
         "5 to 13",
     )
-    many = _missed(found * 3, 21, 0, VariantSettings(case="tumour"))
+    many = _missed(found * 3, 21, [], VariantSettings(case="tumour"))
     assert (len(many.rows), "the first 10 regions" in many.caption) == (10, True)
 
 
@@ -202,8 +204,9 @@ def test_the_caption_of_the_limits_has_their_figures_and_the_setting_has_a_mark(
     section = detection_section([limits], [part], VariantSettings(callable_share=0.03))
     (plot,) = section.plots
     assert plot["usermeta"]["how"] == (
-        "Of the 5 positions 20 % would show an allele of 1 % of the reads, 40 % one of 2 %, 60 % "
-        "one of 5 %. The line at 3 % is the setting callable_share: left of it is callable."
+        "An allele of 1 % of the reads would be called, with a probability of 0.95, at 20 % of "
+        "the 5 positions, one of 2 % at 40 %, one of 5 % at 60 %. The line at 3 % is the setting "
+        "callable_share: left of it is callable."
     )
     assert plot["layer"][-1]["encoding"]["x"] == {"datum": 3.0}
     assert {0.1, 0.2, 0.5, 1.0, 100.0} <= set(plot["encoding"]["x"]["axis"]["values"])

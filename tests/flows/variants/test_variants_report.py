@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from flows.data.runs import Dropped
 from flows.variants.batch_report import _far_in_words
-from flows.variants.calls_report import calls_section, power_warnings, untested
+from flows.variants.calls_report import calls_section, power_warnings, untested, with_reads
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import (
@@ -16,6 +17,7 @@ from flows.variants.limits_report import (
     detection_section,
     q_values_section,
 )
+from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.loci import Filtered
 from flows.variants.part_calls import NO_STRANDS, PartCalls
 from flows.variants.read_account import SampleReads
@@ -93,8 +95,8 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
     )
     callable_ += "269 of 300 positions."
     call = (
-        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0), 0 of 40 of normal. The call is "
-        "false with a probability of about 1 in 8 (QUAL 9.0)."
+        "1:5 A>C in 3 of 30 reads of tumour (10.0 %, 95 % interval 5.0 to 20.0), 0 of 40 of "
+        "normal. The call is false with a probability of about 1 in 8 (QUAL 9.0)."
     )
     filtered = CALL | {"filters": ["strand_bias"]}
     level = "at a false discovery rate of 0.05"
@@ -108,7 +110,8 @@ def test_the_headline_has_the_surest_variant_and_where_one_would_have_been_calle
         assert headline_of([FOUND], calls, PAIRED) == said
     alone = headline_of([FOUND], [CALL], ALONE)
     assert alone.startswith(
-        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 5.0 to 20.0). The call is false"
+        "1 variant: 1:5 A>C in 3 of 30 reads of tumour (10.0 %, 95 % interval 5.0 to 20.0). The "
+        "call is false"
     )
     assert f"(QUAL 9.0).{callable_[:-1]}; without a control errors" in alone
     most = replace(FOUND, callable=b"1\t0\t270\n")  # of 300: the card has it
@@ -133,22 +136,26 @@ def test_of_several_cases_the_range_of_positions_is_said():
 
 
 def test_the_next_best_allele_is_named_with_its_probability():
-    parts = [replace(PART, next_best=(0.011, 0.494, "1:70 G>A")), PART,
+    parts = [replace(PART, next_best=(0.011, 0.494, with_reads(CALL, PAIRED))), PART,
              replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
     text = q_values_section(parts).text
     assert text == (
-        "Next best, not called: 1:70 G>A, a variant with a probability of 1.1 %. A false discovery "
-        "rate of 0.49 would be needed to call it: no near miss."
+        "Next best, not called: 1:5 A>C in 3 of 30 reads of tumour and 0 of 40 of normal, a "
+        "variant with a probability of 1.1 %. A false discovery rate of 0.49 would be needed to "
+        "call it: no near miss."
     )
     assert "Next best" not in q_values_section([PART]).text
 
 
 def test_a_call_is_compared_with_what_is_expected_or_estimated():
-    said = " The surest call: an estimated 10.0 % of the reads of tumour against an expected "
-    assert said + "0.0100 % of normal, about 1,000-fold." in _far_in_words([CALL], PAIRED)
+    said = "The surest call: an estimated 10.0 % of the reads of tumour against an expected "
+    said += "0.0100 % of normal at this position, about 1,000-fold."
+    assert _far_in_words([CALL], {}, PAIRED) == said
+    every = _far_in_words([CALL], {"A>C": 2e-4}, PAIRED)
+    assert every == f"{said} The mean of all A>C positions in normal is 0.020 %."
     seen = CALL | {"replicates": {"case": [(3, 30)], "control": [(0, 40), (1, 40)]}}
-    assert "against an estimated 0.0100 % of normal" in _far_in_words([seen], PAIRED)
-    assert "surest" not in _far_in_words([], PAIRED)
+    assert "against an estimated 0.0100 % of normal" in _far_in_words([seen], {}, PAIRED)
+    assert _far_in_words([], {}, PAIRED) == ""
 
 
 def test_positions_without_reads_count_in_the_chart_and_are_found():
@@ -156,18 +163,32 @@ def test_positions_without_reads_count_in_the_chart_and_are_found():
     reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 200, depth)
     limits = LimitCounts(np.array([0.01, 0.2]), np.array([150, 50]))
     part = replace(FOUND, locations=200, limits=limits, sample_reads=reads)
-    found = detection_section([limits], [part], PAIRED)
-    said = "Of the 300 positions 50 % would show an allele of 1 % of the reads"
-    assert found.plots[0]["usermeta"]["how"].startswith(said)
-    assert found.grids[0].rows[-1][0] == "100 more (some are named in Input files)"
+    lost = [Dropped(reason=NO_READS, count=99, examples=["1:7", "1:8"]),
+            Dropped(reason=NO_REFERENCE, count=1)]  # fmt: skip
+    found = detection_section([limits], [part], PAIRED, lost)
+    said = "An allele of 1 % of the reads would be called, with a probability of 0.95, at 50 % of "
+    assert found.plots[0]["usermeta"]["how"].startswith(f"{said}the 300 positions")
+    assert found.plots[0]["encoding"]["y"]["scale"]["domainMax"] == 100.0
+    assert found.grids[0].rows[-2:] == [
+        ("99 more (some are named in Input files)", "not detectable", "no read in any sample", "0",
+         "0"),
+        ("1 more", "not detectable", "the reference is not A, C, G or T", "", ""),
+    ]  # fmt: skip
+    one = [Dropped(reason=NO_READS, count=1, examples=["1:300"])]
+    assert detection_section([limits], [part], PAIRED, one).grids[0].rows[-1][0] == "1:300"
 
 
 def test_the_next_step_shows_the_reads_of_the_surest_call():
     depth, files = np.zeros((2, 2), int), ("/d/a b.bam", "/d/n.bam")
     reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 299, depth, files=files)
-    first, step, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)
-    assert first.command == "bcftools view {run}/variants.vcf.gz"
+    step, second, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)
+    assert second.command == "bcftools view {run}/variants.vcf.gz"
     assert step.command == "samtools tview -p 1:5 '/d/a b.bam'"
+    reads = replace(reads, columns=[("tumour", "1"), ("tumour", "2")])
+    settings = VariantSettings(case="tumour", control="normal", fasta="/d/r.fa")
+    step, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], settings)
+    of_each = 'samtools tview -p 1:5 "$f" /d/r.fa; done'
+    assert step.command == f"for f in '/d/a b.bam' /d/n.bam; do {of_each}"
     assert _next_steps([PART], [], PAIRED) == NEXT_STEPS
 
 
@@ -245,7 +266,7 @@ def test_filters_that_could_not_remove_a_call_are_counted_and_a_warning():
     assert row[5] == "PASS (3 of 6 filters not testable)"
     assert untested(call, PAIRED) == ["strand_bias", "low_mapq", "low_baseq"]
     assert untested(CALL, PAIRED) == []
-    _, step, *_ = _next_steps([FOUND], [call], PAIRED)
+    step, *_ = _next_steps([FOUND], [call], PAIRED)
     assert step.text.startswith("Confirm ")
     assert "both strands" in step.text
     assert step.text.endswith(": strand_bias, low_mapq, low_baseq could not be tested.")
