@@ -97,18 +97,19 @@ def in_headline(
 ) -> str:
     """Say how well labels are predicted, and of how many of ``every`` bags that is not clear."""
     wrong = (test.probability > 0.5) != (test.label == 1)
-    counts = []
+    counts: list[str] = []
     for where, those in (
         (f"above {UNSURE[1]}", test.probability >= UNSURE[1]),
         (f"below {UNSURE[0]}", test.probability <= UNSURE[0]),
     ):
         if n := int(those.sum()):
+            where = f"with a probability {where}" if not counts else where
             counts.append(f"{int(wrong[those].sum()) or 'none'} of {n:,} {where}")
     rest = f"{unsure:,} of {every:,} {things} are uncertain"
     if counts and test.label.size == every and 0 < unsure <= every / 2:
         clear, right = count_clear(test)
         counts.append(f"{int(wrong.sum()) - (clear - right) or 'none'} of {unsure:,} between")
-        rest = f"look at such new {things} yourself"
+        rest = f"look at such new {things} yourself ({100.0 * unsure / every:.0f} %)"
     said = f"Wrong: {', '.join(counts)}" * bool(counts)
     said += f"{(': ' if 'look' in rest else '; ') * bool(counts)}{rest}" * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), said]))
@@ -137,7 +138,7 @@ def in_a_score(
         if alike
         else "the new ones differ, so more may be wrong than these ranges say"
     )
-    own, parts = np.minimum(probability, 1.0 - probability), []
+    own, parts, fewer = np.minimum(probability, 1.0 - probability), [], False
     for name, those, apart, of, by_fit in (
         ("clear ones", ~unsure, clear - sure, clear, "tested_clear_expected_wrong"),
         ("uncertain ones, cut at 0.5", unsure, count - clear - right + sure, count - clear,
@@ -148,13 +149,13 @@ def in_a_score(
             at_fit, by_model = f"{apart:,} of {of:,} were", _about(float(own[those].sum()))
             if by_fit in fit:
                 at_fit += f", {_about(fit[by_fit])} expected"
-                if pdtr(apart, fit[by_fit]) < 0.05:  # of so few or fewer
-                    by_model = f"at most {by_model}"
+                fewer |= bool(pdtr(apart, fit[by_fit]) < 0.05)  # of so few or fewer
             parts.append((name, int(those.sum()), by_model, at_fit, low, high))
     expect = "; ".join(
         f"of the {n:,} {name}: {by_model} (95 % {low:,} to {high:,}; at the fit {at_fit})"
         for name, n, by_model, at_fit, low, high in parts
     )
+    expect += ". So fewer are probably wrong here, too" * fewer
     line = f"Wrong by these probabilities, {expect}. {line}"
     said, positive = found.predicted, fit.get("positive")
     if positive and column:
@@ -164,7 +165,7 @@ def in_a_score(
     for name, n, by_model, _, low, high in parts:
         if name.startswith("clear"):
             headline += f". {by_model[0].upper()}{by_model[1:]} of these {n:,} may be wrong "
-            headline += f"(95 % {low:,} to {high:,})"
+            headline += f"({'probably fewer; ' * fewer}95 % {low:,} to {high:,})"
         else:
             these = f"the {n:,} uncertain ones"
             these = f"Look at {these} yourself:" if share <= 0.5 else f"Of {these},"
@@ -266,6 +267,8 @@ def accuracy(
     things = "labels" if several else "bags"
     lines = [plots.calibration_verdict(predicted, observed, number, things)]
     wrong = int(np.sum((probability > 0.5) != (label == 1)))
+    if pdtr(wrong, doubt.sum()) < 0.05:  # of so few or fewer
+        lines = [f"{lines[0].partition('. ')[0].rstrip('.')}. All the same they are too cautious:"]
     lines.append(
         f"Cut at 0.5, {_about(float(doubt.sum()))} of the {label.size:,} are expected to be wrong "
         f"by these probabilities, and {wrong or 'none'} {'is' if wrong == 1 else 'are'}."
@@ -310,8 +313,8 @@ def counted(probability: FloatArray) -> IntArray:
 
 WITHOUT = (
     f"Each of the {{}} was predicted by models that were fitted without it, in {FOLDS} folds{{}} "
-    "(pooled features leave out {} alone). How much each model counts was learned from all of "
-    "them, so figures may be slightly too good."
+    "(the model of pooled features without {} alone). How much each model counts was learned from "
+    "all of them, so figures may be slightly too good."
 )
 
 

@@ -134,7 +134,7 @@ def examples_of(
         (
             f"The {MOST_WRONG} surest"
             if len(wrong) == MOST_WRONG
-            else f"{len(wrong):,}, the surest first",
+            else f"{len(wrong):,} bags, the surest predictions first",
             wrong,
         ),
     )

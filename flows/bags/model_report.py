@@ -163,8 +163,8 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
     text = (
         f"For each feature: in how many of the {of:,} primary instances (P(primary) above 0.5) it "
         "is one of the three that move their score most, and what it adds there, against the "
-        f"average instance. Features in fewer than {FEWEST_MARKED} are left out.\nThe numbers add "
-        "up to a score: 0 means P(primary) = 0.5; higher is more probable."
+        f"average instance. Features in fewer than {FEWEST_MARKED} are left out. Of the "
+        "score: P(primary) is 0.16 at -1, 0.5 at 0, 0.84 at +1."
     )
     columns = (
         "feature", "among the three strongest", "adds to the score", "mean in primary", "in others",

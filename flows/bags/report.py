@@ -170,9 +170,9 @@ def _count_tiles(probability: FloatArray, words: Words) -> list[Tile]:
         Tile(
             f"expected {words.positive}",
             f"about {probability.sum():,.0f} {of}",
-            "probabilities added up: of clear ones above 0.8 "
-            f"{probability[probability > high].sum():,.0f}, of all others "
-            f"{probability[probability <= high].sum():,.0f}",
+            f"probabilities added up: {probability[probability > high].sum():,.1f} of the "
+            f"{np.sum(probability > high):,} above {high}, "
+            f"{probability[probability <= high].sum():,.1f} of the rest",
         ),
         Tile("uncertain", f"{_count_unsure(probability):,} {of}", f"probability {low} to {high}"),
     ]

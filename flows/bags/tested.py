@@ -15,7 +15,7 @@ UNSURE = 0.2, 0.8
 """Probabilities between which a bag is worth a look."""
 
 PREDICT = NextStep(
-    "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
+    "Predict new bags, with the same columns:", "vbflows score {run} NEW_FILE scored/", True
 )
 
 

@@ -44,10 +44,8 @@ def count_other_side(
         lines.append(_name_clear(up + down - number, probability[labelled & ~unsure], wrong))
     if number:
         line = f"the {number:,} uncertain ones that disagree"
-        line += " (the next table)" * (len(wrong) == up + down)
-        agree = int(np.sum(labelled & unsure & ~apart))
-        line += f"; the {agree:,} that agree need no look" * bool(agree)
-        lines.append(f"{'After these look at' if lines else 'Labels to check:'} {line}")
+        line += " follow in the next table" * (len(wrong) == up + down and bool(lines))
+        lines.append(f"{line[0].upper()}{line[1:]}" if lines else f"Labels to check: {line}")
     lines = [". ".join(lines)] * bool(lines)
     yes, no = (int(np.sum(label == y)) for y in (1, 0))
     lines.append(
@@ -81,7 +79,7 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     said += f"{expected:,.{int(expected < 1.0)}f} were to be expected"
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
         return f"Labels may be wrong: {said}. Check first {', '.join(named)}"
-    return f"No label looks wrong: {said}. If you check any, begin with {', '.join(named)}"
+    return f"No label looks wrong: {said}. For a spot check begin with {', '.join(named)}"
 
 
 def next_steps(

@@ -73,7 +73,7 @@ def choice_sections(
         why.append(("Gaussian process", _process(additive, results)))
     how = (
         "Parts were chosen by their log loss in cross-validation on the fitted rows alone. These "
-        "are other rows than the held-out ones, so the same model has another log loss here."
+        "are other rows than the held-out ones, so the same model has another log loss there."
     )
     title = "What was tried, what it gained and what was taken"
     grid = Grid(("part", "log loss in cross-validation"), why, title, folded=True)

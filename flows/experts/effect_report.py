@@ -55,7 +55,10 @@ def strength_charts(
     if not sure:
         how += "; every one includes zero, so no direction is sure."
     elif sure < len(found):
-        how += f"; the first {'has' if sure == 1 else f'{sure} have'} a sure direction."
+        first = (
+            "interval of the first leaves" if sure == 1 else f"intervals of the first {sure} leave"
+        )
+        how += f"; the {first} out zero, so their direction is sure."
     else:
         how += "; all directions are sure."
     if said := "; ".join(alike[one.column] for one in found if one.column in alike):

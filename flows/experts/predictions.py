@@ -106,7 +106,7 @@ class Reasons:
             for count in range(NAMED, MOST_NAMED + 1):
                 most = both_ways(moved, count, LEAST)
                 rest = odds - start - sum(moved[most].round(1))
-                if abs(rest) <= max(abs(moved[most]), default=0.0):
+                if abs(rest) <= 0.5 * max(abs(moved[most]), default=0.0):
                     break
             said = []
             for u in most:
@@ -345,7 +345,9 @@ def predictions_section(
         sections.insert(1, Section(BEYOND, "", (), [grid]))
     if counts.any():
         what = next(one for one in columns if one.startswith("P("))
-        chart = plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}")
+        far = sum(part.beyond.rows for part in parts if part.beyond)
+        how = f"; the {far:,} outside the fit's range included" * (far > 0)
+        chart = plots.split_histogram([("rows", counts)], what, "rows", f"Rows by {what}", how)
         sections[0] = replace(sections[0], plots=[chart])
     if predicted and parts[0].fit.get("thresholds"):
         called = np.sum([one.called for one in parts], axis=0)

@@ -339,6 +339,7 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in effects}
     pairs = [one for s in summaries for one in s.pairs]
     text = effects_text(f"log odds of {label}")
+    text += " The mixture of experts, which the reasons of rows include, is left out." * mixture
     groups = [one for s in summaries for one in s.groups]
     sections = effect_sections(effects, label, "added log odds", text, mixture, groups)
     if (weight := additive.pairs_weight) == 0.0:

@@ -100,10 +100,20 @@ def _heads(counts: Mapping[str, float], label: str) -> tuple[str, str]:
 def _with_costs(found: list[dict[str, float]], costs: bool) -> list[tuple[object, ...]]:
     """Return thresholds, the cost each is for, what it misses and its false alarms."""
     return [
-        (f"{one['threshold']:g}", *[f"{1.0 / one['threshold'] - 1.0:.3g}"][:costs],
+        (f"{one['threshold']:g}", *[_cost(one["threshold"])][:costs],
          *(_of(one[a], one[a] + one[b]) for a, b in (_MISSED, _ALARMS)))
         for one in found
     ]  # fmt: skip
+
+
+def _cost(threshold: float) -> str:
+    """Return how many false alarms a miss costs where a threshold is the best.
+
+    >>> _cost(0.001), _cost(0.05), _cost(0.3), _cost(0.95)
+    ('999', '19', '2.3', '0.053')
+    """
+    cost = 1.0 / threshold - 1.0
+    return f"{cost:.0f}" if cost >= 10.0 else f"{cost:.2g}"
 
 
 def called_by_thresholds(
@@ -139,7 +149,7 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
         number = f"{one[missed]:,.0f}"
         if not one[missed]:
             number = f"none (95 %: up to {100.0 * share_interval(0.0, yes)[1]:.0f} %)"
-        said += f"; {one['threshold']:g} misses {number}, with {one[alarms]:,.0f}"
+        said += f"; {one['threshold']:g} misses {number}, with {one[alarms]:,.0f} false alarms"
     return said
 
 

@@ -97,7 +97,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     elif simple := simpler(results):
         parts = f"{simple}, simpler, does about as well"
         if n < FEW:
-            parts = f"No clear difference from {simple}, which is simpler, on so few"
+            parts = f"No clear difference from {simple}, which is simpler"
     elif groups[_ALIKE]:
         parts = f"{_do(groups[_ALIKE], 'about as well')}{chance}"
     else:
@@ -165,10 +165,11 @@ def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[Nex
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
     if simple:
-        text = f"If {simple}, which is simpler, is {'still ' * few}no worse"
-        text += f"{' there' * few} and you do not need the charts, take it (here one expert):"
-        steps.append(NextStep(text, "{again inference=cavi n_experts=1}", True))
+        text = f"If {simple}, which is simpler, is {'still ' * few}not clearly worse"
+        text += f"{' there' * few} and you do not need the charts, take it:"
+        larger = " test_share=0.3" * few
+        steps.append(NextStep(text, f"{{again inference=cavi n_experts=1{larger}}}", True))
     new = "vbflows score {run} NEW_TABLE scored/"
-    with_run = ", with the run that you chose" * bool(simple)
+    with_run = ", with this run or the one that you take" * bool(simple)
     steps.append(NextStep(f"Predict new rows of the same columns{with_run}:", new, True))
     return (*steps, *[first] * (len(steps) < 3))  # a page has three

@@ -181,7 +181,7 @@ def report(
         if n == 1:
             headline = undecided or groups_in_words(models, rows)
             headline += (
-                f". {'If groups, one' if undecided else 'One group'} has {share} of the rows"
+                f". {'If two groups, one' if undecided else 'One group'} has {share} of the rows"
             )
             number = round((1.0 - one.sure) * rows)
             unclear = (

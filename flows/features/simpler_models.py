@@ -289,8 +289,12 @@ def undecided_in_words(found: SimplerModels | None, rows: int) -> str:
         return ""
     total = logsumexp([one for _, one in found.chances()[0]])
     two, other = (percent(float(np.exp(one - total))) for one in (found.each[1], value))
-    said = f"{_related_in_words(found, rows)}. Two groups and {name} explain them about equally "
-    return f"{said}well ({two} against {other})"
+    times = times_in_words(found.each[1] - found.each[0])
+    said = (
+        f"The answers of {rows:,} rows are related: two groups are {times} times as probable as no "
+    )
+    said += f"relation. The data do not decide between two groups (probability {two}) and {name} "
+    return f"{said}({other})"
 
 
 def _related_in_words(found: SimplerModels, rows: int) -> str:

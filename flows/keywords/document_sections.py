@@ -124,7 +124,8 @@ def texts_section(
 def frequent_sections(terms: TermCounts, names: Names, scores: bool) -> list[Section]:
     """Show what was found in most documents, unless all is in one document each."""
     likely = terms.likely if terms.likely and not scores else terms.new
-    most = [one for one in likely.most_common(MOST_FREQUENT) if one[1] > 1]
+    first = likely.most_common(MOST_FREQUENT + 1)
+    most = [one for one in first[:MOST_FREQUENT] if one[1] > 1]
     if not most:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
@@ -133,7 +134,7 @@ def frequent_sections(terms: TermCounts, names: Names, scores: bool) -> list[Sec
     how += " with a probability above 0.5" if likely is terms.likely else ""
     how += ". Forms of one stem are counted together, as they are written first."
     if fewer := (len(likely) - len(most)) * terms.whole:
-        how += f" {fewer:,} more are in at most {counts[-1]:,}."
+        how += f" {fewer:,} more are in at most {first[len(most)][1]:,}."
     return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 

@@ -241,7 +241,8 @@ def _which(
             example = next(s.example for s in summaries if s.example)
             lines.append(
                 f"{parts:,} of the {found:,} are words of a longer one that is selected or known, "
-                f"too ({example}): take that where it says more. The column part_of names it."
+                f"too ({example}): take that where it says more. The column part_of of the table "
+                "and of likely.csv names it."
             )
         lines.append("The rules of the selection:")
         if cut is None:
@@ -350,13 +351,15 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     text = (
         f"Read the {likely:,} likely ones and strike the wrong: {' and '.join(wrong)}. The first "
     )
-    text += "command under What to do next writes them to a file"
+    text += "command under What to do next writes them to likely.csv"
     if named := _named(summaries, likely):
         false = likely - named - above[0, 1] + sum(s.own_name_right for s in summaries)
-        text += (
-            f", without {named:,} that are the name of their document: {likely - named:,} rows, "
+        text = (
+            f"Read the {likely - named:,} rows of likely.csv, which the first command under What "
+            f"to do next writes, and strike the wrong: about {false:,.0f}. They are the {likely:,} "
+            f"likely ones ({' and '.join(wrong)} wrong) without {named:,} that are the name of "
+            "their document"
         )
-        text += f"about {false:,.0f} of them wrong"
     text += f". Choose from the {found - likely:,} others by hand if a missing one costs "
     return f"{text}you more than reading several wrong ones."
 

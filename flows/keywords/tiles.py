@@ -80,6 +80,9 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
         listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
         if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
             why += f", as {share} of the known ones are in their texts"
+    fitted = results.get("fitted_per_text")
+    if fitted and f"{fitted:.1f}" != f"{candidates * rate:.1f}":
+        why += f"; the fit ends at {fitted:.1f}"
     return Tile(f"{keys} assumed in a text", number, why)
 
 

@@ -367,7 +367,8 @@ def curve(
         layers,
         x=across | ({"type": "temporal"} if dates else {}),
         y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
-        how=f"The line is the mean, the band its 95 % interval; where the band {_UNCERTAIN}",
+        how="The line is the mean, the band its 95 % interval; where the band includes zero, it is "
+        "not sure whether such a value adds or takes away.",
     )
 
 

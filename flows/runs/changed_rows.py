@@ -103,7 +103,8 @@ def reasons_in_words(one: Moved) -> str:
         counts = Counter(why.removeprefix("just ") for why in one.reasons(what) if why)
         if counts:
             parts = [f"{why} ({count:,})" for why, count in counts.most_common()]
-            lines.append(f"Why the {here} run does not select them: {', '.join(parts)}.")
+            these = f"the {sum(counts.values()):,} {what}"
+            lines.append(f"Why the {here} run does not select {these}: {', '.join(parts)}.")
     return " ".join(lines)
 
 
@@ -136,7 +137,8 @@ def known_in_words(one: Moved) -> str:
     with_known = every.filter(every[one.truth])["doc_id"].unique()
     names = every["doc_id"].take(pa.array(places, pa.int64()))
     count = pc.sum(pc.is_in(names, with_known)).as_py()
-    return f"{count:,} of the {len(places):,} are in documents with known ones"
+    of = f"{count:,} of the {len(places):,}"
+    return f"{of} are in documents with known ones (wrong where these are complete)"
 
 
 def advised_run(one: Moved) -> str:
@@ -176,7 +178,8 @@ def decision_in_words(one: Moved, why: str = "") -> str:
             f"Use the {which[1]} run, unless the test below says otherwise{why}. Of 10 added "
             f"{_ROWS.get(one.table, 'rows')} {10.0 * before / count:.1f} are right by the "
             f"{which[1]} run, {10.0 * share:.1f} by the {which[0]}.\nThe test: count the right "
-            f"ones, those that you would write down yourself, of {rows}: {rule}"
+            f"ones, those that you would write down yourself, of {rows}: {rule} It shows whose "
+            "probabilities are right."
         )
     if share < 0.5:
         reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"

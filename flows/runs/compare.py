@@ -367,7 +367,7 @@ def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> 
             rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
             values = " → ".join(shown(share[which]) for which in ("first", "second"))
             moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
-            return f"{moved}, so {values} right is no {gain} in quality."
+            return f"{moved}, so {values} of the likely ones right is no {gain} in quality."
     return ""
 
 

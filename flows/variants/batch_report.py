@@ -110,8 +110,9 @@ def _far_in_words(
         how = "estimated" if any(reads for reads, _ in others) else "expected"
         every = f" The mean of all {pair} positions in {other} is "
         every = f"{every}{rate_in_words(rates[pair])}." if pair in rates else ""
+        which = "The surest call" if len(calls) > 1 else f"{one['chrom']}:{one['pos']} {pair}"
         return (
-            f"The surest call: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
+            f"{which}: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
             f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of {other} at this "
             f"position, about {float(f'{ratio:.2g}'):,.0f}-fold.{every}"
         )

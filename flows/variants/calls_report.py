@@ -204,7 +204,8 @@ def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> st
     """Say what PASS is: which filters of reads ran."""
     names = ", ".join(name for name in READ_FILTERS if name not in not_run)
     said = f" PASS: called, and not removed by any filter ({names}); each filter removes a true "
-    said += f"variant with a probability of at most {settings.filter_level:g} (filter_level)."
+    said += f"variant with a probability of at most {settings.filter_level:g} (filter_level). The "
+    said += "VCF's INFO field UNTESTED names the filters that a call's reads could not test."
     return said * bool(names)
 
 
@@ -279,8 +280,8 @@ def _replicates(
     of_filters = [
         (COMPARED[name][0], *(_mean(name, value) for value in pair), name,
          "did not run" if name in not_run else "removed" if name in call["filters"]
-         else "passed" if _testable(name, pair)
-         else "not testable" + ": all are alike" * (None not in pair))
+         else "passed" + ": no such read" * (pair[0] == pair[1] == 0.0) if _testable(name, pair)
+         else "not testable" + f": all are {COMPARED[name][3]}" * (None not in pair))
         for name, pair in _compared(call).items()
     ]  # fmt: skip
     if of_filters:

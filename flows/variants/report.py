@@ -240,17 +240,18 @@ def _next_steps(
     if files := [file for (sample, _), file in every if calls and sample == settings.case]:
         at, fasta = f"{calls[0]['chrom']}:{calls[0]['pos']}", [*filter(None, [settings.fasta])]
         view = shlex.join(["samtools", "tview", "-p", at, files[0], *fasta])
-        text += f" Look at the surest call's reads (or in IGV at {at})"
+        whose = "its" if len(calls) == 1 and text else "the surest call's"
+        text += f" Look at {whose} reads (or in IGV at {at})"
         if len(files) > 1:
             view = f"for f in {shlex.join(files)}; do {shlex.join(['samtools', 'tview', '-p', at])}"
             view += f' "$f" {shlex.join(fasta)}'.rstrip() + "; done"
-            text += ", file by file (q closes one)"
+            text += ", file by file (q goes to the next)"
         text += ":"
     if text:
         steps.append(NextStep(text.strip(), view))
     if any(part.missed for part in parts):
-        text = "Before you claim absence at a position that is not callable, get more reads there, "
-        text += "or fewer errors. The largest limits:"
+        text = "Before you claim absence at a position that is not callable, get more reads "
+        text += "there. The largest limits:"
         steps.append(NextStep(text, "vbflows show {run} detection --sort limit"))
     return (*steps, *NEXT_STEPS)
 

@@ -7,9 +7,16 @@ root.classList.add("scripted");
 
 const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
-// The number that a text begins with, as in "1,204" or "-0.67 ± 0.03"; NaN where it begins with none.
-const leading = (text) =>
-  parseFloat((/^[+-]?(\d[\d,]*)?\.?\d+(e[+-]?\d+)?/i.exec(text) ?? [""])[0].replaceAll(",", ""));
+// The number that a text begins with, as in "1,204", "-0.67 ± 0.03", "below 1 %" or "3 million";
+// NaN where it begins with none.
+const leading = (text) => {
+  const number = /^(none\b|about |below |above |< |> )?([+-]?(?:\d[\d,]*)?\.?\d+(?:e[+-]?\d+)?)?(?: ([mb]illion))?/i;
+  const [, before, digits, unit] = number.exec(text);
+  if (before === "none") return 0;
+  const value = parseFloat((digits ?? "").replaceAll(",", "")) * ({ million: 1e6, billion: 1e9 }[unit] ?? 1);
+  const beyond = { "below ": -1, "< ": -1, "above ": 1, "> ": 1 }[before] ?? 0;
+  return value + beyond * 1e-9 * Math.abs(value);
+};
 
 function compare(a, b) {
   if ((a === "") !== (b === "")) return a === "" ? 1 : -1;

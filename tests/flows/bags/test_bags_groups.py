@@ -92,8 +92,9 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
     )
     said += (
-        r"50 %\), each predicted without its own label\. Wrong: (?:(\d+|none) of (\d+) above 0.8)?"
-        r"(?:, )?(?:(\d+|none) of (\d+) below 0.2)?"
+        r"50 %\), each predicted without its own label\. Wrong: "
+        r"(?:(\d+|none) of (\d+) with a probability above 0.8)?"
+        r"(?:, )?(?:(\d+|none) of (\d+) (?:with a probability )?below 0.2)?"
         r"(?:, (?:\d+|none) of (\d+) between: look at such .*|; (\d+) of 40 bags are .*)"
     )
     numbers = re.fullmatch(said, found["lines"][0]).groups()
@@ -258,15 +259,15 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
     assert said.headline == (
-        "22 of 60 bags are probably positive, 28 probably negative. At most about 5 of these 50 "
-        "may be wrong (95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at 0.5, about 4 "
-        "would be wrong (0 to 7). No labels here, so this is not measured"
+        "22 of 60 bags are probably positive, 28 probably negative. About 5 of these 50 may "
+        "be wrong (probably fewer; 95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at "
+        "0.5, about 4 would be wrong (0 to 7). No labels here, so this is not measured"
     )
     assert said.sections[0].text == (
-        "Wrong by these probabilities, of the 50 clear ones: at most about 5 (95 % 0 to 9; at the "
+        "Wrong by these probabilities, of the 50 clear ones: about 5 (95 % 0 to 9; at the "
         "fit 0 of 133 were, about 9 expected); of the 10 uncertain ones, cut at 0.5: about 4 (95 % "
-        "0 to 7; at the fit 11 of 47 were, about 12 expected). 10 of 60 are uncertain, 47 of 180 "
-        "were at the fit: no sign that the new ones differ."
+        "0 to 7; at the fit 11 of 47 were, about 12 expected). So fewer are probably wrong here, "
+        "too. 10 of 60 are uncertain, 47 of 180 were at the fit: no sign that the new ones differ."
     )
     said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", "ill", found, fit)
     assert said is not None
@@ -275,7 +276,7 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     assert in_a_score(clear, "", "ill", found, {"tested": 180}) is None
     said = in_a_score(clear, "", "ill", found, {**fit, "positive": "yes"})
     assert said is not None
-    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. At ")
+    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. About")
 
 
 def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():

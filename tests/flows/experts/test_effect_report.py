@@ -18,7 +18,11 @@ def effect(name, spread, sd):
     ("sds", "title", "said"),
     [
         ((0.1, 0.1), "What speaks for and against ill", "all directions are sure"),
-        ((0.6, 0.1), "What speaks for and against ill", "the first has a sure direction"),
+        (
+            (0.6, 0.1),
+            "What speaks for and against ill",
+            "the interval of the first leaves out zero",
+        ),
         ((0.6, 0.6), "What speaks for and against ill", "so no direction is sure"),
         ((0.6,), "What speaks for and against ill", "every one includes zero"),
     ],

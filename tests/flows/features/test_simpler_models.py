@@ -122,8 +122,11 @@ def test_a_difference_is_said_with_its_unit_and_its_margin():
     assert "here described by two" in groups_in_words(replace(two, each=(-554, -529, -528)), 216)
     assert undecided_in_words(two, 216) == ""
     assert undecided_in_words(replace(two, scale=None, each=(-554.0, -529.0)), 216) == ""
-    said = f"{related}. Two groups and one sliding scale explain them about equally well "
-    assert undecided_in_words(near, 216).replace("\u00a0", " ") == f"{said}(55 % against 45 %)"
+    assert undecided_in_words(near, 216).replace("\u00a0", " ") == (
+        "The answers of 216 rows are related: two groups are 70 billion times as probable as no "
+        "relation. The data do not decide between two groups (probability 55 %) and one sliding "
+        "scale (45 %)"
+    )
     assert "not sure" in groups_in_words(replace(found, each=(-529.0, -530.0)), 216)
     text = model_section(found, 2).text
     assert "2 latent classes describe the answers about as well: with the features the " in text

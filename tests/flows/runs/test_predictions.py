@@ -260,9 +260,9 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
         ("v", STAYED, BOTH_SELECT),
     ]  # fmt: skip
     assert reasons_in_words(moved) == (
-        "Why the second run does not select them: part or near copy of another (1), beyond the 3 "
-        "best of its document (1), below the limit of 0.2 (1). Why the first run does not select "
-        "them: below the limit of 0.3 (1)."
+        "Why the second run does not select the 3 no longer selected: part or near copy of another "
+        "(1), beyond the 3 best of its document (1), below the limit of 0.2 (1). Why the first run "
+        "does not select the 1 newly selected: below the limit of 0.3 (1)."
     )
     new, gone, stayed = _predictions(moved, "").grids
     assert (new.columns[-1], gone.columns[-1]) == tuple(f"why not in the {n} run" for n in BOTH)
@@ -322,7 +322,8 @@ def test_where_few_of_the_added_are_right_the_first_run_is_advised(tmp_path, cap
         "have about 6 each (if complete). Of 10 added rows 1.5 are right by the first run, 3.0 by "
         "the second.\nThe test: count the right ones, those that you would write down yourself, of "
         "these 20, drawn at random from the 70 newly selected: 5 or more speak for the second run, "
-        "4 or fewer for the first (rightly in 80 % of cases)."
+        "4 or fewer for the first (rightly in 80 % of cases). It shows whose probabilities are "
+        "right."
     )
     assert "; 12 likely new keyphrases instead of 6, " in headline(found)
     assert decision(found) == said
@@ -331,7 +332,9 @@ def test_where_few_of_the_added_are_right_the_first_run_is_advised(tmp_path, cap
     assert page.sections[0].text.startswith(said)
     assert all(section.folded for section in page.sections if section.plots)
     notes = {tile.label: tile.note for tile in page.tiles}
-    assert notes["newly selected"].endswith("; 10 of the 70 are in documents with known ones")
+    assert notes["newly selected"].endswith(
+        "; 10 of the 70 are in documents with known ones (wrong where these are complete)"
+    )
     _, out, _ = run(capsys, "compare", *runs)
     assert "--report compared.html for a page" in " ".join(out.split())
     _, out, _ = run(capsys, "compare", *runs, "--report", f"{tmp_path}/c.html")

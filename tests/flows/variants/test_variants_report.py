@@ -8,7 +8,13 @@ import numpy as np
 
 from flows.data.runs import Dropped
 from flows.variants.batch_report import _far_in_words
-from flows.variants.calls_report import calls_section, power_warnings, untested, with_reads
+from flows.variants.calls_report import (
+    calls_section,
+    name_of,
+    power_warnings,
+    untested,
+    with_reads,
+)
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import (
@@ -74,7 +80,7 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert rows["low_baseq"][3] == "removed"
     for strands, said in (
         ((10, 10, 4, 4), ("50 %", "50 %", "strand_bias", "passed")),
-        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable: all are alike")),
+        ((20, 0, 8, 0), ("100 %", "100 %", "strand_bias", "not testable: all are on one strand")),
         ((20, 0, 3, 0), ("too few reads", "100 %", "strand_bias", "not testable")),
     ):
         other = call | {"samples": {"case": {"strands": strands}}}
@@ -150,6 +156,8 @@ def test_the_next_best_allele_is_named_with_its_probability():
 def test_a_call_is_compared_with_what_is_expected_or_estimated():
     said = "The surest call: an estimated 10.0 % of the reads of tumour against an expected "
     said += "0.0100 % of normal at this position, about 1,000-fold."
+    assert _far_in_words([CALL, CALL], {}, PAIRED) == said
+    said = said.replace("The surest call", name_of(CALL))
     assert _far_in_words([CALL], {}, PAIRED) == said
     every = _far_in_words([CALL], {"A>C": 2e-4}, PAIRED)
     assert every == f"{said} The mean of all A>C positions in normal is 0.020 %."
