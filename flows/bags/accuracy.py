@@ -109,7 +109,7 @@ def in_headline(
     if counts and test.label.size == every and 0 < unsure <= every / 2:
         clear, right = count_clear(test)
         counts.append(f"{int(wrong.sum()) - (clear - right) or 'none'} of {unsure:,} between")
-        rest = f"look at such new {things} yourself ({100.0 * unsure / every:.0f} %)"
+        rest = f"look at such new {things} yourself ({100.0 * unsure / every:.0f}\u00a0% of all)"
     said = f"Wrong: {', '.join(counts)}" * bool(counts)
     said += f"{(': ' if 'look' in rest else '; ') * bool(counts)}{rest}" * bool(unsure)
     return ". ".join(filter(None, [success(test, results, things, subject), said]))
@@ -169,7 +169,8 @@ def in_a_score(
         else:
             these = f"the {n:,} uncertain ones"
             these = f"Look at {these} yourself:" if share <= 0.5 else f"Of {these},"
-            headline += f". {these} cut at 0.5, {by_model} would be wrong ({low:,} to {high:,})"
+            headline += f". {these} cut at 0.5, {by_model} would be wrong "
+            headline += f"({'probably fewer; ' * fewer}95 % {low:,} to {high:,})"
     headline += f". {'Too few' if found.results.get('labelled') else 'No'} labels here, so this is "
     headline += "not measured"
     first, *sections = found.sections
@@ -267,12 +268,13 @@ def accuracy(
     things = "labels" if several else "bags"
     lines = [plots.calibration_verdict(predicted, observed, number, things)]
     wrong = int(np.sum((probability > 0.5) != (label == 1)))
+    said = f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and {wrong or 'none'} "
+    said += f"{'is' if wrong == 1 else 'are'}"
     if pdtr(wrong, doubt.sum()) < 0.05:  # of so few or fewer
-        lines = [f"{lines[0].partition('. ')[0].rstrip('.')}. All the same they are too cautious:"]
-    lines.append(
-        f"Cut at 0.5, {_about(float(doubt.sum()))} of the {label.size:,} are expected to be wrong "
-        f"by these probabilities, and {wrong or 'none'} {'is' if wrong == 1 else 'are'}."
-    )
+        verdict = lines[0].partition(". ")[0].rstrip(".")
+        lines = [f"The probabilities are too cautious: cut at 0.5, they expect {said}. {verdict}."]
+    else:
+        lines.append(f"Cut at 0.5, these probabilities expect {said}.")
     if test.which == "new":
         lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":

@@ -224,11 +224,11 @@ def _in_short(
             below = [e for e in examples if e.probability < UNSURE[0]] * (len(examples) == every)
             below = sorted(below, key=lambda e: (-e.probability, e.bag_id))[:EXAMPLES]
             if below:
+                names, total = ", ".join(e.bag_id for e in below), sum(e.probability for e in below)
                 line += (
-                    f". If a missed {words.positive} costs most, go on with the least sure of the "
-                    f"others: {', '.join(e.bag_id for e in below)} ({below[0].probability:.2f} to "
-                    f"{below[-1].probability:.2f}, together about "
-                    f"{sum(e.probability for e in below):.1f} {words.positive})"
+                    f". If a missed {words.positive} costs most, go on with the least sure that "
+                    f"are {words.negative}: {names} ({below[0].probability:.2f} to "
+                    f"{below[-1].probability:.2f}, together about {total:.1f} {words.positive})"
                 )
     lines += [f"{line}."] * bool(line)
     if "expected_primary" in results:

@@ -58,7 +58,7 @@ def strength_charts(
         first = (
             "interval of the first leaves" if sure == 1 else f"intervals of the first {sure} leave"
         )
-        how += f"; the {first} out zero, so their direction is sure."
+        how += f"; the {first} out zero."
     else:
         how += "; all directions are sure."
     if said := "; ".join(alike[one.column] for one in found if one.column in alike):
@@ -127,7 +127,8 @@ def effects_text(of: str) -> str:
     return (
         f"What a column's value adds to the {of}, compared with its mean: a chart for each bar, in "
         "the order of the bars. All have one scale, at whose ends wider bands are cut; ticks below "
-        "a curve are quantiles of the column."
+        "a curve are quantiles of the column. A bar compares the 90 % with the 10 % quantile, a "
+        "band each value with the mean, so it may include zero where the bar's interval does not."
     )
 
 

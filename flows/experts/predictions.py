@@ -43,7 +43,8 @@ columns beyond which no row has any."""
 HOW = (
     "Reasons: the values that move the row's log odds of {label} most, and by how much, compared "
     "with the column's mean or most frequent level, other columns equal, by the whole model. "
-    "Start: a row of such values. A sum of 0 is a probability of 0.5, +1 of 0.73, +2 of 0.88."
+    "Start: a row with only such means and levels. A sum of 0 is a probability of 0.5, +1 of 0.73, "
+    "+2 of 0.88."
 )
 BEYOND = "Numbers outside the fit's range"
 OF_FIT = "thresholds", "test_rows", "fitted_share"

@@ -90,7 +90,9 @@ def answer_sections(
     text = (
         "One line is one combination of answers. P: the probability that a row with these answers "
     )
-    text += "has the feature; near 50 % they do not say. With a feature: how many of them are "
+    text += (
+        "has the feature; near 50 % the answers do not tell. With a feature: how many of them are "
+    )
     text += "expected to have it."
     above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()
     if has.shape[1] == 1 and round(above) != round(total):

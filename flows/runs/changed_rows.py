@@ -63,12 +63,15 @@ def expected_in_words(count: int, right: float, before: float | None = None) -> 
     ('about 1 in 4 of them right (55 expected)', 'nearly all right (40 expected)', \
 'probability 0.98')
     >>> expected_in_words(222, 54.6, 30.2)
-    'about 1 in 4 of them right (55 expected; 30 by the first run)'
+    '30 (by the first run) to 55 (by the second) of them expected to be right'
     """
     if count == 1:
         return f"probability {in_digits(right)[0]}"
-    other = "" if before is None else f"; {before:,.0f} by the first run"
-    return f"{share_in_words(right / count, ' of them')} right ({right:,.0f} expected{other})"
+    said = f"{share_in_words(right / count, ' of them')} right ({right:,.0f} expected)"
+    if before is not None and f"{before:,.0f}" != f"{right:,.0f}":
+        said = f"{before:,.0f} (by the first run) to {right:,.0f} (by the second) of them expected "
+        said += "to be right"
+    return said
 
 
 def moved_in_words(one: Moved) -> str:
@@ -138,7 +141,7 @@ def known_in_words(one: Moved) -> str:
     names = every["doc_id"].take(pa.array(places, pa.int64()))
     count = pc.sum(pc.is_in(names, with_known)).as_py()
     of = f"{count:,} of the {len(places):,}"
-    return f"{of} are in documents with known ones (wrong where these are complete)"
+    return f"{of} are in documents with known ones"
 
 
 def advised_run(one: Moved) -> str:
@@ -174,12 +177,13 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     if before is not None:
         expects += f", the first {number * before / count:.0f}"
     if share < 0.5 and before and (rule := _rule(number, before / count, share)):
+        lists = " (none for a document whose list is complete)" * (one.table == "keywords")
         return (
             f"Use the {which[1]} run, unless the test below says otherwise{why}. Of 10 added "
             f"{_ROWS.get(one.table, 'rows')} {10.0 * before / count:.1f} are right by the "
             f"{which[1]} run, {10.0 * share:.1f} by the {which[0]}.\nThe test: count the right "
-            f"ones, those that you would write down yourself, of {rows}: {rule} It shows whose "
-            "probabilities are right."
+            f"ones, those that you would write down yourself{lists}, of {rows}: {rule} It shows "
+            "whose probabilities are nearer the truth, of the likely ones too."
         )
     if share < 0.5:
         reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"

@@ -132,7 +132,10 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
         if "--selected" in options:
             what = "the new ones that are selected" if "--new" in options else "what is selected"
         if likely:
-            what, options = "the likely new ones", f"{options} --where 'probability>0.5' --csv"
+            what, options = (
+                "the likely new ones",
+                f"{options} --where 'probability>0.5' --csv > likely.csv",
+            )
         root = shlex.quote(paths.root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
         when = "If the test speaks for it, list" if which != advised else "List"

@@ -261,7 +261,8 @@ def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncer
     assert said.headline == (
         "22 of 60 bags are probably positive, 28 probably negative. About 5 of these 50 may "
         "be wrong (probably fewer; 95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at "
-        "0.5, about 4 would be wrong (0 to 7). No labels here, so this is not measured"
+        "0.5, about 4 would be wrong (probably fewer; 95 % 0 to 7). No "
+        "labels here, so this is not measured"
     )
     assert said.sections[0].text == (
         "Wrong by these probabilities, of the 50 clear ones: about 5 (95 % 0 to 9; at the "
