@@ -9,7 +9,6 @@ from math import ceil, comb, log
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.report.labels import LABELS, share_in_words
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Change, Moved, in_digits
@@ -18,6 +17,10 @@ _ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a sel
 _EVERY = {"keywords": "candidate phrases"}  # what all rows of a table are
 NAMES = {**LABELS, "term": "phrase"}  # what columns that name rows are called
 DRAWN = 20  # rows of a selection, to be read
+
+
+WHY = "Why the "
+"""How a decision begins whose run the headline names."""
 
 
 def rows_in_words(one: Moved) -> str:
@@ -132,16 +135,15 @@ def drawn_rows(one: Moved, texts: Mapping[str, str] | None = None) -> list[Chang
     return one.every.changes(places[order], what)
 
 
-def known_in_words(one: Moved) -> str:
-    """Say how many of the new rows are in documents with known keyphrases; empty if not known."""
-    every, places = one.every.every, one.places.get(GAINED, ())
-    if not len(places) or one.truth != "observed" or "doc_id" not in one.every.keys:
-        return ""
-    with_known = every.filter(every[one.truth])["doc_id"].unique()
-    names = every["doc_id"].take(pa.array(places, pa.int64()))
-    count = pc.sum(pc.is_in(names, with_known)).as_py()
-    of = f"{count:,} of the {len(places):,}"
-    return f"{of} are in documents with known ones"
+def known_by_document(one: Moved) -> dict[str, list[str]]:
+    """Return the known keyphrases that are in each document's text, by its name."""
+    every = one.every.every
+    if one.truth != "observed" or not {"doc_id", "term"} <= {*one.every.keys}:
+        return {}
+    found: dict[str, list[str]] = {}
+    for row in every.filter(every[one.truth]).select(["doc_id", "term"]).to_pylist():
+        found.setdefault(str(row["doc_id"]), []).append(str(row["term"]))
+    return found
 
 
 def advised_run(one: Moved) -> str:
@@ -177,13 +179,15 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     if before is not None:
         expects += f", the first {number * before / count:.0f}"
     if share < 0.5 and before and (rule := _rule(number, before / count, share)):
-        lists = " (none for a document whose list is complete)" * (one.table == "keywords")
+        complete = ""
+        if known_by_document(one):
+            complete = " Where a document has known ones and their list is complete, none is right."
+        reason = why if why.startswith(":") else f": most added are wrong{why}"
         return (
-            f"Use the {which[1]} run, unless the test below says otherwise{why}. Of 10 added "
+            f"{WHY}{which[1]} run{reason}. Of 10 added "
             f"{_ROWS.get(one.table, 'rows')} {10.0 * before / count:.1f} are right by the "
             f"{which[1]} run, {10.0 * share:.1f} by the {which[0]}.\nThe test: count the right "
-            f"ones, those that you would write down yourself{lists}, of {rows}: {rule} It shows "
-            "whose probabilities are nearer the truth, of the likely ones too."
+            f"ones, those that you would write down yourself, of {rows}: {rule}{complete}"
         )
     if share < 0.5:
         reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"

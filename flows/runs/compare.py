@@ -16,7 +16,7 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.changed_rows import advised_run, counted, decision_in_words, rows_in_words
+from flows.runs.changed_rows import WHY, advised_run, counted, decision_in_words, rows_in_words
 from flows.runs.listing import plain
 from flows.runs.predictions import (
     Limits,
@@ -152,11 +152,9 @@ def headline(found: Comparison) -> str:
     rows = [rows_in_words(one) for one in found.predictions[:1]]
     if not (found.predictions and (found.predictions[0].lost or found.predictions[0].gained)):
         rows.insert(0, _effect(found))
-    elif likely := _likely(found):
-        one = found.predictions[0]
-        added = f", {one.gained_likely:,} of them among the added" * bool(one.gained)
-        counts = _with_intervals(found.parts["answer"][likely])
-        rows.append(f"{_in_place_of(likely, *counts)}{added}")
+    elif decision(found).startswith(WHY):
+        advised = advised_run(found.predictions[0])
+        rows.append(f"use the {advised} run, unless the test below says otherwise")
     return f"{text}{'; '.join(rows)}.{preference(found)}"
 
 
@@ -233,14 +231,6 @@ def _in_place_of(name: str, first: str, second: str) -> str:
     if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(second):
         return f"{counted(second, name)} instead of {first}"
     return f"{name} {second} instead of {first}"
-
-
-def _likely(found: Comparison) -> str:
-    """Return the name of the number of likely new ones, if both runs have it and it differs."""
-    for name, values in found.parts["answer"].items():
-        if name.startswith(LIKELY) and differs(values) and None not in _pair(values):
-            return name
-    return ""
 
 
 def _pair(values: Mapping[str, Any]) -> tuple[Any, Any]:

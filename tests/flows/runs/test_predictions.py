@@ -318,21 +318,26 @@ def test_where_few_of_the_added_are_right_the_first_run_is_advised(tmp_path, cap
         "to 21 (by the second) of them expected to be right"
     )
     said = (
-        "Use the first run, unless the test below says otherwise: your lists of known keyphrases "
-        "have about 6 each (if complete). Of 10 added rows 1.5 are right by the first run, 3.0 by "
-        "the second.\nThe test: count the right ones, those that you would write down yourself, of "
+        "Why the first run: your lists of known keyphrases have about 6 each (if "
+        "complete). Of 10 added rows 1.5 are right by the first run, 3.0 by the second.\nThe test: "
+        "count the right ones, those that you would write down yourself, of "
         "these 20, drawn at random from the 70 newly selected: 5 or more speak for the second run, "
-        "4 or fewer for the first (rightly in 80 % of cases). It shows whose probabilities are "
-        "nearer the truth, of the likely ones too."
+        "4 or fewer for the first (rightly in 80 % of cases). Where a document has known ones and "
+        "their list is complete, none is right."
     )
-    assert "; 12 likely new keyphrases instead of 6, " in headline(found)
+    assert headline(found).endswith("; use the first run, unless the test below says otherwise.")
     assert decision(found) == said
     page = _page(found, f"{tmp_path}/c.html")
     assert page.next_steps[0].command.startswith(f"vbflows show {runs[0]} ")
     assert page.sections[0].text.startswith(said)
     assert all(section.folded for section in page.sections if section.plots)
     notes = {tile.label: tile.note for tile in page.tiles}
-    assert notes["newly selected"].endswith("; 10 of the 70 are in documents with known ones")
+    assert notes["newly selected"].endswith("by the first run's probabilities")
+    (grid,) = page.sections[0].grids
+    assert grid.columns[-1] == "known ones in its text"
+    of_first = {row[-1] for row in grid.rows if row[1] == "d1"}
+    assert of_first <= {", ".join(f"n{i}" for i in range(20, 30))}
+    assert {row[-1] for row in grid.rows if row[1] not in ("d0", "d1")} == {""}
     _, out, _ = run(capsys, "compare", *runs)
     assert "--report compared.html for a page" in " ".join(out.split())
     _, out, _ = run(capsys, "compare", *runs, "--report", f"{tmp_path}/c.html")
