@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from textwrap import shorten, wrap
 from typing import Any
@@ -20,7 +20,6 @@ from flows.runs.changed_rows import (
     NAMES,
     drawn_rows,
     every_row_of,
-    known_by_document,
     reasons_in_words,
     rows_in_words,
 )
@@ -285,16 +284,11 @@ _ALL = "--json and --report have them"
 
 
 def _say_phrases(
-    console: Console, rows: Sequence[Mapping[str, Any]], texts: Mapping[str, str],
-    known: Container[str],
-) -> None:  # fmt: skip
-    """Print phrases, a line each with its document and a sentence, cut to the width.
-
-    It is said which are of documents with ``known`` ones.
-    """
+    console: Console, rows: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> None:
+    """Print phrases, a line each with its document and a sentence, cut to the width."""
     for row in rows:
-        some = ", with known ones" * (str(row["document"]) in known)
-        head = f"{row['phrase']} ({row['document']}{some}):"
+        head = f"{row['phrase']} ({row['document']}):"
         room = max(console.width - len(head) - len(" ... ... "), 0)
         line = f"{head} {sentence_with(texts.get(row['document'], ''), row['phrase'], room)}"
         console.print(_text(shorten(line, console.width, placeholder=" ...")), soft_wrap=True)
@@ -331,7 +325,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
                 _wrap(console, decision(found))
                 rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
             if drawn and texts and {"phrase", "document"} <= set(rows[0]):
-                _say_phrases(console, rows, texts, known_by_document(one))
+                _say_phrases(console, rows, texts)
             else:
                 if drawn and "phrase" in rows[0]:
                     _say(console, NO_TEXTS)

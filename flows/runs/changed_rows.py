@@ -9,9 +9,11 @@ from math import ceil, comb, log
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.report.labels import LABELS, share_in_words
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Change, Moved, in_digits
+from vbmodels.core.state import BoolArray, IntArray
 
 _ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
 _EVERY = {"keywords": "candidate phrases"}  # what all rows of a table are
@@ -125,25 +127,44 @@ def drawn_rows(one: Moved, texts: Mapping[str, str] | None = None) -> list[Chang
     The draw is the same for the same rows, and in no order. Where enough of them are of documents
     with a text, it is of these: reports show a random sample of the texts.
     """
-    what = GAINED if one.gained else LOST
-    places = one.places.get(what, np.empty(0, np.int64))
+    places, _ = _to_draw_from(one)
     if texts and "doc_id" in one.every.keys:
         names = one.every.every["doc_id"].take(pa.array(places, pa.int64())).to_pylist()
         shown = places[np.fromiter((str(name) in texts for name in names), bool, len(names))]
         places = shown if len(shown) >= min(DRAWN, len(places)) else places
     order = np.random.default_rng(0).permutation(len(places))[:DRAWN]
-    return one.every.changes(places[order], what)
+    return one.every.changes(places[order], GAINED if one.gained else LOST)
 
 
-def known_by_document(one: Moved) -> dict[str, list[str]]:
-    """Return the known keyphrases that are in each document's text, by its name."""
+def _to_draw_from(one: Moved) -> tuple[IntArray, str]:
+    """Return which rows that one run alone selects are drawn from, and where they are, in words.
+
+    New keyphrases are of documents without known ones, if these have enough: in the others each is
+    wrong if the list is complete.
+    """
+    places = one.places.get(GAINED if one.gained else LOST, np.empty(0, np.int64))
+    known = _in_lists(one, places)
+    if one.gained and known.any() and np.sum(~known) >= DRAWN:
+        return places[~known], " in documents without known ones"
+    return places, ""
+
+
+def _in_lists(one: Moved, places: IntArray) -> BoolArray:
+    """Say which rows are of documents with known keyphrases, [n]."""
     every = one.every.every
-    if one.truth != "observed" or not {"doc_id", "term"} <= {*one.every.keys}:
-        return {}
-    found: dict[str, list[str]] = {}
-    for row in every.filter(every[one.truth]).select(["doc_id", "term"]).to_pylist():
-        found.setdefault(str(row["doc_id"]), []).append(str(row["term"]))
-    return found
+    if one.truth != "observed" or "doc_id" not in one.every.keys:
+        return np.zeros(len(places), bool)
+    with_known = every.filter(every[one.truth])["doc_id"].unique()
+    names = every["doc_id"].take(pa.array(places, pa.int64()))
+    within: BoolArray = pc.is_in(names, with_known).to_numpy(zero_copy_only=False)
+    return within
+
+
+def known_in_words(one: Moved) -> str:
+    """Say how many of the new rows are in documents with known keyphrases; empty if none is."""
+    count = int(_in_lists(one, one.places.get(GAINED, np.empty(0, np.int64))).sum())
+    said = f"{count:,} are in documents with known ones, so wrong where these are complete"
+    return said * (count > 0)
 
 
 def advised_run(one: Moved) -> str:
@@ -178,17 +199,9 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     before = _before(one) if what == GAINED else None
     if before is not None:
         expects += f", the first {number * before / count:.0f}"
-    if share < 0.5 and before and (rule := _rule(number, before / count, share)):
-        complete = ""
-        if known_by_document(one):
-            complete = " Where a document has known ones and their list is complete, none is right."
+    if share < 0.5 and before and (said := _test(one)):
         reason = why if why.startswith(":") else f": most added are wrong{why}"
-        return (
-            f"{WHY}{which[1]} run{reason}. Of 10 added "
-            f"{_ROWS.get(one.table, 'rows')} {10.0 * before / count:.1f} are right by the "
-            f"{which[1]} run, {10.0 * share:.1f} by the {which[0]}.\nThe test: count the right "
-            f"ones, those that you would write down yourself, of {rows}: {rule}{complete}"
-        )
+        return f"{WHY}{which[1]} run{reason}. {said}"
     if share < 0.5:
         reading = f"10 more {_ROWS.get(one.table, 'rows')} for about"
         if share < 0.05:
@@ -202,6 +215,23 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     least = max(ceil(middle - away), 1)
     enough = f"fewer than {least:,}" if least > 1 else "none"
     return f"Use the {which[0]} run{why}, unless you would keep {enough} of {rows} ({expects})."
+
+
+def _test(one: Moved) -> str:
+    """Say how drawn rows decide whose probabilities to believe; empty where so few do not."""
+    places, where = _to_draw_from(one)
+    count = len(places)
+    first, second = (float(np.mean(run[places])) for run in (one.every.first, one.every.second))
+    number = min(count, DRAWN)
+    if not (rule := _rule(number, first, second)):
+        return ""
+    rows = f"these {number:,}, drawn at random from the {count:,} {GAINED}{where}"
+    return (
+        f"Of 10 added {_ROWS.get(one.table, 'rows')}{where} {10.0 * first:.1f} are right by the "
+        f"first run, {10.0 * second:.1f} by the second.\nThe test shows whose probabilities to "
+        f"believe, of the likely ones too. Count the right ones, those that you would choose "
+        f"yourself, of {rows if number < count else f'the {number:,} {GAINED}{where}'}: {rule}"
+    )
 
 
 def _rule(number: int, first: float, second: float) -> str:

@@ -15,7 +15,7 @@ from flows.runs.changed_rows import (
     drawn_rows,
     every_row_of,
     expected_in_words,
-    known_by_document,
+    known_in_words,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -113,12 +113,6 @@ def _drawn(found: Comparison) -> Iterator[Section]:
                     (*cell, sentence_with(texts.get(str(row.row["doc_id"]), ""), row.row["term"]))
                     for cell, row in zip(cells, rows, strict=True)
                 ]
-            if known := known_by_document(one):
-                columns += ("known ones in its text",)
-                cells = [
-                    (*cell, ", ".join(known.get(str(row.row["doc_id"]), ())))
-                    for cell, row in zip(cells, rows, strict=True)
-                ]
             text = decision(found)
             if "term" in keys and not texts:
                 text += f"\n{NO_TEXTS}"
@@ -170,6 +164,8 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
                 note = f"{expected_in_words(count, right)}, by the {which} run"
                 if what == GAINED and one.gained_before:
                     note += f"; {one.gained_before:,.0f} by the first run's probabilities"
+                if what == GAINED and (known := known_in_words(one)):
+                    note += f"; {known}"
                 yield Tile(what, f"{count:,}", note)
         stay = one.selected[0] - one.lost
         yield Tile("selected by both runs", f"{stay:,}", f"of {one.selected[0]:,} of the first run")
