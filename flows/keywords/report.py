@@ -176,6 +176,8 @@ def report(
         for e in examples[:20]
     ]
     mean, named = settings.keyphrases, _named(summaries, above)
+    if above and not scores:
+        results["likely_own_name"] = named
     return Findings(
         headline, sections, results, warnings, top,
         tiles_of(results, names.unit, names.keys, mean),

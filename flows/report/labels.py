@@ -53,6 +53,7 @@ LABELS = {
     "indels": "insertions and deletions",
     "instance_auroc": "AUROC of instances",
     "interval": "log loss, baseline minus model: 95 % interval",
+    "likely_own_name": "likely new ones that are the name of their document",
     "known_among_best": "known ones among the 10 best",
     "known_among_best_apart": "known ones among the 10 best, model minus TF-IDF, 95 % interval",
     "known_among_best_tf_idf": "known ones among the 10 best by TF-IDF",

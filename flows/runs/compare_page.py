@@ -132,8 +132,11 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
         if "--selected" in options:
             what = "the new ones that are selected" if "--new" in options else "what is selected"
         if likely:
-            what = "the likely new ones"
-            options += f" --where 'probability>0.5' --csv > likely_{which}.csv"
+            what, options = "the likely new ones", f"{options} --where 'probability>0.5'"
+            if named := found.records[which == "second"].results.get("likely_own_name"):
+                what += f", without {named:,} that are the name of their document,"
+                options += " --where own_name=no"
+            options += f" --csv > likely_{which}.csv"
         root = shlex.quote(paths.root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
         when = "If the test speaks for it, list" if which != advised else "List"
