@@ -140,17 +140,24 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     half, lower = _at(found, 0.5), [_at(found, one) for one in ALWAYS[::-1] if one < 0.5]
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
-    number, calls = (f"{half[one]:,.0f}" if half[one] else "none" for one in (missed, alarms))
-    alarms_of = "false alarm" if half[alarms] == 1 else "false alarms"
-    calls = calls.replace("none", "no")
-    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label}, with {calls} {alarms_of} "
-    said += f"in {no:,.0f} others"
+    number = f"{half[missed]:,.0f}" if half[missed] else "none"
+    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label}, with "
+    said += f"{_count_alarms(half[alarms])} in {no:,.0f} others"
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
         number = f"{one[missed]:,.0f}"
         if not one[missed]:
             number = f"none (95 %: up to {100.0 * share_interval(0.0, yes)[1]:.0f} %)"
-        said += f"; {one['threshold']:g} misses {number}, with {one[alarms]:,.0f} false alarms"
+        said += f"; {one['threshold']:g} misses {number}, with {_count_alarms(one[alarms])}"
     return said
+
+
+def _count_alarms(count: float) -> str:
+    """Write a number of false alarms.
+
+    >>> _count_alarms(0.0), _count_alarms(1.0), _count_alarms(1200.0)
+    ('no false alarms', '1 false alarm', '1,200 false alarms')
+    """
+    return f"{f'{count:,.0f}' if count else 'no'} false alarm{'s' * (count != 1)}"
 
 
 def _of(part: float, of: float, words: str = "") -> str:

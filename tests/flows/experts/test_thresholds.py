@@ -73,7 +73,7 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     _, found = threshold_tables(count_scores(y, p), "ill")
     assert misses_in_words(found, "ill") == (
         "the threshold 0.5 misses 1 of 2 ill, with 1 false alarm in 2 others; 0.2 misses none "
-        "(95 %: up to 66 %), with 1 false alarms"
+        "(95 %: up to 66 %), with 1 false alarm"
     )
     _, found = threshold_tables(count_scores(y, y.astype(float)), "ill")
     assert misses_in_words(found, "ill") == (
