@@ -191,7 +191,8 @@ def decision_in_words(one: Moved, why: str = "") -> str:
     number, share = min(count, DRAWN), right / count
     rows = f"the {number:,} {what}"
     if number < count:
-        rows = f"these {number:,}, drawn at random from the {count:,} {what}"
+        places, where = _to_draw_from(one)
+        rows = f"these {number:,}, drawn at random from the {len(places):,} {what}{where}"
     if count == 1:
         own, keep = (which[1], "keep") if share < 0.5 else (which[0], "not keep")
         return f"Use the {own} run, unless you would {keep} the one {what}."
