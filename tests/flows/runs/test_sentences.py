@@ -64,7 +64,7 @@ def test_rows_are_drawn_of_documents_with_a_text_where_these_are_enough():
     table = pa.table({"doc_id": names})
     p = np.full(100, 0.5)
     every = Names(table, ["doc_id"], "", p, p)
-    moved = SimpleNamespace(gained=100, places={GAINED: np.arange(100)}, every=every)
+    moved = SimpleNamespace(gained=100, truth="", places={GAINED: np.arange(100)}, every=every)
     texts = dict.fromkeys(names[:30], "text")
     drawn = {one.row["doc_id"] for one in drawn_rows(moved, texts)}
     assert len(drawn) == DRAWN
