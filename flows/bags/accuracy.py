@@ -15,6 +15,7 @@ from flows.bags.tested import UNSURE, Which, in_words, which_bags
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error
+from flows.report.labels import about_in_words
 from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -180,14 +181,14 @@ def in_a_score(
 
 
 def _about(count: float) -> str:
-    """Write an expected count in words.
+    """Write an expected count, of few also between two numbers.
 
-    >>> _about(0.2), _about(1.9), _about(3.47), _about(1234.5)
-    ('fewer than 1', 'about 2', '3 or 4', 'about 1,234')
+    >>> _about(1.9), _about(3.47)
+    ('about 2', '3 or 4')
     """
     if 1.0 < count < 10.0 and 0.25 < count % 1.0 < 0.75:
         return f"{int(count)} or {int(count) + 1}"
-    return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
+    return about_in_words(count)
 
 
 def wrong_among(wrong: int, of: int, own: FloatArray) -> tuple[int, int]:
@@ -268,8 +269,8 @@ def accuracy(
     things = "labels" if several else "bags"
     lines = [plots.calibration_verdict(predicted, observed, number, things)]
     wrong = int(np.sum((probability > 0.5) != (label == 1)))
-    said = f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and {wrong or 'none'} "
-    said += f"{'is' if wrong == 1 else 'are'}"
+    said = f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and "
+    said += f"{wrong or 'none'} {'is' if wrong == 1 else 'are'}"
     if pdtr(wrong, doubt.sum()) < 0.05:  # of so few or fewer
         verdict = lines[0].partition(". ")[0].rstrip(".")
         lines = [f"The probabilities are too cautious: cut at 0.5, they expect {said}. {verdict}."]

@@ -87,7 +87,7 @@ def _every_bar(
 ) -> tuple[list[Effect], dict[str, str]]:
     """Return what has a bar, groups in the place of their columns; and what each group holds."""
     found, alike = [one for one in effects if one.spread > 0.0], {}
-    for columns, change, sd, *curve in groups:
+    for columns, change, change_sd, mean, sd in groups:
         name = f"{next(iter(columns))} and {len(columns) - 1} more"
         alike[name] = listed(
             [f"{one}{' (reversed)' * (way < 0.0)}" for one, way in columns.items()]
@@ -96,8 +96,8 @@ def _every_bar(
         first = next(one for one in effects if one.column in columns)
         found.append(
             replace(
-                first, column=name, kind="quantiles", at=100.0 * QUANTILES, mean=curve[0],
-                sd=curve[1], data=np.empty(0), spread=0.0, change=change, change_sd=sd,
+                first, column=name, kind="quantiles", at=100.0 * QUANTILES, mean=mean, sd=sd,
+                data=np.empty(0), spread=0.0, change=change, change_sd=change_sd,
             )
         )  # fmt: skip
     return found, alike

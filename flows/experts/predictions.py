@@ -20,6 +20,7 @@ from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import SHOWN, called_by_thresholds, missed_at
 from flows.experts.tiles import ALL, TOO_FEW
 from flows.report import plots
+from flows.report.labels import about_in_words
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.knots import Basis
@@ -248,16 +249,16 @@ def count_predictions(
             f"{high}), {no:,} probably not (below {low})"
         )
         if clear:
-            said += f", {_about(ends[:, 1].sum())} of these {clear:,} wrongly if the probabilities "
-            said += "are right"
+            said += f", {about_in_words(ends[:, 1].sum())} of these {clear:,} wrongly if the "
+            said += "probabilities are right"
         said += f"; {unsure:,} {'is' if unsure == 1 else 'are'} uncertain"
         if far:
             said += f", {far:,} {'other is' if far == 1 else 'others are'} outside the fit's range "
             said += "and not to be relied on"
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             count, wrong, beyond = ends[k]
-            note = f"{_about(wrong)} of them called wrong if the probabilities are right (the sum "
-            note += f"of {what} is {wrong:.1f})"
+            note = f"{about_in_words(wrong)} of them called wrong if the probabilities are right "
+            note += f"(the sum of {what} is {wrong:.1f})"
             if beyond:
                 note += f"; {beyond:,.0f} more {'is' if beyond == 1 else 'are'} outside the fit's "
                 note += "range, not to be relied on"
@@ -283,15 +284,6 @@ def rows_to_look_at(summaries: Sequence[Any]) -> tuple[list[str], list[str]]:
     far = [one for part in parts if part.beyond for one in part.beyond.some]
     unsure = [row[0] for _, row in near if row[2] == UNCERTAIN]
     return unsure, [*dict.fromkeys(row for row, *_ in far)]
-
-
-def _about(count: float) -> str:
-    """Write an expected count in words.
-
-    >>> _about(0.2), _about(1.1), _about(1234.4)
-    ('fewer than 1', 'about 1', 'about 1,234')
-    """
-    return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
 
 
 def predictions_section(

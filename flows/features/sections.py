@@ -91,7 +91,7 @@ def answer_sections(
         "One line is one combination of answers. P: the probability that a row with these answers "
     )
     text += (
-        "has the feature; near 50 % the answers do not tell. With a feature: how many of them are "
+        "has the feature; near 50 % the answers do not say. With a feature: how many of them are "
     )
     text += "expected to have it."
     above, total = count[has[:, 0] > 0.5 * count].sum(), has[:, 0].sum()

@@ -124,6 +124,15 @@ def labelled(row: Mapping[str, Any]) -> dict[str, Any]:
     return {LABELS.get(name, name): value for name, value in row.items()}
 
 
+def about_in_words(count: float) -> str:
+    """Write an expected count.
+
+    >>> about_in_words(0.2), about_in_words(1.1), about_in_words(1234.4)
+    ('fewer than 1', 'about 1', 'about 1,234')
+    """
+    return "fewer than 1" if count < 0.5 else f"about {count:,.0f}"
+
+
 def share_in_words(value: float, of: str = "") -> str:
     """Write a share by the nearest small numbers: whole fifths, quarters, thirds, or tenths.
 

@@ -252,7 +252,7 @@ def _rule(number: int, first: float, second: float) -> str:
         for p in (first, second)
     )
     right = 0.5 * (fewer + 1.0 - more)
-    if right < 0.65:  # so few rows do not tell them apart
+    if right < 0.65:  # so few rows do not separate them
         return ""
     rule = f"{least} or more speak for the second run, {least - 1} or fewer for the first"
     return f"{rule} (rightly in {100.0 * right:.0f} % of cases)."

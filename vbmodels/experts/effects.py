@@ -186,10 +186,12 @@ def group_effects(
         x = np.zeros((QUANTILES.size, part.coefficients.size))
         step = np.zeros(part.coefficients.size)
         for name, sign in own.items():
+            if sign == 0.0:  # no row has both it and the first: which way it goes is not known
+                continue
             share, cells = places[name]
-            at = QUANTILES if sign > 0.0 else 1.0 - QUANTILES
-            ends = np.array([0.1, 0.9])[:: int(sign)]
-            where = np.minimum(np.searchsorted(share, np.append(at, ends)), len(share) - 1)
+            at = np.append(QUANTILES, [0.1, 0.9])
+            at = at if sign > 0.0 else 1.0 - at
+            where = np.minimum(np.searchsorted(share, at), len(share) - 1)
             x += cells[where[:-2]]
             step += cells[where[-1]] - cells[where[-2]]
         sd = np.zeros(QUANTILES.size)

@@ -82,6 +82,9 @@ def test_columns_that_correlate_are_surer_of_what_they_add_together():
     apart = np.abs(QUANTILES - 0.5) > 0.25
     assert np.all(np.abs(both.mean[apart]) > 1.96 * both.sd[apart])
     assert group_effects(part, *how, [{"a": 1.0, "none": 1.0}]) == ()
+    # Of c no row may have a cell where a has one: then its direction is not known.
+    (open_,) = group_effects(part, *how, [{"a": 1.0, "c": 0.0}])
+    assert_allclose(open_.change, alone["a"].change)
 
 
 def test_a_category_has_a_bar_for_every_level_with_its_rows():
