@@ -22,27 +22,29 @@ from flows.bags.form import (
     AboutBags,
     BagForm,
     build,
-    constant_columns,
     form_of,
     form_url,
     gap_warnings,
     gaps_of,
-    groups_of,
     instance_label_warning,
     kept_form,
     kept_url,
     known_instances,
-    many_words,
     numbers_of_text,
-    one_modality,
     read_about,
     read_form,
     sums_of,
     too_many_words,
-    warnings_of,
     with_names,
+)
+from flows.bags.form_warnings import (
+    constant_columns,
+    many_words,
+    one_modality,
+    warnings_of,
     without_instances,
 )
+from flows.bags.groups import groups_of
 from flows.bags.markers import explainer, feature_sums
 from flows.bags.model_report import Block, about_members
 from flows.bags.number_report import number_report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,31 +12,25 @@ from pydantic import Field
 
 from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
+from flows.bags.groups import Groups
 from flows.bags.settings import BagSettings
 from flows.data import json_files, storage
 from flows.data.column_table import doubtful_numbers, numbers_in_text
-from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
-from flows.family import Each
 from flows.faults import Fault, InputError
-from vbmodels.bags.bags import UNLABELLED, Bags, few_bags
+from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.multilabel import (
-    FEWER_WORDS,
     MOST_WORDS,
-    ONE_GROUP,
     MultiLabelBags,
-    join_groups,
     unit_rows,
 )
 from vbmodels.core.columns import Rule
 from vbmodels.core.seen import Seen
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
+from vbmodels.core.state import BoolArray, FloatArray, to_bytes
 
 MEASURED = 10_000
 """Rows of a partition that a spread is taken of."""
-FAR_OUT = 1e4
-"""Spreads beyond which a value swamps its feature."""
 FEWEST_GAPS = 5
 """Instances with and without a feature's value from which its gaps have a column of their own."""
 
@@ -189,7 +183,7 @@ def with_names(form: dict[str, Any], names: list[str]) -> dict[str, Any]:
     }
 
 
-def _columns_named(form: dict[str, Any], k: int) -> list[str]:
+def columns_named(form: dict[str, Any], k: int) -> list[str]:
     """Return a name or number for each column of modality k."""
     if form["names"]:
         return list(form["names"])
@@ -329,81 +323,6 @@ def kept_form(
     return kept
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The groups of a partition's bags, and which of these are held out; see `groups_of`."""
-
-    number: IntArray
-    held: BoolArray
-
-
-def groups_of(
-    count: int, paths: RunPaths, each: Each, numeric: bool
-) -> tuple[list[Groups], list[int], list[str]]:
-    """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
-
-    Copies of a bag are of one group with it; where one bag of a group is held out, all are.
-    """
-    read = each(_bag_columns, list(range(count)), paths)
-    name, prints, label, held = (np.concatenate(column) for column in zip(*read, strict=True))
-    number = join_groups(prints, name)
-    said: list[str] = []
-    if number.size:
-        _, of = np.unique(number, return_inverse=True)
-        held = np.bincount(of, held)[of] > 0
-        sides = np.full_like(label, UNLABELLED) if numeric else label
-        said = _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
-        if number.size > 1 and np.all(number == number[0]):
-            said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
-    held &= label >= 0
-    ends = np.cumsum([len(part[0]) for part in read])[:-1]
-    numbers = np.split(number, ends) if number.size else [number] * count
-    groups = [Groups(*one) for one in zip(numbers, np.split(held, ends), strict=True)]
-    return groups, [int(np.count_nonzero((label == y) & ~held)) for y in (0, 1)], said
-
-
-def _bag_columns(index: int, paths: RunPaths) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
-    """Return a digest of the group, the print, the label and whether it is held out of each bag."""
-    rows = storage.read_table(paths.part("bag_rows", index))
-    return (
-        digests_of(rows["group"].to_pylist()),
-        rows["print"].to_numpy(),
-        rows["label"].cast("int64").fill_null(UNLABELLED).to_numpy(),
-        rows["held_out"].to_numpy(zero_copy_only=False),
-    )
-
-
-def _said_of_copies(
-    prints: IntArray, label: IntArray, sizes: Sequence[int], paths: RunPaths
-) -> list[str]:
-    """Say which bags are exact copies of others, and of how many the labels differ."""
-    _, first, of, count = np.unique(
-        prints, return_index=True, return_inverse=True, return_counts=True
-    )
-    copied = (count[of] > 1) & (prints != 0)
-    if not copied.any():
-        return []
-    some = int(np.flatnonzero(copied)[0])
-    pair = np.flatnonzero(of == of[some])[:2].tolist()
-    ends = np.cumsum(sizes)
-    names = []
-    for place in pair:
-        part = int(np.searchsorted(ends, place, side="right"))
-        ids = storage.read_table(paths.part("bag_rows", part), ["bag_id"])["bag_id"]
-        names.append(ids[place - int(ends[part]) + sizes[part]].as_py())
-    text = (
-        f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and {names[1]}, "
-        "say): they are held out together."
-    )
-    low, high = (np.full(len(first), value) for value in (2, -1))
-    known = copied & (label >= 0)
-    np.minimum.at(low, of[known], label[known])
-    np.maximum.at(high, of[known], label[known])
-    if differ := int(np.count_nonzero((low == 0) & (high == 1))):
-        text += f" {differ:,} of these have copies with the other label."
-    return [text]
-
-
 def build(
     item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form: dict[str, Any]
 ) -> tuple[str, list[list[float]], list[list[float]], list[list[int]], list[list[list[float]]]]:
@@ -477,107 +396,3 @@ def _spread(rows: np.ndarray) -> list[list[float]]:
         away = np.abs(some[:, d] - middle[d])
         width[d] = np.median(away[away > 0.0]) if away.any() else 0.0
     return [middle.tolist(), width.tolist()]
-
-
-def warnings_of(
-    counts: Sequence[int], form: dict[str, Any], built: Sequence[Any], numeric: bool
-) -> tuple[list[str], list[str]]:
-    """Say what the data let expect: few bags, a class lost to testing; note constant features.
-
-    ``counts`` are the fitted bags with the labels 0 and 1.
-    """
-    if min(counts) == 0 and not form["classes"]:
-        sides = ("below the threshold", "from it on") if numeric else ("labelled 0", "labelled 1")
-        raise InputError.of(
-            file="settings",
-            column="held_out",
-            expected=f"labelled bags of both {'halves' if numeric else 'classes'} left for the fit",
-            found=f"{counts[0]} {sides[0]} and {counts[1]} {sides[1]}",
-            remedy="hold fewer bags out",
-        )
-    warnings: list[str] = []
-    notes: list[str] = []
-    if form["classes"]:
-        warnings += bag_classes.one_sided(
-            form["classes"], np.sum([one[3] for one in built], axis=0)
-        )
-    if few := few_bags(float(sum(counts)), sum(form["widths"]) + form["own"]):
-        warnings.append(few)
-    for k, name in enumerate(form["modalities"]):
-        low = np.min([b[1][k] for b in built], axis=0)
-        high = np.max([b[2][k] for b in built], axis=0)
-        named = _columns_named(form, k)
-        same = [named[d] for d in np.flatnonzero(low == high).tolist()]
-        if same:
-            which = ", ".join(same[:5])
-            which += f" and {len(same) - 5:,} more" if len(same) > 5 else ""
-            where = f" of modality {name}" if name else ""
-            notes.append(
-                f"Feature {which}{where} is constant, so not used."
-                if len(same) == 1
-                else f"{len(same):,} of {low.size:,} features{where} are constant, so not used: "
-                f"{which}."
-            )
-        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
-    return warnings, notes
-
-
-def constant_columns(form: dict[str, Any], built: Sequence[Any]) -> set[str]:
-    """Return the named features that have one value in all instances."""
-    if not form["names"]:
-        return set()
-    low = np.min([own for one in built for own in one[1]], axis=0)
-    high = np.max([own for one in built for own in one[2]], axis=0)
-    return {form["names"][d] for d in np.flatnonzero(low == high).tolist()}
-
-
-def _swamped(
-    name: str, low: FloatArray, high: FloatArray, spreads: list[Any], named: Sequence[Any]
-) -> list[str]:
-    """Warn of features in which a value lies so far out that z-scores see nothing else."""
-    if not spreads:
-        return []
-    found = np.array(spreads)
-    middle, width = np.median(found[:, 0], axis=0), found[:, 1].max(axis=0)
-    away = np.maximum(high - middle, middle - low)
-    far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
-    where = f" of modality {name}" if name else ""
-    return [
-        f"Feature {named[d]}{where} has a value {away[d]:.3g} from its median where the others "
-        f"spread over {width[d]:.3g}: scaled by its standard deviation they are all alike; look "
-        "for a code for missing values, clip it or take its logarithm."
-        for d in far[:5].tolist()
-    ]
-
-
-def many_words(model: str, found: int) -> Fault:
-    """Say that a model cannot take so many words."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"at most {MOST_WORDS:,} words (features of rows of length 1) with model={model}",
-        found=f"{found:,}",
-        remedy=FEWER_WORDS,
-    )
-
-
-def one_modality(model: str, names: Sequence[str]) -> Fault:
-    """Say that a model cannot take several modalities."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"instances of one modality with model={model}",
-        found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
-        remedy="give it the instances of one modality, or take model=vmmic",
-    )
-
-
-def without_instances(model: str) -> Fault:
-    """Say that a model has nothing to learn from where no bag has an instance."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"instances in some bag with model={model}",
-        found="none in any bag",
-        remedy="give instances their features, or take model=embedding or model=vmmic",
-    )
