@@ -154,8 +154,17 @@ def templates(
     return together, reverse
 
 
+_OTHER_FILE = (
+    "a read is damaged, or its index is of another file; samtools index makes the index again"
+)
+
+
 def _walk_through(walk: _Walk, chunks: _Chunks) -> None:
+    read = False
     for chunk in chunks:
+        if not read and int.from_bytes(chunk[4:8], "little") != walk.contig:
+            raise OSError(_OTHER_FILE)
+        read = True
         if walk.take(chunk):
             return
         chunks.wanted = walk.wanted
@@ -252,10 +261,7 @@ class _Walk:
                 self.account,
             )  # fmt: skip
             if state == 3:
-                raise OSError(
-                    "a read is damaged, or its index is of another file: its parts do not fit its "
-                    "length; samtools index makes the index again"
-                )
+                raise OSError(_OTHER_FILE)
             if state != 2:
                 return at, n, state == 1
             more = np.empty((2 * len(self._reads), kernels.COLUMNS), np.int64)
@@ -355,12 +361,12 @@ def _records(
 ) -> Iterator[_Chunks]:
     """Give the bytes of records from the first of a region on.
 
-    Of a CRAM, and of a BAM whose index is no ``.bai``, htslib writes them to a file that goes.
+    Of a CRAM, htslib writes them to a file that goes.
     """
     path = os.fsdecode(file.filename)
     index = None if file.is_cram else own_index(path)
-    if index is not None and index.endswith(".bai"):
-        place = first_place(index, contig, start, stop)
+    if index is not None:
+        place = first_place(index, contig, start)
         if place is None:
             yield _Chunks(None)
             return

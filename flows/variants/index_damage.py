@@ -12,14 +12,17 @@ import os
 import struct
 import zlib
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pysam
+from numpy.typing import NDArray
 
-_BAM, _BAI, _CSI = b"BAM\x01", b"BAI\x01", b"CSI\x01"
-MOST_INDEX = 2**30  # bytes
+from flows.variants.bam_index import BAI, CSI, MOST_INDEX, content, first_bins, places_of_bins
+
+_BAM = b"BAM\x01"
 _MOST_INTERVALS = 2**17
+_MOST_LEVELS = 9  # htslib counts more bins than these have in too small a number
 _MOST_BAI_BIN = 37_450  # the last one holds counts, not places
 _MOST_CONTIGS = 2**24  # of a CRAM, whose header is not read here
 _MOST_READS = 64  # in a byte of a file: more than its packing can hold
@@ -85,31 +88,19 @@ def damage_of(index: str, file: str) -> str | None:
     try:
         if index.endswith(".crai"):
             return _crai(index, size)
-        data = _content(index)
-        if data[:4] == _BAI:
+        data = content(index)
+        if data[:4] == BAI:
             return _walk(data, 4, size, _references(file), _MOST_BAI_BIN, linear=True)
-        if data[:4] == _CSI:
+        if data[:4] == CSI:
             return _csi(data, size, _references(file))
     except (struct.error, OSError, ValueError, EOFError, zlib.error):
         return "an index that ends too early"
     return "what is no index of a BAM"
 
 
-def _content(index: str) -> bytes:
-    if os.path.getsize(index) > MOST_INDEX:
-        raise ValueError
-    with open(index, "rb") as raw:
-        if raw.read(4) == _BAI:
-            return _BAI + raw.read()
+def _references(file: str) -> NDArray[np.int64] | None:
+    """Return the lengths of the references in the header of a BAM; None where it has no header."""
     opened: Any = pysam.BGZFile  # its stub asks for an index
-    with opened(index, "rb") as packed:
-        content: bytes = packed.read(MOST_INDEX)
-    return content
-
-
-def _references(file: str) -> int | None:
-    """Return how many reference sequences the header of a BAM has; None where it has no header."""
-    opened: Any = pysam.BGZFile
     try:
         with opened(file, "rb") as packed:
             magic, length = struct.unpack("<4si", packed.read(8))
@@ -118,9 +109,16 @@ def _references(file: str) -> int | None:
             if len(packed.read(length)) < length:
                 return None
             (count,) = struct.unpack("<i", packed.read(4))
+            lengths: list[int] = []
+            for _ in range(count):
+                (name,) = struct.unpack("<i", packed.read(4))
+                if not 0 < name <= MOST_INDEX:
+                    return None
+                packed.read(name)
+                lengths += struct.unpack("<i", packed.read(4))
     except (OSError, struct.error):
         return None  # htslib says what is wrong with the file
-    return int(count)
+    return np.array(lengths, np.int64)
 
 
 def _crai(index: str, size: int) -> str | None:
@@ -142,20 +140,32 @@ def _crai(index: str, size: int) -> str | None:
     return None
 
 
-def _csi(data: bytes, size: int, references: int | None) -> str | None:
+def _csi(data: bytes, size: int, references: NDArray[np.int64] | None) -> str | None:
     shift, depth, aux = struct.unpack_from("<3i", data, 4)
-    if not (1 <= shift <= 31 and 0 <= depth <= 10 and aux >= 0):
+    if not (1 <= shift <= 31 and 0 <= depth <= _MOST_LEVELS and aux >= 0):
         return f"levels that no index has ({shift}, {depth})"
-    most = ((1 << 3 * (depth + 1)) - 1) // 7 + 1
-    return _walk(data, 16 + aux, size, references, most, linear=False)
+    longest = 0 if references is None else int(references.max(initial=0))
+    if longest > 1 << (shift + 3 * depth):
+        return f"levels for {1 << (shift + 3 * depth):,} positions of a contig of {longest:,}"
+    most = int(first_bins(depth)[-1]) + 1
+    damage = _walk(data, 16 + aux, size, references, most, linear=False)
+    if damage is None and not all(_rises(of.offsets) for of in places_of_bins(data)):
+        return "places of bins that do not rise"
+    return damage
+
+
+def _rises(offsets: NDArray[np.uint64]) -> bool:
+    known = offsets[offsets > 0]
+    return bool(np.all(known[:-1] <= known[1:]))
 
 
 def _walk(
-    data: bytes, at: int, size: int, references: int | None, most_bin: int, *, linear: bool
-) -> str | None:
+    data: bytes, at: int, size: int, references: NDArray[np.int64] | None, most_bin: int, *,
+    linear: bool,
+) -> str | None:  # fmt: skip
     (count,) = struct.unpack_from("<i", data, at)
-    if count < 0 or (references is not None and count != references):
-        header = "" if references is None else f" where the header has {references:,}"
+    if count < 0 or (references is not None and count != len(references)):
+        header = "" if references is None else f" where the header has {len(references):,}"
         return f"an index of {count:,} reference sequences{header}"
     at += 4
     head = struct.Struct("<Ii" if linear else "<IQi")
@@ -166,11 +176,12 @@ def _walk(
             return f"a reference sequence of {bins:,} bins"
         seen = set()
         mapped = 0
+        firsts: list[int] = []  # places of the first reads of bins, or of windows
+        begins: list[int] = []
+        ends: list[int] = []
         for _ in range(bins):
-            number, *before, chunks = head.unpack_from(data, at)
+            number, *first, chunks = head.unpack_from(data, at)
             at += head.size
-            if any(offset >> 16 > size for offset in before):
-                return _ELSEWHERE
             summary = number == most_bin  # places once, then numbers of reads
             unknown = number > most_bin or number == most_bin - 1 or number in seen
             if unknown or chunks < 0 or (summary and chunks != 2):
@@ -182,6 +193,10 @@ def _walk(
                 if max(places[2:]) > _MOST_READS * size:
                     return "more reads than the file can hold"
                 mapped, places = places[2], places[:2]
+            else:
+                firsts += first
+                begins += places[::2]
+                ends += places[1::2]
             if any(b > e or e >> 16 > size for b, e in zip(places[::2], places[1::2], strict=True)):
                 return _ELSEWHERE
         if linear:
@@ -189,15 +204,15 @@ def _walk(
             at += 4
             if not 0 <= intervals <= _MOST_INTERVALS:
                 return f"{intervals:,} intervals of a reference sequence"
-            offsets = struct.unpack_from(f"<{intervals}Q", data, at)
+            firsts = list(struct.unpack_from(f"<{intervals}Q", data, at))
             at += 8 * intervals
-            if any(offset >> 16 > size for offset in offsets):
-                return _ELSEWHERE
-            known = [offset for offset in offsets if offset]
-            if any(a > b for a, b in pairwise(known)):
+            if not _rises(np.array(firsts, np.uint64)):
                 return "places of windows that do not rise"
-            if (mapped and not known) or (known and not seen - {most_bin}):
-                return "reads of a reference sequence without their places"
+        if mapped and not any(firsts):
+            return "reads of a reference sequence without their places"
+        known = [first for first in firsts if first]
+        if known and not (begins and min(begins) <= min(known) and max(known) < max(ends)):
+            return "first reads of a reference sequence where it has none"
     rest = len(data) - at
     if rest == 8 and struct.unpack_from("<Q", data, at)[0] > _MOST_READS * size:
         return "more reads than the file can hold"

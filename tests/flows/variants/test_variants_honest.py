@@ -14,6 +14,8 @@ from flows.data.runs import open_run
 from flows.variants import mismatches
 from flows.variants.alignments import open_alignment
 from flows.variants.index_damage import DamagedIndex, damage_of
+from flows.variants.reads import count_region
+from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
@@ -132,6 +134,36 @@ def test_a_damaged_index_is_reported_before_htslib_reads_it(capsys, reads, tmp_p
     err = check_refused(capsys, reads, fasta=folder / "ref.fa")
     assert f"a.bam{kind}: expected a whole index of" in err
     assert "samtools index" in err
+
+
+def test_no_damaged_csi_index_keeps_a_run_busy_or_loses_reads(reads, tmp_path):
+    """Its numbers of levels, its bins and its places: it is refused, or all reads are found."""
+    folder = tmp_path / "data"
+    bam, index = str(folder / "a.bam"), folder / "a.bam.csi"
+    settings = VariantSettings(fasta=str(folder / "ref.fa"))
+    (folder / "a.bam.bai").unlink()
+    pysam.index("-c", bam)
+    plain = gzip.decompress(index.read_bytes())
+
+    def counts():
+        found = [count_region(bam, Region(c, 0, LENGTH), settings).counts.sum() for c in CONTIGS]
+        return int(sum(found))
+
+    whole, refused, unread = counts(), 0, 0
+    levels = [struct.pack("<2i", shift, depth) for shift in range(32) for depth in range(11)]
+    changes = [(4, level) for level in levels if level != plain[4:12]]
+    changes += [(at, bytes([byte])) for at in range(16, len(plain) - 8) for byte in (0, 127, 255)]
+    for at, new in changes:
+        index.write_bytes(gzip.compress(plain[:at] + new + plain[at + len(new) :]))
+        if damage_of(str(index), bam) is not None:
+            refused += 1
+            continue
+        try:
+            assert counts() == whole, (at, new)
+        except OSError:  # a place where no read begins
+            unread += 1
+    assert refused > len(changes) / 2
+    assert unread
 
 
 def test_an_index_is_looked_at_wherever_a_file_is_opened(reads, tmp_path):

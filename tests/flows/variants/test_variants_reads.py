@@ -17,7 +17,13 @@ from flows.variants.reads import count_region
 from flows.variants.regions import Region, windows_of
 from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam
-from tests.flows.variants.variant_files import save_reads, write_bam, write_fasta
+from tests.flows.variants.variant_files import (
+    header_of,
+    make_read,
+    save_reads,
+    write_bam,
+    write_fasta,
+)
 
 
 def counted(path, region, settings):
@@ -142,3 +148,32 @@ def test_a_file_is_opened_once_for_all_of_its_regions(tmp_path, monkeypatch):
         for region, expected in zip(regions, alone, strict=True):
             np.testing.assert_array_equal(counter.count(str(bam), region).counts, expected.counts)
     assert opened == [str(bam)]
+
+
+def _long_contigs(path):
+    """Write reads over two contigs of several windows: dense, sparse, spliced, none."""
+    rng, header, made = np.random.default_rng(0), header_of(["long", "bare", "last"], 300_000), []
+    for contig, starts in ((0, [9_000, 70_000, 200_000]), (2, [40_000, 260_000])):
+        at = np.concatenate([start + rng.integers(0, 20_000, 400) for start in starts])
+        for i, start in enumerate(np.sort(at)):
+            over = [(0, 50), (3, int(rng.integers(1, 90_000))), (0, 50)] if i % 9 == 0 else None
+            if over and start + over[1][1] > 299_000:
+                over = None
+            made.append(make_read(header, f"{contig}-{i}", int(start), "A" * 100, over, 0, contig))
+    return save_reads(path, header, made, index=False)
+
+
+@pytest.mark.parametrize("index", [["-b"], ["-c"], ["-c", "-m", "11"], ["-c", "-m", "17"]])
+def test_every_kind_of_index_finds_all_reads_of_a_region(tmp_path, index):
+    bam = str(_long_contigs(tmp_path / "long.bam"))
+    fasta = tmp_path / "ref.fa"
+    fasta.write_text("".join(f">{name}\n{'C' * 300_000}\n" for name in ("long", "bare", "last")))
+    pysam.index(*index, bam)
+    settings = VariantSettings(fasta=str(fasta), min_base_quality=0)
+    for contig in ("long", "bare", "last"):
+        for start in (0, 8_000, 16_384, 29_000, 69_990, 120_000, 219_900, 240_000, 299_000):
+            for stop in (start + 40, min(start + 30_000, 300_000)):
+                with pysam.AlignmentFile(bam) as file:
+                    expected = np.sum(file.count_coverage(contig, start, stop, None, 0, "all"), 0)
+                found = counted(bam, Region(contig, start, stop), settings).sum(axis=(1, 2))
+                assert_array_equal(found, expected)
