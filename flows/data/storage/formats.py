@@ -8,6 +8,7 @@ is read again.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -270,28 +271,67 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
 
 
 def _json_lines(url: str, opened: Callable[[], Any], packing: str | None, path: str) -> None:
+    """Convert JSON lines with the columns of their first block; of all, if a later one has others.
+
+    A column without values is of Arrow's null type.
+    """
     blocks = pj.ReadOptions(block_size=JSON_BLOCK)
+
+    def convert(schema: pa.Schema) -> None:
+        parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
+        with opened() as stream, pj.open_json(stream, blocks, parse) as reader:
+            _write(path, reader.schema, _limited(url, packing, reader))
+
     with storage_errors("read", url):
         try:
-            with opened() as stream, pj.open_json(stream, blocks) as reader:
-                schema = pa.schema([_plain(field) for field in reader.schema])
-            parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-            with opened() as stream, pj.open_json(stream, blocks, parse) as reader:
-                _write(path, reader.schema, _limited(url, packing, reader))
-        except pa.ArrowInvalid as error:
+            try:
+                with opened() as stream, pj.open_json(stream, blocks) as reader:
+                    first = _without_times(reader.schema)
+                convert(first)
+            except pa.ArrowInvalid:
+                convert(_json_schema(opened))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise _not(url, "JSON lines", error) from error
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    """Take for text what Arrow takes for a time, or saw no value of."""
-    kind = field.type
-    if pa.types.is_timestamp(kind) or pa.types.is_null(kind):
-        return field.with_type(pa.string())
-    if pa.types.is_list(kind) and (
-        pa.types.is_timestamp(kind.value_type) or pa.types.is_null(kind.value_type)
-    ):
-        return field.with_type(pa.list_(pa.string()))
-    return field
+def _json_schema(opened: Callable[[], Any]) -> pa.Schema:
+    """Return the columns of all JSON lines of a file; an error names the row in the file."""
+    schema, rows, rest = pa.schema([]), 0, b""
+    with opened() as stream:
+        while chunk := stream.read(JSON_BLOCK):
+            lines, end, rest = (rest + chunk).rpartition(b"\n")
+            if not end and len(rest) > JSON_BLOCK:
+                raise pa.ArrowInvalid(f"row {rows + 1:,} is longer than {JSON_BLOCK:,} bytes")
+            found, schema = _json_block(lines, schema, rows)
+            rows += found
+    return _json_block(rest, schema, rows)[1]
+
+
+def _json_block(lines: bytes, schema: pa.Schema, rows: int) -> tuple[int, pa.Schema]:
+    """Return how many rows some lines have, and the columns of theirs and of those before."""
+    if not lines.strip():
+        return 0, schema
+    whole = pj.ReadOptions(block_size=len(lines) + 1)
+    try:
+        table = pj.read_json(io.BytesIO(lines), whole)
+    except pa.ArrowInvalid as error:
+        text = _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
+        raise pa.ArrowInvalid(text) from error
+    schemas = [schema, _without_times(table.schema)]
+    return table.num_rows, pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _without_times(schema: pa.Schema) -> pa.Schema:
+    """Take for text what Arrow takes for a time."""
+    fields = []
+    for field in schema:
+        kind = field.type
+        if pa.types.is_timestamp(kind):
+            field = field.with_type(pa.string())
+        elif pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
+            field = field.with_type(pa.list_(pa.string()))
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def _arrow(url: str, _: str | None, path: str) -> None:
@@ -394,6 +434,7 @@ def _not(url: str, what: str, error: Exception) -> StorageError:
     return StorageError(f"cannot read {url} as {what}: {error}")
 
 
+_ROW = re.compile(r"in row (\d+)")
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 

@@ -18,6 +18,8 @@ from flows.cli import main
 from flows.data import partition, storage
 from flows.data.checks import Checker
 from flows.data.partition import chunks, cut
+from flows.data.storage import formats
+from flows.data.storage.errors import StorageError
 from flows.data.table import NUMBERS, WORDS
 from flows.data.text_cells import read_cells
 from flows.keywords.schema import DOCUMENTS
@@ -96,6 +98,23 @@ def test_a_changed_file_is_read_anew(tmp_path):
     path.write_text("doc_id,text,keywords\na,two,\n")
     os.utime(path, (time.time() + 5,) * 2)
     assert read(str(path))["text"].to_pylist() == ["two"]
+
+
+@pytest.mark.parametrize("block", [2**24, 2**12])
+def test_json_lines_may_have_values_and_columns_that_begin_late(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(formats, "JSON_BLOCK", block)
+    lines = [{"doc_id": str(i), "text": "some words", "keywords": None} for i in range(400)]
+    (tmp_path / "none.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert read(str(tmp_path / "none.jsonl"))["keywords"].to_pylist() == [None] * 400
+    lines[390] |= {"keywords": ["words"], "score": 1, "day": "2026-01-01"}
+    lines[399] |= {"score": 2.5, "day": "soon"}
+    (tmp_path / "late.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = read(str(tmp_path / "late.jsonl"))
+    assert found["keywords"].to_pylist() == [None] * 390 + [["words"]] + [None] * 9
+    lines[395]["keywords"] = {"a": 1}
+    (tmp_path / "odd.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(StorageError, match="from array to object in row 396"):
+        read(str(tmp_path / "odd.jsonl"))
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.arrow", "x.csv.gz", "x.txt"])
