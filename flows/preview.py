@@ -281,7 +281,7 @@ def _declared(run: Run) -> tuple[ColumnRead, ...]:
     with reading_of(run.family, run.settings), suppress(storage.StorageError):
         names = storage.parquet_file(run.files[0].url).schema_arrow.names
         for one in filter(None, (table, table and table.or_else)):
-            found = declared(one, names, run.settings.columns)
+            found = declared(one, [names], run.settings.columns)
             if {c.name for c in one.columns if c.required} <= {c.used for c in found}:
                 return found
     return ()

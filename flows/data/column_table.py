@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -248,13 +249,18 @@ def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, st
 
 
 def declared(
-    table: Table, names: Sequence[str], called: Mapping[str, str]
+    table: Table, files: Sequence[Sequence[str]], called: Mapping[str, str]
 ) -> tuple[ColumnRead, ...]:
-    """Return a file's columns by what a table calls them that declares all that is read."""
+    """Return all files' columns by what a table calls them that declares all that is read."""
     none = ("", f"left out: no column of {table.name} is called so")
     ours = {called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns}
-    read = {name: ours.get(name, none) for name in names}
-    return tuple(ColumnRead(name, kind, None, "", used) for name, (kind, used) in read.items())
+    has = Counter(name for names in files for name in dict.fromkeys(names))
+    found = []
+    for name, count in has.items():
+        kind, used = ours.get(name, none)
+        some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
+        found.append(ColumnRead(name, kind, None, some, used))
+    return tuple(found)
 
 
 def _cut(text: str, most: int = _MOST_WIDTH) -> str:

@@ -258,17 +258,19 @@ class Keywords:
             notices = [*rate_question(settings, labelled, complete), *notices]
         names = {name for one in about for name in one.labelled}
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
-        columns = self._columns(parts[0].slices[0].url, settings) if fitted is None else ()
+        columns = self._columns(parts, settings, each)
         notices += unused_lists(columns)
         notes = tuple(notes_of(whole_report, settings))
         return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
-    def _columns(self, url: str, settings: KeywordSettings) -> tuple[ColumnRead, ...]:
-        """Return the columns of a file, if some of them are not used."""
-        with reading_of(self, settings):
-            names = storage.parquet_file(url).schema_arrow.names
-        columns = declared(DOCUMENTS, names, settings.columns)
-        return columns if any(one.left_out for one in columns) else ()
+    def _columns(
+        self, parts: Sequence[Part], settings: KeywordSettings, each: Each
+    ) -> tuple[ColumnRead, ...]:
+        """Return the columns of all files, if some are not used or not in every file."""
+        own = [split_part(part)[0] for part in parts]
+        urls = list(dict.fromkeys(one.url for part in own for one in part.slices))
+        columns = declared(DOCUMENTS, each(_column_names, urls, settings), settings.columns)
+        return columns if any(one.left_out or one.holds for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""
@@ -433,6 +435,11 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     if fitted is None:
         return storage.join(paths.work, "corpus")
     return storage.join(fitted.root, "posterior", "corpus")
+
+
+def _column_names(url: str, settings: KeywordSettings) -> list[str]:
+    with reading_of(Keywords(), settings):
+        return list(storage.parquet_file(url).schema_arrow.names)
 
 
 def _write(

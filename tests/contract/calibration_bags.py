@@ -116,7 +116,7 @@ def vmmic_ranks(rng: np.random.Generator) -> Readings:
         if 0 < y.sum() < n:
             break
     data = bags([Instances.from_rows(bag, x, n)], y.astype(np.int8))
-    sampler = GibbsVMMIC(PRIORS, chains=1, warmup=60, draws=19, thin=15)
+    sampler = GibbsVMMIC(PRIORS, chains=1, warmup=300, draws=19, thin=60)
     found = fit(sampler, [data], seed=int(rng.integers(2**31)), max_iter=10_000).q
     return {"parameters": ranked(t[:5], found.kept[0][:, :5], rng)}
 
