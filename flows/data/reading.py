@@ -329,8 +329,11 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
         elif times[name] > 1:
             wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
         elif not can_read(column, kind := found.field(name).type):
-            expected = column.expected or f"type {column.arrow}"
-            wrong.append(Fault(file, expected, f"type {kind}", name, remedy=column.remedy))
+            expected, remedy = column.expected or f"type {column.arrow}", column.remedy
+            if column.arrow == pa.string() and pa.types.is_floating(kind):
+                expected = "text or whole numbers"
+                remedy = remedy or "write them as such; in pandas: astype('Int64')"
+            wrong.append(Fault(file, expected, f"type {kind}", name, remedy=remedy))
     if table.either and not set(table.either.columns) & set(names):
         expected = " or ".join(f"a column {name}" for name in table.either.columns)
         only = f"only {', '.join(names) or 'no columns'}"

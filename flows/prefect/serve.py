@@ -29,7 +29,7 @@ from flows.faults import (
     shown,
 )
 from flows.prefect import names_server, server
-from flows.settings import ComputeSettings
+from flows.settings import ComputeSettings, RunSettings
 from flows.settings.load import MOST_CHARACTERS, expected_in_words, faults_of, plain_values
 
 
@@ -247,7 +247,10 @@ def _fault_of(path: str, content: Any, problem: Any) -> Fault:
         model = ComputeSettings if outer else Deployment if place else Plan
         where += f", {outer}" if outer else ""
         what = f"a key out of {', '.join(model.model_fields)}"
-        return Fault(where, what, inner, remedy=did_you_mean(inner, model.model_fields))
+        remedy = did_you_mean(inner, model.model_fields)
+        if model is Deployment and inner in RunSettings.model_fields:
+            remedy = f"write {inner} below settings"
+        return Fault(where, what, inner, remedy=remedy)
     if key.partition(".")[0] == "source" and place and problem["type"] != "missing":
         # Of both types that a source may be, and of each of several.
         found = shown(content["deployments"][problem["loc"][1]]["source"])

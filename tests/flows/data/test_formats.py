@@ -117,6 +117,27 @@ def test_json_lines_may_have_values_and_columns_that_begin_late(tmp_path, monkey
         read(str(tmp_path / "odd.jsonl"))
 
 
+def test_columns_that_only_some_files_have_are_named(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"doc_id": "a", "text": "a river and a dam", "n": 1}\n')
+    (tmp_path / "b.jsonl").write_text('{"doc_id": "b", "text": "a dam", "keywords": ["dam"]}\n')
+    command = ["check", "keywords", str(tmp_path), "--set", "keyphrases=2"]
+    main(command)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "keywords list of texts in 1 of 2 files keywords" in lines
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--strict"])
+    assert ended.value.code == 2
+    assert "column n: expected every column to be used" in capsys.readouterr().err
+
+
+def test_ids_that_pandas_made_floats_have_a_remedy(tmp_path, capsys):
+    rows = {"doc_id": [1.0, None], "text": ["a river", "a dam"]}
+    pq.write_table(pa.table(rows), tmp_path / "x.parquet")
+    with pytest.raises(SystemExit):
+        main(["check", "keywords", str(tmp_path / "x.parquet")])
+    assert "column doc_id: expected text or whole numbers, found" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.arrow", "x.csv.gz", "x.txt"])
 def test_what_is_damaged_has_its_sentence(tmp_path, capsys, name):
     (tmp_path / name).write_bytes(b"\xff\x00\xfe{]\n,,,\n\x80" * 9)

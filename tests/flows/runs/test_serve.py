@@ -67,6 +67,8 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     printed = refused(wrong, tmp_path, capsys)
     assert "plan.yaml, deployment often, compute: expected a key out of workers, " in printed
     assert "found worker; did you mean workers?" in printed
+    printed = refused(right + "    columns: {text: body}\n", tmp_path, capsys)
+    assert "found columns; write columns below settings" in printed
     printed = refused(right.replace("unit: word", "unti: word"), tmp_path, capsys)
     assert (
         "often, setting unti: expected a known setting, found unti; did you mean unit?" in printed
