@@ -296,7 +296,7 @@ CASES = {
     ),
     "chr1 in the reads, 1 in the reference": Case(
         other_names("1", "chr1"), "check variants samples.csv --set bed=x.bed", 0,
-        ("Contigs of t.bam are taken for those of the reference: chr1 for 1.",),
+        ("Contigs of 2 files (such as t.bam) are taken for those of the reference: chr1 for 1.",),
     ),
     "MT in the reads, chrM in the reference": Case(
         other_names("chrM", "MT"), "check variants samples.csv", 0, ("MT for chrM",)
