@@ -314,11 +314,11 @@ CASES = {
     ),
     "a Picard interval_list": Case(
         intervals("@HD\tVN:1.6\n@SQ\tSN:amp\tLN:240\namp\t11\t20\t+\tx\n"),
-        "check variants samples.csv --set bed=x.bed", 0, ("10 positions in 1 file",),
+        "check variants samples.csv --set bed=x.bed", 0, ("10 positions in 2 files",),
     ),
     "GATK intervals": Case(
         intervals("amp:11-20\namp:31\n"), "check variants samples.csv --set bed=x.bed", 0,
-        ("11 positions in 1 file",),
+        ("11 positions in 2 files",),
     ),
     "an empty interval of a BED": Case(
         intervals("amp\t5\t5\n"), "check variants samples.csv --set bed=x.bed", 2,
