@@ -257,7 +257,7 @@ CASES = {
     ),
     "a control without reads": Case(
         empty("n.bam"), "check variants samples.csv", 2,
-        ("a mean depth of at least 1 in control 1", "no read in the regions", "min_depth=0"),
+        ("a mean depth of at least 1 in control 1", "no read on the reference", "min_depth=0"),
     ),
     "a case without reads": Case(
         empty("t.bam"), "check variants samples.csv", 2, ("at least 1 in case 1", "min_depth=0")
@@ -275,7 +275,7 @@ CASES = {
     ),
     "reads that are not aligned": Case(
         unaligned, "check variants samples.csv", 2,
-        ("no read in the regions, and 1,200 elsewhere or unmapped",),
+        ("no read on the reference, and 1,200 elsewhere or unmapped",),
     ),
     "secondary alignments": Case(
         two(flag=0x100), "check variants samples.csv", 2,
