@@ -33,6 +33,7 @@ class Checked:
     faults: tuple[Fault, ...] = ()
     keys: Sequence[Hashable] | IntArray = ()  # names that may be in no other file, or digests
     row: str = field(default="row", kw_only=True)  # what a row is
+    files: int = field(default=1, kw_only=True)  # of a sheet: those that it names
 
 
 @dataclass(frozen=True)

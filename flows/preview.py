@@ -226,7 +226,7 @@ def estimate(
         of_headers = tuple(checking.file_warnings(run))
         rows = sum(one.rows for one in run.checked)
         row = run.checked[0].row if run.checked else "row"
-        found = Estimate(len(run.files), rows, warnings=of_headers, row=row)
+        found = Estimate(sum(one.files for one in run.checked), rows, warnings=of_headers, row=row)
         if not prepare:
             return found
         run.events.emit(Stage("ingest"))

@@ -10,6 +10,7 @@ import numpy as np
 from flows.data.names import listed
 from flows.report import plots
 from flows.report.page import Section
+from vbmodels.core.scales import order_of
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.effects import ALIKE, QUANTILES, Effect, GroupEffect, PairEffect
 
@@ -148,10 +149,11 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
     for one in shown:
         title = f"{of}{one.column}"
         if one.kind == "levels":
-            counts = one.data.tolist()
+            order = _by_scale(one.levels)
             chart = plots.level_bars(
-                one.levels, one.mean.tolist(), one.sd.tolist(), counts, unit, title, domain
-            )
+                [one.levels[k] for k in order], one.mean[order].tolist(), one.sd[order].tolist(),
+                one.data[order].tolist() if one.data.size else [], unit, title, domain,
+            )  # fmt: skip
         else:
             chart = plots.curve(
                 one.at, one.mean, one.sd,
@@ -160,6 +162,18 @@ def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[pl
             )  # fmt: skip
         charts.append(chart)
     return charts
+
+
+def _by_scale(levels: Sequence[str]) -> list[int]:
+    """Return the places of levels in the order of their scale, those of no scale last.
+
+    >>> _by_scale(["medium", "high", "missing", "low"]), _by_scale(["b", "a"])
+    ([3, 0, 1, 2], [0, 1])
+    """
+    named = [one for one in levels if one != "missing"]
+    order = order_of(named) or order_of(named[:-1])  # the last may be rare levels together
+    places = {level: place for place, level in enumerate(order)}
+    return sorted(range(len(levels)), key=lambda k: places.get(levels[k], len(order)))
 
 
 def _domain(

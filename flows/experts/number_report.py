@@ -22,7 +22,7 @@ from flows.experts.tiles import (
     with_rivals,
 )
 from flows.report import plots
-from flows.report.baselines import against, rival_in_words
+from flows.report.baselines import against, predicts, rival_in_words
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
@@ -52,7 +52,7 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     results.update(labels=[], left_out=sorted(encoding.left_out))
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
-        f"On the held-out rows {one.name} predict{'s' * (not one.name.endswith('trees'))} better: "
+        f"On the held-out rows {one.name} {predicts(one.name)} better: "
         f"{_named(results)} {one.r2:.3f}, RMSE {one.rmse * encoding.target.sd:.4g}. For "
         "predictions alone use that one."
         for one in better[:1]
@@ -64,7 +64,8 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         steps_after_score()
         if first.applied
         else next_steps("predicted", results.get("test_rows", 0)),
-        predicted=f"{rows:,} rows have a predicted {label}", limits=IN_RANGE * first.applied,
+        predicted=f"{rows:,} {'row has' if rows == 1 else 'rows have'} a predicted {label}",
+        limits=IN_RANGE * first.applied,
     )  # fmt: skip
 
 

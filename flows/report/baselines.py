@@ -5,6 +5,7 @@ Differences are of paired rows, with 95 % intervals by the bootstrap over them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -205,11 +206,20 @@ def shown(
     text += f"{units}."
     better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
-        f"On {where}, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
+        f"On {where}, {r.name} {predicts(r.name)} better: the log loss is {r.log_loss:.3f}, "
         f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
     return [Section("Against simpler models", text, (), (Grid(columns, rows),))], warnings
+
+
+def predicts(rival: str) -> str:
+    """Return the verb of a rival's name.
+
+    >>> predicts("boosted trees on pooled features"), predicts("multinomial logistic regression")
+    ('predict', 'predicts')
+    """
+    return "predict" if re.search(r"\btrees\b", rival) else "predicts"
 
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
@@ -231,6 +241,8 @@ def rival_in_words(found: Sequence[Any], what: str) -> str:
         f"{abs(one):.3f} {'worse' if one > 0.0 else 'better'}"
         for one in (best.more, best.low, best.high)
     )
+    if {abs(round(one, 3)) for one in (best.more, best.low, best.high)} == {0.0}:
+        return f"The {which} kind of model, {best.name}, is equal in {what} to three decimals."
     return (
         f"The {which} kind of model, {best.name}, is {more} in {what} (95 % interval: {low} to "
         f"{high}): {'' if clear else 'no '}more than chance explains."

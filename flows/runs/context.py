@@ -60,6 +60,11 @@ class Since:
         """The earlier run; empty where there is none yet."""
         return "" if self.earlier is None else self.earlier.run_id
 
+    @property
+    def is_used(self) -> bool:
+        """Whether this run takes anything from the earlier one."""
+        return self.start is not None or bool(self.known)
+
 
 class Run:
     """A run as it goes. Every stage reads what those before it have left here.

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RUN, PublishError, RunPaths, is_latest, read_record
 from flows.data.storage import StorageError
 from flows.faults import InputError, did_you_mean, unclosed
 from flows.runs.incremental import runs_needed_by
-from flows.runs.resume import names_of_runs, read_request
+from flows.runs.resume import Request, names_of_runs, read_request
 
 LATEST, FINISHED, UNFINISHED, REMAINS = "latest", "finished", "unfinished", "remains"
 
@@ -118,7 +120,9 @@ def _remove(paths: RunPaths) -> None:
 def _listed(paths: RunPaths) -> Listed:
     if storage.exists(paths.work):
         request = read_request(paths)
-        return Listed(paths.run_id, UNFINISHED, "" if request is None else request.pipeline)
+        if request is None:
+            return Listed(paths.run_id, UNFINISHED)
+        return Listed(paths.run_id, UNFINISHED, request.pipeline, changed=_given(request))
     if not storage.exists(paths.file("run.json")):
         return Listed(paths.run_id, REMAINS)
     try:
@@ -140,6 +144,15 @@ def _listed(paths: RunPaths) -> Listed:
         changed=record.changed,
         results=record.results,
     )
+
+
+def _given(request: Request) -> dict[str, Any]:
+    """Return the settings that are no defaults; none where this version has others."""
+    kind = PIPELINES.get(request.pipeline)
+    try:
+        return {} if kind is None else kind(**request.settings).changed()
+    except ValidationError:
+        return {}
 
 
 def plain(value: Any) -> Any:
@@ -165,13 +178,13 @@ def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
         rows = sum(file.metadata.num_rows for file in files)
         count = f"{rows:,} row{'' if rows == 1 else 's'}"
         if len(urls) > _LOOKED_AT:
-            count = f"more than {count}"
+            count += f" in the first {_LOOKED_AT} of {len(urls):,} files"
         meaning = (files[0].schema_arrow.metadata or {}).get(b"meaning", b"").decode()
         found.append((name, count, meaning))
     return found
 
 
-_LOOKED_AT = 8  # files of a table
+_LOOKED_AT = 64  # files of a table
 
 
 NEW = ("observed=no",)

@@ -249,7 +249,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         objective=objective,
         warnings=warnings,
         notes=[*run.prepared.notes, *findings.notes],
-        since=(None if run.earlier is None else run.earlier.run_id) or None,
+        since=run.earlier.run_id if run.earlier is not None and run.earlier.is_used else None,
         fitted=None if run.fitted is None else run.fitted.run_id,
         headline=findings.headline,
         tiles=[asdict(tile) for tile in findings.tiles],

@@ -258,8 +258,8 @@ def remove_results(paths: RunPaths) -> None:
 def _differences(run_id: str, theirs: Request, ours: Request) -> list[Fault]:
     remedy = "resume with what the run began with, or start a new run without resume"
 
-    def fault(expected: str, found: str, column: str | None = None) -> Fault:
-        return Fault(f"resume {run_id}", expected, found, column, remedy=remedy)
+    def fault(expected: str, found: str, what: str = "") -> Fault:
+        return Fault(f"resume {run_id}{what}", expected, found, remedy=remedy)
 
     if theirs.pipeline != ours.pipeline:
         return [fault(f"the pipeline {theirs.pipeline} that the run began with", ours.pipeline)]
@@ -267,12 +267,12 @@ def _differences(run_id: str, theirs: Request, ours: Request) -> list[Fault]:
         fault(
             f"{_value(theirs.settings, name)}, with which the run began",
             _value(ours.settings, name),
-            name,
+            f", setting {name}",
         )
         for name in changed_keys(theirs.settings, ours.settings)
     ]
     if theirs.since != ours.since:
-        faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), "since"))
+        faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), ", since"))
     before, now = theirs.inputs, ours.inputs
     of_files = [
         *(fault(f"the file {url}, which the run began with", "none") for url in before

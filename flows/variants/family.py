@@ -222,7 +222,7 @@ class Variants:
         reads = {x.path: storage.fingerprint_of(x.path) for x in lines}
         named = tuple(sorted((dict(marks) | reads).items()))
         samples = tuple({x.sample for x in lines})
-        return CheckedVariants(total, (), (), samples, 1, named, row="position")
+        return CheckedVariants(total, (), (), samples, 1, named, row="position", files=len(reads))
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]

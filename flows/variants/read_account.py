@@ -241,7 +241,8 @@ def nothing_left(account: IntArray, settings: VariantSettings) -> tuple[str, str
     reached, total = int(sums[of.REACHED]), int(sums[IN_FILE])
     if not reached:
         files = f", and {total:,} elsewhere or unmapped" if total else ""
-        return f"no read in the regions{files}", "see where its reads are: samtools idxstats"
+        where = "in the regions" if settings.region or settings.bed else "on the reference"
+        return f"no read {where}{files}", "see where its reads are: samtools idxstats"
     bases = not int(kept_bases(sums)) and int(kept_reads(sums))
     own = [rule for rule in rules(settings) if (rule.whole == of.BASES) == bool(bases)]
     most = max(own, key=lambda rule: int(sums[rule.at]))

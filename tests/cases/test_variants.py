@@ -257,7 +257,7 @@ CASES = {
     ),
     "a control without reads": Case(
         empty("n.bam"), "check variants samples.csv", 2,
-        ("a mean depth of at least 1 in control 1", "no read in the regions", "min_depth=0"),
+        ("a mean depth of at least 1 in control 1", "no read on the reference", "min_depth=0"),
     ),
     "a case without reads": Case(
         empty("t.bam"), "check variants samples.csv", 2, ("at least 1 in case 1", "min_depth=0")
@@ -275,7 +275,7 @@ CASES = {
     ),
     "reads that are not aligned": Case(
         unaligned, "check variants samples.csv", 2,
-        ("no read in the regions, and 1,200 elsewhere or unmapped",),
+        ("no read on the reference, and 1,200 elsewhere or unmapped",),
     ),
     "secondary alignments": Case(
         two(flag=0x100), "check variants samples.csv", 2,
@@ -296,7 +296,7 @@ CASES = {
     ),
     "chr1 in the reads, 1 in the reference": Case(
         other_names("1", "chr1"), "check variants samples.csv --set bed=x.bed", 0,
-        ("Contigs of t.bam are taken for those of the reference: chr1 for 1.",),
+        ("Contigs of 2 files (such as t.bam) are taken for those of the reference: chr1 for 1.",),
     ),
     "MT in the reads, chrM in the reference": Case(
         other_names("chrM", "MT"), "check variants samples.csv", 0, ("MT for chrM",)
@@ -314,11 +314,11 @@ CASES = {
     ),
     "a Picard interval_list": Case(
         intervals("@HD\tVN:1.6\n@SQ\tSN:amp\tLN:240\namp\t11\t20\t+\tx\n"),
-        "check variants samples.csv --set bed=x.bed", 0, ("10 positions in 1 file",),
+        "check variants samples.csv --set bed=x.bed", 0, ("10 positions in 2 files",),
     ),
     "GATK intervals": Case(
         intervals("amp:11-20\namp:31\n"), "check variants samples.csv --set bed=x.bed", 0,
-        ("11 positions in 1 file",),
+        ("11 positions in 2 files",),
     ),
     "an empty interval of a BED": Case(
         intervals("amp\t5\t5\n"), "check variants samples.csv --set bed=x.bed", 2,

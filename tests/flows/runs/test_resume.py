@@ -116,8 +116,8 @@ def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path)
     with pytest.raises(InputError) as caught:
         go(source, tmp_path / "out", run_id, model="ss", partitions=2)
     said = str(caught.value)
-    assert 'column model: expected "textrank", with which the run began, found "ss"' in said
-    assert "column partitions: expected 6, with which the run began, found 2" in said
+    assert 'setting model: expected "textrank", with which the run began, found "ss"' in said
+    assert "setting partitions: expected 6, with which the run began, found 2" in said
     assert len(caught.value.faults) == 2
     assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
 

@@ -311,11 +311,13 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
     )  # as after a run was published again
     unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
     unfinished.mkdir(parents=True)
-    request = Request(pipeline="keywords", settings={}, since=ids[1], inputs={})
+    request = Request(pipeline="keywords", settings={"keyphrases": 7}, since=ids[1], inputs={})
     json_files.write(str(unfinished / "request.json"), request)
     storage.own(str(unfinished.parent), RUN)
     storage.own(str(place / "runs" / "20200101T000000-bbbbbb"), RUN)  # a removal that was stopped
     (place / "runs" / "not a run").mkdir()
+    changed = {one["run_id"]: one["changed"] for one in listed(capsys, place)["runs"]}
+    assert changed["20200101T000000-aaaaaa"] == {"keyphrases": 7}
     printed = listed(capsys, place, "--prune", "keep=1")
     assert printed["removed"] == ["20200101T000000-bbbbbb"]
     assert {ids[0], ids[1], ids[2], "20200101T000000-aaaaaa", "not a run"} == set(

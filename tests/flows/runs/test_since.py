@@ -15,6 +15,7 @@ import pytest
 from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.data import json_files, storage
+from flows.data.runs import RunPaths, read_record
 from flows.events import Sweep, listening
 from flows.faults import InputError
 from flows.run import run as launch
@@ -192,6 +193,7 @@ def test_other_settings_start_anew(documents, tmp_path, counted):
     again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5, min_count=2)
     said = f"Nothing of run {first['run_id']} could be used: it had other settings (min_count)."
     assert said in again["warnings"]
+    assert read_record(RunPaths(str(tmp_path / "out"), again["run_id"])).since is None
 
 
 @pytest.mark.thorough
