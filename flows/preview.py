@@ -166,7 +166,8 @@ def _headline(found: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
     unused = sum(one.count for one in unsaid(found.dropped, found.warnings))
     not_used = sum(one.left_out for one in found.columns)
-    parts = [f"{found.rows:,} {found.row}s in {files}", "no errors"]
+    rows = f"{found.rows:,} {found.row}{'s' * (found.rows != 1)}"
+    parts = [f"{rows} in {files}", "no errors"]
     for count, one, several in (
         (len(found.warnings), "warning", "warnings"),
         (not_used, "column not used", "columns not used"),

@@ -137,7 +137,7 @@ VMMIC = (
             "their instances": Bounds(
                 large=(-0.06, -0.01),
                 slope=(0.82, 1.0),
-                bins=0.3,
+                bins=0.15,
                 measured="1,000 runs: -.036 +- .007, slope .90 +- .03",
             ),
         },
