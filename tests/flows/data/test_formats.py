@@ -118,9 +118,11 @@ def test_json_lines_may_have_values_and_columns_that_begin_late(tmp_path, monkey
 
 
 def test_columns_that_only_some_files_have_are_named(tmp_path, capsys):
-    (tmp_path / "a.jsonl").write_text('{"doc_id": "a", "text": "a river and a dam", "n": 1}\n')
-    (tmp_path / "b.jsonl").write_text('{"doc_id": "b", "text": "a dam", "keywords": ["dam"]}\n')
-    command = ["check", "keywords", str(tmp_path), "--set", "keyphrases=2"]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"doc_id": "a", "text": "a river and a dam", "n": 1}\n')
+    (folder / "b.jsonl").write_text('{"doc_id": "b", "text": "a dam", "keywords": ["dam"]}\n')
+    command = ["check", "keywords", str(folder), "--set", "keyphrases=2"]
     with pytest.raises(SystemExit):
         main(command)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
