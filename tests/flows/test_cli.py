@@ -120,7 +120,7 @@ def test_settings_must_go_together(tmp_path, capsys):
     [
         (documents(0), "expected at least one document, found 0 rows"),
         (documents().drop_columns(["tokens"]), "expected a column text or a column tokens"),
-        (documents(doc_id=[0.5, 1.0, 2.0]), "doc_id: expected type string, found type double"),
+        (documents(doc_id=[0.5, 1.0, 2.0]), "doc_id: expected text or whole numbers, found type"),
         (documents(doc_id=["a", "b", "a"]), "row 3: expected a name used once, found 'a'"),
         (documents(pos=[["NN"]] * 3), "pos"),
     ],
