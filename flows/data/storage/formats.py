@@ -289,16 +289,19 @@ def _json_lines(url: str, opened: Callable[[], Any], packing: str | None, path: 
                     first = _without_times(reader.schema)
                 convert(first)
             except pa.ArrowInvalid:
-                convert(_json_schema(opened))
+                convert(_json_schema(url, opened, packing))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise _not(url, "JSON lines", error) from error
 
 
-def _json_schema(opened: Callable[[], Any]) -> pa.Schema:
+def _json_schema(url: str, opened: Callable[[], Any], packing: str | None) -> pa.Schema:
     """Return the columns of all JSON lines of a file; an error names the row in the file."""
     schema, rows, rest = pa.schema([]), 0, b""
+    expansion = None if packing is None else Expansion(url, size_of(url))
     with opened() as stream:
         while chunk := stream.read(JSON_BLOCK):
+            if expansion is not None:
+                expansion.add(len(chunk))
             lines, end, rest = (rest + chunk).rpartition(b"\n")
             if not end and len(rest) > JSON_BLOCK:
                 raise pa.ArrowInvalid(f"row {rows + 1:,} is longer than {JSON_BLOCK:,} bytes")
