@@ -90,6 +90,7 @@ def _places(index: str, changed: int, size: int) -> tuple[Places, ...]:
 
 def _places_of_windows(data: bytes) -> Iterator[Places]:
     """Yield the places of every contig of a ``.bai``."""
+    data += bytes(8)  # behind a last bin without chunks
     (contigs,) = struct.unpack_from("<i", data, 4)
     at, bin_of = 8, struct.Struct("<IiQ").unpack_from
     for _ in range(contigs):
@@ -109,6 +110,7 @@ def _places_of_windows(data: bytes) -> Iterator[Places]:
 
 def places_of_bins(data: bytes) -> Iterator[Places]:
     """Yield the places of every contig of a ``.csi``."""
+    data += bytes(8)  # behind a last bin without chunks
     shift, depth, aux = struct.unpack_from("<3i", data, 4)
     firsts = first_bins(depth)
     at, bin_of = 16 + aux, struct.Struct("<IQiQ").unpack_from

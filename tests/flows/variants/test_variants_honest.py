@@ -13,6 +13,7 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants import mismatches
 from flows.variants.alignments import open_alignment
+from flows.variants.bam_index import first_place
 from flows.variants.index_damage import DamagedIndex, damage_of
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
@@ -164,6 +165,19 @@ def test_no_damaged_csi_index_keeps_a_run_busy_or_loses_reads(reads, tmp_path):
             unread += 1
     assert refused > len(changes) / 2
     assert unread
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (".bai", b"BAI\1" + struct.pack("<iiIii", 1, 1, 4681, 0, 0)),
+        (".csi", gzip.compress(b"CSI\1" + struct.pack("<4iiIQi", 14, 5, 0, 1, 1, 4681, 0, 0))),
+    ],
+)
+def test_a_last_bin_without_chunks_has_no_reads(tmp_path, kind, content):
+    index = tmp_path / f"a.bam{kind}"
+    index.write_bytes(content)
+    assert first_place(str(index), 0, 100) is None
 
 
 def test_an_index_is_looked_at_wherever_a_file_is_opened(reads, tmp_path):
