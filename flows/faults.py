@@ -84,15 +84,15 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold())) or name
 
 
-_EXTRAS = {"prefect": "prefect", "pysam": "genomics"}
+_EXTRAS = {"h5py": "imaging", "pysam": "genomics"}
 """The extra that installs a module which the command runs without."""
 
 
 def install_command(error: ModuleNotFoundError) -> str | None:
     """Return what installs a missing module of an extra; None for any other module.
 
-    >>> install_command(ModuleNotFoundError(name="prefect.flows"))
-    "pip install 'vbflows[prefect]'"
+    >>> install_command(ModuleNotFoundError(name="pysam.libchtslib"))
+    "pip install 'vbflows[genomics]'"
     """
     extra = _EXTRAS.get((error.name or "").partition(".")[0])
     return None if extra is None else f"pip install 'vbflows[{extra}]'"

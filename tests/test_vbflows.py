@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -31,40 +30,3 @@ def test_scores_equal_those_of_the_fit(tmp_path):
     scored = vbflows.score(fitted["target"], source, str(tmp_path / "scores"))
     assert scored["rows_read"] == fitted["rows_read"]
     assert "rows" in str(sorted(p.name for p in (tmp_path / "scores" / "runs").glob("*/*")))
-
-
-PLAN = Path(__file__).parents[1] / "deploy" / "nightly.yaml"
-
-WITHOUT_PREFECT = """
-import sys
-for name in ("prefect", "fastapi", "sqlalchemy", "httpx"):
-    sys.modules[name] = None
-try:
-    from vbflows import keywords
-except ImportError as error:
-    print(error, file=sys.stderr)
-from flows.cli import main
-main(sys.argv[1:])
-"""
-
-
-def test_the_command_runs_without_prefect(tmp_path):
-    def run(*words):
-        return subprocess.run(
-            [sys.executable, "-c", WITHOUT_PREFECT, *words],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-
-    source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
-    done = run("experts", source, "out", "--set", "baselines=false")
-    assert done.returncode == 0, done.stderr
-    assert "pip install 'vbflows[prefect]'" in done.stderr.splitlines()[0]
-    assert (tmp_path / "out" / "latest.json").exists()
-    for words in (("serve", str(PLAN)), ("experts", source, "not", "--record")):
-        refused = run(*words)
-        assert refused.returncode == 2, words
-        assert refused.stderr.splitlines()[-1] == (
-            "vbflows: this needs the package prefect; install it with: "
-            "pip install 'vbflows[prefect]'"
-        )
-    assert not (tmp_path / "not").exists()

@@ -59,15 +59,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"vbflows exports {', '.join(__all__)}, not {name}")
     module = "flows.pipelines" if name in _PIPELINES else "vbmodels.estimators"
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        extra = "prefect" if name in _PIPELINES else "estimators"
-        raise ModuleNotFoundError(
-            f"vbflows.{name} needs the package {error.name}, which is not installed: "
-            f"pip install 'vbflows[{extra}]'",
-            name=error.name,
-        ) from error
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

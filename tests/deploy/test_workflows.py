@@ -41,7 +41,7 @@ def block(name, text=TEXT):
 @pytest.mark.parametrize("file", [MODULE / "environment.yml", WRAPPER / "environment.yaml"])
 def test_environments_name_this_version(file):
     wanted = yaml.safe_load(file.read_text())["dependencies"]
-    assert wanted[-1] == {"pip": [f"vbflows[flows,genomics]=={VERSION}"]}
+    assert wanted[-1] == {"pip": [f"vbflows[genomics]=={VERSION}"]}
     assert f'container "vbflows:{VERSION}"' in TEXT
 
 

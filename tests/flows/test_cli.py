@@ -317,13 +317,6 @@ def entered(folder, typer):
     )
 
 
-def test_without_its_parts_the_command_says_what_to_install(tmp_path):
-    done = entered(tmp_path, "raise ModuleNotFoundError('gone', name='typer')")
-    assert done.returncode == 2
-    assert done.stderr.startswith("vbflows: the command line needs the package typer")
-    assert "Traceback" not in done.stderr
-
-
 def test_an_interrupt_while_the_command_is_read_is_a_sentence(tmp_path):
     done = entered(tmp_path, "raise KeyboardInterrupt")
     assert done.returncode == 1

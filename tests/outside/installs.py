@@ -1,6 +1,6 @@
 """Install the wheel into fresh environments and use it: ``python -m tests.outside.installs``.
 
-One environment has the wheel alone, each other one extra alone, the last all that running takes.
+One environment has the wheel alone, each other one extra, the last all that files may need.
 What each must do, and must refuse with one sentence, is in `uses`. It needs uv; nothing of the
 checkout can be imported by what runs. Prints a Markdown table, a row for each environment.
 """
@@ -20,10 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = ("keywords", "bags", "variants", "features", "experts")
-EXTRAS = (
-    "", "kernels", "estimators", "genomics", "documents", "languages", "tables", "testing",
-    "flows", "prefect", "prefect,genomics,documents,languages,tables",
-)  # fmt: skip
+FILES = "genomics,documents,languages,tables,imaging"
+EXTRAS = ("", *FILES.split(","), "gcs", "azure", "testing", FILES)
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,9 @@ class Use:
 def uses(extra: str, folder: Path) -> Iterator[Use]:
     """Yield what an environment with an extra is used for, and what it must refuse."""
     named = set(extra.split(","))
-    command = bool(named & {"flows", "prefect"})
     yield Use(("python", "-c", "import vbflows, vbmodels"))
     yield Use(("python", str(ROOT / "examples" / "mixture.py")), says="of the rows")
-    if named & {"kernels", "estimators"} or command:
-        yield Use(("python", "-c", "import vbmodels.variants.rvd2.model, vbmodels.bags.mil_gp.fit"))
-    if "estimators" in named or command:
-        yield Use(("python", str(ROOT / "tests" / "outside" / "fits.py")))
-    if not command:
-        yield Use(("vbflows", "demo"), 2, "pip install 'vbflows[flows]'")
-        return
+    yield Use(("python", str(ROOT / "tests" / "outside" / "fits.py")))
     yield Use(("vbflows", "demo"), says="keyphrases")
     for pipeline in PIPELINES if "genomics" in named else (*PIPELINES[:2], *PIPELINES[3:]):
         source, target = str(folder / "in" / pipeline), str(folder / "out" / pipeline)
@@ -56,14 +47,8 @@ def uses(extra: str, folder: Path) -> Iterator[Use]:
         yield Use(("vbflows", "show", target))
     keywords, bags = (str(folder / "in" / name) for name in ("keywords", "bags"))
     yield Use(("vbflows", "keywords", keywords, str(folder / "out" / "two"), "--workers", "2"))
-    recorded = ("vbflows", "bags", bags, str(folder / "out" / "recorded"), "--record")
-    call = ("python", "-c", f"import vbflows; vbflows.bags(source={bags!r}, target='flow')")
-    if "prefect" in named:
-        yield Use(recorded)
-        yield Use(call)
-    else:
-        yield Use(recorded, 2, "pip install 'vbflows[prefect]'")
-        yield Use(call, 1, "pip install 'vbflows[prefect]'")
+    call = f"import vbflows; vbflows.bags(source={bags!r}, target='flow')"
+    yield Use(("python", "-c", call))
     if "genomics" not in named:
         sheet = folder / "sheet.csv"
         sheet.write_text("sample,group,bam\na,case,a.bam\n")
