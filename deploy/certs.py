@@ -25,15 +25,13 @@ SIDES = ("scheduler", "worker", "client")
 HOSTS = ("localhost", "127.0.0.1", "::1")
 
 _CONFIG = """\
-# Dask's configuration for TLS: name this folder in DASK_CONFIG, on every side.
+# Dask's configuration for TLS: name this file in DASK_CONFIG of the {side}.
 distributed:
   comm:
     require-encryption: true
     tls:
       ca-file: {folder}/ca.pem
-      scheduler: {{cert: {folder}/scheduler.pem, key: {folder}/scheduler-key.pem}}
-      worker: {{cert: {folder}/worker.pem, key: {folder}/worker-key.pem}}
-      client: {{cert: {folder}/client.pem, key: {folder}/client-key.pem}}
+      {side}: {{cert: {folder}/{side}.pem, key: {folder}/{side}-key.pem}}
 """
 
 
@@ -43,7 +41,8 @@ def make_certificates(folder: str, hosts: Sequence[str] = (), days: int = 365) -
     Parameters
     ----------
     folder
-        A local folder: ``ca.pem``, ``SIDE.pem``, ``SIDE-key.pem`` (readable by their owner
+        A local folder. It gets one folder for each side, with all that the side needs and no
+        other side's key: ``ca.pem``, ``SIDE.pem``, ``SIDE-key.pem`` (readable by its owner
         alone) and ``dask.yaml``, a configuration that names them.
     hosts
         Names and addresses of further machines.
@@ -56,7 +55,7 @@ def make_certificates(folder: str, hosts: Sequence[str] = (), days: int = 365) -
         If the folder cannot be written or holds certificates already.
     """
     folder = os.path.abspath(os.path.expanduser(folder))
-    if os.path.exists(os.path.join(folder, "ca.pem")):
+    if any(os.path.exists(os.path.join(folder, side)) for side in SIDES):
         raise SystemExit(
             f"{folder} holds certificates already: remove them or name another folder; those in "
             "use keep working only with their own CA"
@@ -65,26 +64,30 @@ def make_certificates(folder: str, hosts: Sequence[str] = (), days: int = 365) -
     ca_name = _name("vbflows development CA")
     ca = _certificate(ca_name, ca_name, ca_key, ca_key, days, [_ca_only()])
     names = x509.SubjectAlternativeName([_host(host) for host in (*HOSTS, *hosts)])
-    contents = {"ca.pem": _pem(ca)}
+    contents = {}
     for side in SIDES:
         key = ec.generate_private_key(ec.SECP256R1())
         extensions = [(x509.BasicConstraints(ca=False, path_length=None), True), (names, False)]
         made = _certificate(
             _name(f"vbflows {side}"), ca_name, key, ca_key, days, [*extensions, _both_ways()]
         )
-        contents[f"{side}.pem"] = _pem(made)
-        contents[f"{side}-key.pem"] = key.private_bytes(
+        place = os.path.join(folder, side)
+        contents[f"{side}/ca.pem"] = _pem(ca)
+        contents[f"{side}/dask.yaml"] = _CONFIG.format(folder=place, side=side).encode()
+        contents[f"{side}/{side}.pem"] = _pem(made)
+        contents[f"{side}/{side}-key.pem"] = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-    contents["dask.yaml"] = _CONFIG.format(folder=folder).encode()
     return _written(folder, contents)
 
 
 def _written(folder: str, contents: dict[str, bytes]) -> list[str]:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        for side in SIDES:
+            os.mkdir(os.path.join(folder, side), mode=0o700)
         paths = []
         for name, content in contents.items():
             paths.append(os.path.join(folder, name))

@@ -47,11 +47,10 @@ class Composed:
         script = commands / "vbflows"
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.entry "$@"\n')
         script.chmod(0o755)
-        (folder / "dask.yaml").write_text(self.here((DEPLOY / "dask.yaml").read_text()))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "AWS_"))}
         self.base = {
             **kept, "PATH": f"{commands}{os.pathsep}{PATH}", "PYTHONPATH": str(ROOT),
-            "PREFECT_HOME": str(folder / "home"), "DASK_CONFIG": str(folder / "dask.yaml"),
+            "PREFECT_HOME": str(folder / "home"),
             "PREFECT_WORKER_WEBSERVER_PORT": str(self.ports["8080"]), "OMP_NUM_THREADS": "1",
         }  # fmt: skip
 
@@ -59,8 +58,7 @@ class Composed:
         text = re.sub(r"\$\{(\w+)(:[-?][^}]*)?\}", lambda match: VALUES[match[1]], text)
         for name, address in self.hosts.items():
             text = text.replace(name, address)
-        for name, path in (("/certs", "certs"), ("/etc/vbflows/dask.yaml", "dask.yaml")):
-            text = re.sub(rf"(?<![\w.]){name}\b", str(self.folder / path), text)
+        text = re.sub(r"(?<![\w.])/certs\b", str(self.folder / "certs"), text)
         text = text.replace("/etc/vbflows/prefect.yaml", str(DEPLOY / "prefect.yaml"))
         text = text.replace(
             "python /etc/vbflows/certs.py", f"{sys.executable} {DEPLOY / 'certs.py'}"
@@ -75,7 +73,19 @@ class Composed:
         env = {k: self.here(v) for k, v in service.get("environment", {}).items()}
         env.update(AWS_REQUEST_CHECKSUM_CALCULATION="when_required")
         env.update(AWS_RESPONSE_CHECKSUM_VALIDATION="when_required")
-        return [*(self.here(part) for part in service["command"]), *extra], {**self.base, **env}
+        command = [*(self.here(part) for part in service["command"]), *extra]
+        return command, {**self.base, **env, **self.dask_settings(service)}
+
+    def dask_settings(self, service):
+        """Return Dask's settings of a service that has the certificate of one side alone."""
+        mounts = [one for one in service.get("volumes", ()) if isinstance(one, dict)]
+        if not mounts:
+            return {}
+        side = mounts[0]["volume"]["subpath"]
+        path = self.folder / f"dask-{side}.yaml"
+        settings = (DEPLOY / "dask.yaml").read_text()
+        path.write_text(settings.replace("/certs/", f"{self.folder}/certs/{side}/"))
+        return {"DASK_CONFIG": str(path)}
 
     def once(self, name, *command):
         given, env = self.of(name)

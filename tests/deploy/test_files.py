@@ -16,7 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from deploy.certs import make_certificates
+from deploy.certs import SIDES, make_certificates
 from tests.deploy.conftest import DEPLOY, ROOT, run, tool
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -70,7 +70,10 @@ def commands():
             yield f"compose {name} healthcheck", test[1:]
     for kind, pod in pods():
         for one in [*pod.get("initContainers", ()), *pod["containers"]]:
-            yield f"kubernetes {kind} {one['name']}", [*one["command"], *one.get("args", ())]
+            yield (
+                f"kubernetes {kind} {one['name']}",
+                [*one.get("command", ()), *one.get("args", ())],
+            )
 
 
 def words(command):
@@ -197,7 +200,30 @@ def documents():
     return [one for text in texts for one in yaml.safe_load_all(text)]
 
 
+def job_of_a_run():
+    """Return the job that Prefect's worker makes of the pool's template at its default values."""
+    pool = json.loads((KUBERNETES / "job-template.json").read_text())
+    values = {name: one.get("default") for name, one in pool["variables"]["properties"].items()}
+    values |= {"name": "a-run", "command": ["prefect", "flow-run", "execute"]}
+    values |= {"env": [{"name": "PREFECT__FLOW_RUN_ID", "value": "1"}], "labels": {"a": "b"}}
+
+    def fill(part):
+        if isinstance(part, dict):
+            return {name: fill(one) for name, one in part.items()}
+        if isinstance(part, list):
+            return [fill(one) for one in part]
+        if not isinstance(part, str):
+            return part
+        whole = re.fullmatch(r"\{\{ (\w+) \}\}", part)
+        if whole:
+            return values[whole[1]]
+        return re.sub(r"\{\{ (\w+) \}\}", lambda match: values[match[1]], part)
+
+    return fill(pool["job_configuration"]["job_manifest"])
+
+
 def pods():
+    yield "Job", job_of_a_run()["spec"]["template"]["spec"]
     for one in documents():
         if one["kind"] == "Deployment":
             yield one["kind"], one["spec"]["template"]["spec"]
@@ -230,12 +256,12 @@ def check_kubernetes(one):
 
 def test_kubernetes_objects_keep_to_their_schemas():
     found = documents()
-    for one in found:
+    for one in (*found, job_of_a_run()):
         check_kubernetes(one)
     kinds = {one["kind"] for one in found}
     assert kinds == {
-        "Namespace", "ConfigMap", "ServiceAccount", "Role", "Deployment", "DaskCluster",
-        "NetworkPolicy",
+        "Namespace", "ConfigMap", "ServiceAccount", "Role", "RoleBinding", "Deployment",
+        "DaskCluster", "NetworkPolicy",
     }  # fmt: skip
 
 
@@ -243,7 +269,7 @@ def test_kustomize_puts_it_together():
     done = run(tool("kubectl"), "kustomize", str(KUBERNETES))
     assert done.returncode == 0, done.stderr
     made = list(yaml.safe_load_all(done.stdout))
-    assert len(made) == len(documents())
+    assert len(made) == len(documents()) + 1  # the map of the pool's template
     for one in made:
         check_kubernetes(one)
         assert one["metadata"].get("namespace", "vbflows") == "vbflows"
@@ -254,7 +280,8 @@ def test_pods_may_do_little():
     for name, pod in pods():
         assert pod["securityContext"]["runAsNonRoot"], name
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        assert pod["automountServiceAccountToken"] is False, name
+        if pod["serviceAccountName"] != "prefect-worker":  # it makes the jobs of runs
+            assert pod["automountServiceAccountToken"] is False, name
         for one in [*pod.get("initContainers", ()), *pod["containers"]]:
             context = one["securityContext"]
             assert context["capabilities"] == {"drop": ["ALL"]}, name
@@ -265,17 +292,39 @@ def test_pods_may_do_little():
             assert not any("KEY" in v["name"] or "value" not in v for v in one.get("env", ()))
 
 
-def test_kubernetes_holds_no_secret_and_says_which_it_needs():
+def secrets_of(pod):
+    """Return the secrets that a pod sees: as files, and in its containers' environments."""
+    named = {one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
+    for one in [*pod.get("initContainers", ()), *pod["containers"]]:
+        named |= {e["secretRef"]["name"] for e in one.get("envFrom", ()) if "secretRef" in e}
+    return named
+
+
+def test_every_pod_gets_the_secrets_of_its_role_alone():
     assert not any(one["kind"] == "Secret" for one in documents())
-    named = set()
-    for _, pod in pods():
-        named |= {v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v}
-        for one in [*pod.get("initContainers", ()), *pod["containers"]]:
-            named |= {e["secretRef"]["name"] for e in one["envFrom"] if "secretRef" in e}
-    assert named == {"vbflows-store", "vbflows-prefect", "vbflows-dask-tls"}
-    text = (DEPLOY / "README.md").read_text()
-    for name in named:
-        assert f"create secret generic {name}" in text
+    assert {name: secrets_of(pod) for name, pod in pods()} == {
+        "Job": {"vbflows-store", "vbflows-prefect", "vbflows-tls-client"},
+        "Deployment": {"vbflows-prefect"},
+        "DaskCluster scheduler": {"vbflows-tls-scheduler"},
+        "DaskCluster worker": {"vbflows-store", "vbflows-tls-worker"},
+    }
+    services = COMPOSE["services"]
+    sides = {"scheduler": "scheduler", "compute": "worker", "worker": "client"}
+    for name, side in sides.items():
+        (mount,) = services[name]["volumes"]
+        assert mount["volume"]["subpath"] == side
+    keyed = {
+        n for n, one in services.items() if "AWS_SECRET_ACCESS_KEY" in one.get("environment", ())
+    }
+    assert keyed == {"bucket", "compute", "worker"}
+
+
+def test_a_run_has_the_image_that_is_pulled():
+    pool = json.loads((KUBERNETES / "job-template.json").read_text())
+    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["images"]
+    (image,) = (one for one in listed if one["name"] == "vbflows")
+    wanted = f"{image['newName']}:{image['newTag']}"
+    assert pool["variables"]["properties"]["image"]["default"] == wanted
 
 
 def test_the_network_is_closed_but_for_what_is_named():
@@ -297,6 +346,10 @@ def test_the_network_is_closed_but_for_what_is_named():
     }
     assert let <= listening
     assert {8786, 8789, 8790} <= let
+    for one in policies:
+        for rule in one["spec"].get("egress", ()):
+            blocks = [to["ipBlock"]["cidr"] for to in rule["to"] if "ipBlock" in to]
+            assert all(block.endswith("/32") for block in blocks), one["metadata"]["name"]
 
 
 def test_dask_knows_every_setting(tmp_path):
@@ -317,12 +370,10 @@ def test_dask_knows_every_setting(tmp_path):
 
     known(settings, defaults, "")
     tls = settings["distributed"]["comm"]["tls"]
-    made = {f"/certs/{path.rsplit('/', 1)[-1]}" for path in make_certificates(str(tmp_path / "c"))}
-    named = {
-        tls["ca-file"],
-        *(p for side in ("scheduler", "worker", "client") for p in tls[side].values()),
-    }
-    assert named <= made
+    make_certificates(str(tmp_path / "c"))
+    for side in SIDES:
+        made = {f"/certs/{path.name}" for path in (tmp_path / "c" / side).iterdir()}
+        assert made == {tls["ca-file"], *tls[side].values(), "/certs/dask.yaml"}
 
 
 def test_the_tools_of_these_checks_are_installed():

@@ -179,7 +179,8 @@ def test_two_publishers_at_once_leave_no_mix(bucket):
 
 def configuration(folder):
     """Return the made configuration of the client's side, by dotted names."""
-    made = yaml.safe_load((folder / "dask.yaml").read_text())["distributed"]["comm"]["tls"]
+    text = (folder / "client" / "dask.yaml").read_text()
+    made = yaml.safe_load(text)["distributed"]["comm"]["tls"]
     own = {f"client.{name}": value for name, value in made["client"].items()}
     return {
         f"distributed.comm.tls.{name}": value
@@ -189,8 +190,8 @@ def configuration(folder):
 
 def foreign_context(own, theirs):
     """A client that trusts the cluster and has a certificate of another CA."""
-    context = ssl.create_default_context(cafile=str(theirs / "ca.pem"))
-    context.load_cert_chain(own / "client.pem", own / "client-key.pem")
+    context = ssl.create_default_context(cafile=str(theirs / "client" / "ca.pem"))
+    context.load_cert_chain(own / "client" / "client.pem", own / "client" / "client-key.pem")
     return context
 
 
@@ -211,23 +212,17 @@ def nothing_answers(address, context):
 
 @pytest.mark.thorough
 def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
-    settings = {
-        f"DASK_DISTRIBUTED__COMM__TLS__{side.upper()}__{part}": str(certificates / name)
-        for side in SIDES
-        for part, name in (("KEY", f"{side}-key.pem"), ("CERT", f"{side}.pem"))
-    }
-    settings["DASK_DISTRIBUTED__COMM__TLS__CA_FILE"] = str(certificates / "ca.pem")
-    settings["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "true"
+    settings = {side: {"DASK_CONFIG": str(certificates / side / "dask.yaml")} for side in SIDES}
     job = toy_job(tmp_path)
     alone = replace(job, store=job.store + "-alone")
     expected = run_fit(alone, InProcess(alone))
-    made = Deployment(tmp_path / "cluster", protocol="tls", **settings)
+    made = Deployment(tmp_path / "cluster", protocol="tls", **settings["scheduler"])
     tls = configuration(certificates)
     other = tmp_path / "other"
     make_certificates(str(other))
     foreign = configuration(other)
     try:
-        made.add(**settings).await_line("Registered to:")
+        made.add(**settings["worker"]).await_line("Registered to:")
         assert made.address.startswith("tls://")
         before = loops()
         with pytest.raises(ClusterError, match="needs certificates"):
