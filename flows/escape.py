@@ -42,6 +42,7 @@ _SECRET = re.compile(
     r"|auth(?!or(?!i[sz]))|key(?!word|board)"
     r"|(?<![a-z])(sig|sas|pw|pass)(?![a-z]))[^=?#;&/]*="
 )
+_AZURE = {"abfs", "abfss", "az"}  # written abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/path
 
 
 def holds_secret(url: str) -> bool:
@@ -76,9 +77,15 @@ def _remote(url: str) -> bool:
 def _has_secret(url: str) -> bool:
     if not _remote(url):
         return False
-    rest = url.partition("://")[2]
+    scheme, _, rest = url.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    return "@" in authority or _SECRET.search(unquote(rest)) is not None
+    return _names_user(scheme, authority) or _SECRET.search(unquote(rest)) is not None
+
+
+def _names_user(scheme: str, authority: str) -> bool:
+    """Whether an authority has a user in it; Azure's has a container in its place."""
+    user, at, _ = authority.rpartition("@")
+    return bool(at) and (scheme.lower() not in _AZURE or ":" in user or "@" in user)
 
 
 def _shown(url: str) -> str:
@@ -91,4 +98,6 @@ def _shown(url: str) -> str:
     elif http:
         rest = re.split(r"[?#]", rest, maxsplit=1)[0]
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+    if _names_user(scheme, authority):
+        authority = authority.rpartition("@")[2]
+    return f"{scheme}://{authority}{slash}{path}"

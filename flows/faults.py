@@ -84,17 +84,18 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold())) or name
 
 
-_EXTRAS = {"h5py": "imaging", "pysam": "genomics"}
+_EXTRAS = {"adlfs": "azure", "gcsfs": "gcs", "h5py": "imaging", "pysam": "genomics"}
 """The extra that installs a module which the command runs without."""
 
 
-def install_command(error: ModuleNotFoundError) -> str | None:
-    """Return what installs a missing module of an extra; None for any other module.
+def install_command(error: BaseException) -> str | None:
+    """Return what installs the missing module of an extra that an error names; None of any other.
 
     >>> install_command(ModuleNotFoundError(name="pysam.libchtslib"))
     "pip install 'vbflows[genomics]'"
     """
-    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    name = getattr(error, "name", None) or ""
+    extra = _EXTRAS.get(name.partition(".")[0])
     return None if extra is None else f"pip install 'vbflows[{extra}]'"
 
 

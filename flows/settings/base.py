@@ -37,6 +37,12 @@ class S3Access(BaseModel):
     requester_pays: bool = Field(
         False, description="Pay for what is read from buckets that require it."
     )
+    sse: str | None = Field(
+        None, description="How the store encrypts what is written, such as AES256 or aws:kms."
+    )
+    sse_kms_key_id: str | None = Field(
+        None, description="Key of the store's key management for it; with sse=aws:kms."
+    )
     block: str | None = Field(
         None,
         description="Name of a Prefect Secret block with the credentials as JSON: "
@@ -54,6 +60,8 @@ class S3Access(BaseModel):
             "AWS_PROFILE": self.profile,
             "AWS_NO_SIGN_REQUEST": "YES" if self.anonymous else None,
             "AWS_REQUEST_PAYER": "requester" if self.requester_pays else None,
+            "VBFLOWS_S3_SSE": self.sse,
+            "VBFLOWS_S3_SSE_KMS_KEY_ID": self.sse_kms_key_id,
         }
         return {name: value for name, value in found.items() if value is not None}
 

@@ -265,7 +265,9 @@ def test_an_input_that_changes_during_the_run_is_refused(
 def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, tmp_path):
     source, _ = local("features")
     make_certificates(str(tmp_path / "tls"))
-    cert, key = (str(tmp_path / "tls" / "scheduler" / f"scheduler{end}.pem") for end in ("", "-key"))
+    cert, key = (
+        str(tmp_path / "tls" / "scheduler" / f"scheduler{end}.pem") for end in ("", "-key")
+    )
     public = stores.Rclone(server.folder, "--cert", cert, "--key", key, signed=False)
     try:
         stores.enter(monkeypatch, server.url)
@@ -277,7 +279,9 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
         unknown = S3Access(endpoint_url=address, anonymous=True)
         with storage.using(unknown.environment()), pytest.raises(StorageError):
             storage.read_bytes(url)
-        known = S3Access(endpoint_url=address, anonymous=True, ca_file=str(tmp_path / "tls/client/ca.pem"))
+        known = S3Access(
+            endpoint_url=address, anonymous=True, ca_file=str(tmp_path / "tls/client/ca.pem")
+        )
         with storage.using(known.environment()):
             assert storage.expand("s3://in/features", [".parquet"])
             assert storage.read_table(url).num_rows == pq.read_metadata(source).num_rows

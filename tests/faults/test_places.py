@@ -27,6 +27,7 @@ from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
+from flows.settings import S3Access
 from tests.faults.processes import Deployment, Process
 from tests.faults.proxy import Proxy
 from tests.fit.jobs import toy_job
@@ -58,6 +59,19 @@ def bucket():
         boto3.client("s3", endpoint_url=url).create_bucket(Bucket="runs")
         yield "s3://runs"
     server.end()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_what_is_written_is_encrypted_as_the_settings_say(bucket):
+    access = S3Access(sse="aws:kms", sse_kms_key_id="a-key")
+    with storage.using(access.environment()):
+        storage.write_bytes(f"{bucket}/encrypted", b"1")
+        storage.write_table(f"{bucket}/encrypted.parquet", pa.table({"a": [1]}))
+    store = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    for name in ("encrypted", "encrypted.parquet"):
+        head = store.head_object(Bucket=bucket.removeprefix("s3://"), Key=name)
+        assert head["ServerSideEncryption"] == "aws:kms"
+        assert head["SSEKMSKeyId"].endswith("a-key")
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from flows.data import storage
-from flows.data.storage import StorageError
+from flows.data.storage import StorageError, TransientStorageError
 from flows.faults import InputError
 from tests.faults import stores
 
@@ -93,6 +93,14 @@ def test_a_refusal_has_the_reason_that_s3_gave(refusing, call, status, code, sen
     assert sentence.format(said) in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["GetObject", "PutObject"])
+def test_the_code_of_a_store_that_stays_busy_is_kept(refusing, monkeypatch, call):
+    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
+    refusing(503, "SlowDown", "GET", "HEAD", "PUT")
+    with pytest.raises(TransientStorageError, match="the store answered SlowDown"):
+        CALLS[call]()
 
 
 def test_a_denied_delete_is_no_failed_write(refusing):

@@ -3,14 +3,14 @@
 The environment decides, so that worker processes decide alike: ``AWS_ACCESS_KEY_ID``,
 ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_PROFILE``, ``AWS_REGION``,
 ``AWS_ENDPOINT_URL`` (or ``AWS_ENDPOINT_URL_S3``), ``AWS_CA_BUNDLE``, and as elsewhere
-``AWS_NO_SIGN_REQUEST=YES`` (anonymous) and ``AWS_REQUEST_PAYER=requester``. The settings
-`flows.settings.S3Access` become these variables.
+``AWS_NO_SIGN_REQUEST=YES`` (anonymous) and ``AWS_REQUEST_PAYER=requester``; how the store encrypts
+what is written has no such name elsewhere: ``VBFLOWS_S3_SSE``, ``VBFLOWS_S3_SSE_KMS_KEY_ID``. The
+settings `flows.settings.S3Access` become these variables.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -28,7 +28,9 @@ from pyarrow.fs import (
 
 from flows.data.storage.errors import StorageError, reason_requests, refusal_of, storage_errors
 from flows.data.storage.urls import absolute, is_local, shown
+from flows.faults import install_command
 
+SSE, SSE_KMS_KEY_ID = "VBFLOWS_S3_SSE", "VBFLOWS_S3_SSE_KMS_KEY_ID"
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
 CONNECT, READ = 5.0, 15.0  # seconds without a byte; of a whole call see `retry.SILENCE`
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
@@ -64,8 +66,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         return fsspec.core.url_to_fs(url)
     except ImportError as error:
-        named = re.search(r"[Ii]nstall (?:the )?([\w-]+)", str(error))
-        needs = f"{named[1]}: pip install {named[1]}" if named else f"a package ({error})"
+        command = install_command(error.__cause__ or error)
+        needs = command or f"a package ({error})"
         raise StorageError(f"cannot read {shown(url)}: {scheme}:// needs {needs}") from error
     except ValueError as error:
         if "Protocol not known" not in str(error):
@@ -100,7 +102,8 @@ def _environment() -> tuple[tuple[str, str], ...]:
         # Many stores do not know the checksums that Amazon's clients send by default.
         for name in _CHECKSUMS:
             os.environ.setdefault(name, "when_required")
-    return tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
+    ours = ("AWS_", "VBFLOWS_S3_")
+    return tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(ours)))
 
 
 def _endpoint(env: Mapping[str, str]) -> str | None:
@@ -111,6 +114,12 @@ def _anonymous(env: Mapping[str, str]) -> bool:
     return env.get("AWS_NO_SIGN_REQUEST", "").lower() in ("yes", "true", "1")
 
 
+def _encryption(env: Mapping[str, str]) -> dict[str, str]:
+    """Return how the store encrypts what is written: parameters of S3's own requests."""
+    names = {"ServerSideEncryption": SSE, "SSEKMSKeyId": SSE_KMS_KEY_ID}
+    return {parameter: env[name] for parameter, name in names.items() if env.get(name)}
+
+
 @lru_cache(maxsize=8)
 def _s3fs(environment: tuple[tuple[str, str], ...]) -> Any:
     env = dict(environment)
@@ -118,6 +127,7 @@ def _s3fs(environment: tuple[tuple[str, str], ...]) -> Any:
     fs: Any = fsspec.get_filesystem_class("s3")(
         anon=_anonymous(env),
         endpoint_url=_endpoint(env),
+        s3_additional_kwargs=_encryption(env),
         requester_pays=env.get("AWS_REQUEST_PAYER", "").lower() == "requester",
         client_kwargs=client,
         config_kwargs={

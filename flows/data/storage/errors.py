@@ -161,7 +161,8 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         return StorageError(f"{message}: a file is where a folder is expected")
     lasting = number in _LASTING or (remote and _CLIENT_ERROR.search(text))
     kind = StorageError if lasting else TransientStorageError
-    return kind(f"{message}: {_line(error)}")
+    code = f" (the store answered {refusal.code})" if refusal is not None else ""
+    return kind(f"{message}: {_line(error)}{code}")
 
 
 def _damage(error: Exception, text: str, remote: bool) -> bool:

@@ -134,6 +134,7 @@ def test_a_name_that_is_no_text_is_refused(here):
         "zip://x.parquet::https://user:pw@host/a.zip",
         "zip://x.parquet::https://host/a.zip?X-Amz-Signature=abc",
         "s3://bucket/a?token=abc",
+        "abfs://container:abc@account.dfs.core.windows.net/in",
         "https://host/a#token=abc",
         "https://host/a;pw=abc",
         "https://host/a?%70wd=abc",
@@ -153,6 +154,7 @@ def test_secrets_are_found_in_every_part_of_a_url(url):
     "url",
     [
         "s3://bucket/a@b",
+        "abfs://container@account.dfs.core.windows.net/in",
         "/a::b@c",
         "https://host/a@b?page=2",
         "a@b",
