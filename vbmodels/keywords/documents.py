@@ -194,6 +194,8 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
         known keywords, terms of a vocabulary.
     given_only
         Whether no others are.
+    letter
+        [W] whether the word is one capital or digit, and so no phrase alone; None: none is.
     """
 
     term: IntArray
@@ -217,6 +219,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     link: IntArray | None = None
     given: IntArray | None = None
     given_only: bool = False
+    letter: BoolArray | None = None
 
     @property
     def looked_at(self) -> BoolArray:

@@ -52,7 +52,7 @@ UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
 NOUNS_IN_CAPITALS = frozenset(["german"])
 """Languages that write nouns with a capital."""
 _LINKS = """
-    english: of, and
+    english: of, and, 's
     french: de, du, des, d', de la, de l'
     spanish: de, del, de la, de los, de las
     portuguese: de, do, da, dos, das

@@ -125,7 +125,7 @@ def read_documents(
         Phrases that are candidates wherever a text has them.
     """
     tokens, labels, readings = read_tokens(rows, options)
-    words = candidate_words(tokens, options)
+    words = candidate_words(tokens, options, phrases)
     if phrases:
         words = name_phrases(words, labels, options, vocabulary)
     matched = _match(labels, words, options, phrases)
@@ -278,6 +278,7 @@ def _pack(
         link=None if linked is None else linked.link(place),
         given=None if linked is None else linked.given,
         given_only=phrases and vocabulary.only,
+        letter=np.isin(words.term, words.kinds.stem[words.kinds.letter]),
     )
     missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
     without = Named.of([row.doc_id for row in missing])
@@ -328,7 +329,8 @@ def _keeps_capital(tokens: Tokens) -> BoolArray:
     """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
     pairs = zip(tokens.names, tokens.languages, strict=True)
     found = [
-        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] for name, language in pairs
+        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
+        for name, language in pairs
     ]
     return np.array(found, bool)
 

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from vbmodels.keywords.cleaning import visible
 from vbmodels.keywords.segmenting import segmented
 
 
@@ -34,6 +35,9 @@ _ELIDED = (
     r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|presqu|dell|all|nell|sull|dall|coll|gl|un|quest)"
 )
 """What French, Italian and Catalan put before an apostrophe: a word of its own."""
+_SPECIES = r"[A-Z]\.[ ]?[a-z]{4,}"
+SPECIES = re.compile(_SPECIES)
+"""A genus by its letter, and what follows it."""
 _WORD = rf"""
     \.(?=[A-Z]{{2}}){_W}+                    # .NET
   | {_W}+
@@ -60,6 +64,7 @@ _TOKEN = re.compile(
   | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
+  | {_SPECIES}(?!{_W})                      # E. coli
   | {_WORD}
   | [{_QUOTES}]s(?!{_W})
   | \.\.+
@@ -137,4 +142,4 @@ def _is_abbreviation(word: str, text: str, end: int) -> bool:
 
 def split_words(term: str, language: str | None = None) -> list[str]:
     """Return the tokens of a term of a few words."""
-    return [token for sentence in split_sentences(term, language) for token in sentence]
+    return [token for line in split_sentences(visible(term), language) for token in line]
