@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 from vbmodels.keywords.cleaning import visible
 from vbmodels.keywords.segmenting import segmented
@@ -80,6 +81,37 @@ _ABBREVIATIONS = """
 """
 ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 """Words after which a full stop ends no sentence."""
+
+
+_FIELD = re.compile(r"[ \t]*[A-Z][\w-]*(?: [\w-]+){0,2}:(?:[ \t]|$)")
+_WIDTH, _SHORT = 40, 0.75
+"""Characters of lines that are no lines of a paragraph, and what is short, as a share of these."""
+
+
+def with_line_ends(text: str) -> str:
+    """Return a text with a paragraph's end where a line's end is one.
+
+    It is before a line that begins with a name and a colon; and behind a short line, whose width
+    would have had room for the next word. Where lines are shorter than 40 characters all are short.
+
+    >>> with_line_ends("Subject: Varroa mites\\nDate: 3 June")
+    'Subject: Varroa mites\\n\\nDate: 3 June'
+    """
+    lines = text.split("\n")
+    sizes = sorted(map(len, lines), reverse=True)
+    half, width = len(text) / 2, 0
+    for size in sizes:  # at least half of the text is in lines as long as this
+        half, width = half - size, size
+        if half <= 0:
+            break
+    kept = lines[:1]
+    for before, line in pairwise(lines):
+        room = len(before) + 1 + len(line.split(maxsplit=1)[0]) if line.strip() else 0
+        short = width < _WIDTH or room < _SHORT * width
+        if before.strip() and line.strip() and (short or _FIELD.match(line)):
+            kept.append("")
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def split_sentences(

@@ -323,6 +323,7 @@ class Normaliser:
 
     def __init__(self, options: TextOptions) -> None:
         self._options = options
+        self.language = options.language
         own = stop_words(options.language) if options.stop_words else frozenset()
         self._stop = own | options.more_stop_words
         self._unspaced = options.language in UNSPACED

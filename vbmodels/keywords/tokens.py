@@ -6,7 +6,7 @@ Each distinct token is tagged once, as most text is made of words that were ther
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,12 +16,13 @@ import numpy as np
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.languages import AUTO, ENGLISH, UNSPACED, detected
+from vbmodels.keywords.languages import AUTO, ENGLISH, NOUNS_IN_CAPITALS, UNSPACED, detected
 from vbmodels.keywords.segmenting import unspaced_language
-from vbmodels.keywords.splitting import split_sentences, split_words
+from vbmodels.keywords.splitting import split_sentences, split_words, with_line_ends
 from vbmodels.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
+    POS_CODES,
     Normaliser,
     TextOptions,
     pos_code,
@@ -209,7 +210,7 @@ def read_tokens(
         offsets,
         np.array(in_sentences, bool),
     )
-    found = replace(found, pos=_tagged(found, options.tag))
+    found = replace(found, pos=_tagged(found, options))
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
@@ -226,7 +227,7 @@ def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str
 
 def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> list[list[str]]:
     """Return a text's sentences; known keywords are words of their own where it has no spaces."""
-    text = _with_title(text)
+    text = with_line_ends(_with_title(text))
     sentences = split_sentences(text, language)
     if not keywords or language not in UNSPACED:
         return sentences
@@ -252,10 +253,10 @@ def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
     return found
 
 
-def _tagged(tokens: Tokens, tag: bool) -> IntArray:
+def _tagged(tokens: Tokens, options: TextOptions) -> IntArray:
     """Return parts of speech [T] by the tagger; unknown where there is none."""
     english = np.array([language == ENGLISH for language in tokens.languages], bool)
-    tagged = english[tokens.token] & tag
+    tagged = english[tokens.token] & options.tag
     found = np.full(len(tokens.token), kernels.UNKNOWN)
     begins = np.ones(len(tokens.token), bool)
     begins[1:] = tokens.sentence[1:] != tokens.sentence[:-1]
@@ -267,7 +268,34 @@ def _tagged(tokens: Tokens, tag: bool) -> IntArray:
         own, place = distinct(tokens.token[rows], len(tokens.names))
         names = map(tokens.names.__getitem__, own.tolist())
         found[rows] = np.fromiter(map(code_of.__getitem__, names), np.int64, len(own))[place]
+    for language in NOUNS_IN_CAPITALS.intersection(tokens.languages):
+        _mark_small_words(tokens, Normaliser.of(options.in_language(language)), begins, found)
     return found
+
+
+def _mark_small_words(
+    tokens: Tokens, normalise: Normaliser, begins: BoolArray, pos: IntArray
+) -> None:
+    """Take words without a capital for adjectives where a language writes nouns with one.
+
+    So is the first word [T] of a sentence where a noun follows; one right behind a noun is a verb,
+    unless it ends as adjectives there do (neuronaler Netze). Documents without capitals inside of
+    sentences stay as they are.
+    """
+    own = np.array([one == normalise.language for one in tokens.languages], bool)
+
+    def are(test: Callable[[str], bool]) -> BoolArray:
+        return (own & np.array(list(map(test, tokens.names)), bool))[tokens.token]
+
+    small, genitive = are(lambda name: name[:1].islower()), are(lambda name: name.endswith("er"))
+    large = are(lambda name: name[:1].isupper() and normalise(name) is not None)
+    small |= begins & large & np.append((large & ~begins)[1:], False)
+    inside = np.append(0, np.cumsum(large & ~begins))[tokens.offsets]
+    written = np.repeat(np.diff(inside) > 0, np.diff(tokens.offsets))
+    small &= written
+    pos[small] = POS_CODES["JJ"]
+    behind = np.append(False, large[:-1]) & ~begins
+    pos[small & behind & ~genitive] = POS_CODES["VB"]
 
 
 def distinct(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:

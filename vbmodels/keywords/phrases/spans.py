@@ -21,12 +21,13 @@ from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.phrases import span_kernels as kernels
 from vbmodels.keywords.phrases.phrase_ids import KeyArray, stem_keys
 from vbmodels.keywords.text import TIGHT
+from vbmodels.keywords.token_kernels import UNKNOWN
 
 MOST_WORDS = kernels.MOST_WORDS
 LONG_DOCUMENT, EARLY = 1000, 400
 VERB = POS_GROUPS.index("verb")
 LAST = (
-    -1,
+    UNKNOWN,
     *(POS_GROUPS.index(name) for name in ("noun", "plural_noun", "proper_noun", "gerund")),
 )
 """Parts of speech of a phrase's last word, unknown ones among them."""
@@ -94,6 +95,7 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         & inside[:-1]
     )
     adjacent = side_by_side & (np.diff(tokens.position) == 1)
+    adjacent &= ~((tokens.pos[:-1] == UNKNOWN) & (tokens.pos[1:] != UNKNOWN))  # noun, then verb
     opens, closes = np.append(True, ~adjacent), np.append(~adjacent, True)
     keys = term_keys[tokens.term]
     joined = adjacent | (side_by_side & (link[:-1] >= 0))
