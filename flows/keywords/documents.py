@@ -22,7 +22,7 @@ from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import read_documents
 from vbmodels.keywords.reading_report import Report
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, completed, split_terms
+from vbmodels.keywords.tokens import Labels, Row, completed, split_terms, without_mark
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -111,4 +111,4 @@ def rows_of(documents: pa.Table) -> Iterator[Row]:
             labels = labels._replace(
                 keywords=split_terms(labels.keywords), gold=split_terms(labels.gold)
             )
-            yield Row(labels, *cells[len(_LABELS) :])
+            yield Row(without_mark(labels), *cells[len(_LABELS) :])

@@ -77,7 +77,12 @@ def notes_of(report: Report, settings: KeywordSettings) -> list[str]:
     cleaned, languages = report.cleaned, _languages(report, settings)
     taken = f"Markup or running heads were taken out of {_documents(cleaned.count)} "
     taken += f"({_examples(cleaned)})."
-    return [*([taken] if cleaned.count else []), *([languages] if languages else [])]
+    found = [taken] if cleaned.count else []
+    if languages:
+        found.append(languages)
+    for mark, count in sorted(report.marks.items()):
+        found.append(f"keywords: {mark!r} of {_documents(count)} is read as no list.")
+    return found
 
 
 def notices_of(report: Report, settings: KeywordSettings) -> list[str]:

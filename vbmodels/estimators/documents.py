@@ -22,7 +22,7 @@ from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import ReadDocuments, read_documents
 from vbmodels.keywords.surfaces import Written, written
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms
+from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
 
 COLUMNS = (
     "doc_id", "text", "tokens", "pos", "sentence", "keywords", "complete", "scored", "scores",
@@ -82,6 +82,7 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
             None,
             *_scored(own[d], d),
         )
+        labels = without_mark(labels)
         if isinstance(document, str):
             rows.append(Row(labels, text=document))
             continue

@@ -22,9 +22,10 @@ from vbmodels.keywords.named_phrases import (
 )
 from vbmodels.keywords.phrases.spans import VERB
 from vbmodels.keywords.text import (
+    GENITIVE,
     MOST_KNOWN,
     NUMBERED,
-    TIGHT,
+    SLASH,
     Normaliser,
     Parts,
     TextOptions,
@@ -171,7 +172,7 @@ def candidate_words(tokens: Tokens, options: TextOptions, letters: bool = False)
         letter.append(letters and own is None and is_letter(name))
         stem.append(-1 if own is None and not letter[-1] else normal[-1])
         acronym.append(normalise.is_acronym(name))
-        link.append(own is None and (name[:1].isalpha() or plain(name) in TIGHT))
+        link.append(own is None and (name[:1].isalpha() or plain(name) in (GENITIVE, SLASH)))
     named = np.array(acronym, bool)[tokens.token] & (tokens.pos == kernels.OTHER)
     tokens = replace(tokens, pos=np.where(named, _PROPER, tokens.pos))
     kinds = Kinds(
@@ -191,7 +192,8 @@ def _with_letters(
 ) -> IntArray:
     """Return the parts of speech [T]: a letter or digit is a name with a noun, else nothing.
 
-    With a noun before it; or, a letter that is no word of its own, with one behind it.
+    With a noun before it; or, a letter that is no word of its own, with one behind it. What has a
+    digit before it names a part of the text, or is a sign of few letters.
     """
     letter = kinds.letter[tokens.token]
     places = np.flatnonzero(letter)
@@ -201,11 +203,13 @@ def _with_letters(
     for kind in np.flatnonzero(kinds.letter):
         name, language = tokens.names[kind], tokens.languages[kind]
         behind[kind] = name.isalpha() and not by_language[language].is_article(name)
-    numbered[:] = [plain(name).rstrip(".") in NUMBERED for name in tokens.names]
+    numbered[:] = [len(name) < 4 or plain(name) in NUMBERED for name in tokens.names]
     noun = (kinds.stem[tokens.token] >= 0) & ~letter & np.isin(tokens.pos, _NOUNS)
     joined = np.append(same_sentence(tokens), False)
-    before = np.append(False, (noun & joined & ~numbered[tokens.token])[:-1])
-    after = np.append((noun[1:] & joined[:-1]), False) & behind[tokens.token]
+    digit = ~behind[tokens.token]
+    before = np.append(False, (noun & joined)[:-1])
+    before &= ~(digit & np.append(False, numbered[tokens.token[:-1]]))
+    after = np.append((noun[1:] & joined[:-1]), False) & ~digit
     pos = tokens.pos.copy()
     kept = np.where(pos[places] == kernels.UNKNOWN, kernels.UNKNOWN, _PROPER)
     pos[places] = np.where((before | after)[places], kept, kernels.OTHER)
@@ -260,9 +264,8 @@ def name_phrases(
     def is_link(places: IntArray) -> bool:
         return words.is_link(tokens.token[places].tolist(), options)
 
-    tight = np.array([plain(name) in TIGHT for name in tokens.names], bool)[tokens.token]
-    stem = kinds.stem[tokens.token]
-    rules = Rules(normal, stem, tokens.pos, is_link, tight, _bound(tokens, kinds))
+    bound = _bound(tokens, kinds)
+    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link, bound)
     found: set[Occurrence] = set()
     finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
     for d, label in enumerate(labels):

@@ -101,8 +101,6 @@ class Rules:
         [T] parts of speech.
     is_link
         Whether the tokens of these places may be inside of a phrase that nobody names.
-    tight
-        [T] whether the token joins two words without a blank.
     bound
         [2, T] whether a phrase that begins here, or ends here, is a part of every longer one.
     """
@@ -111,7 +109,6 @@ class Rules:
     stem: IntArray
     pos: IntArray
     is_link: Callable[[IntArray], bool]
-    tight: BoolArray
     bound: BoolArray
 
     def ordinary(self, occurrence: Occurrence) -> tuple[bool, bool]:
@@ -131,7 +128,7 @@ class Rules:
             return True, False
         inside = np.setdiff1d(np.arange(words[0], words[-1]), words)
         short = between.max() <= MOST_BETWEEN and np.count_nonzero(between) == 1
-        return bool(short and self.is_link(inside)), not self.tight[inside].all()
+        return bool(short and self.is_link(inside)), True
 
     def to_name(
         self, found: Sequence[Occurrence], start: int, size: int, least: int

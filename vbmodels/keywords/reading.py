@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from vbmodels.keywords.features import POS_GROUPS, fold_of
 from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
 from vbmodels.keywords.links import document_of, links_of
 from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.reading_report import Named, Report, by_document
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
@@ -64,6 +66,8 @@ class ReadDocuments:
         What could not be used.
     known, several
         Known keyphrases with a candidate word, and those of them with several.
+    sample, originals
+        What is looked at for sentences and documents that are there several times.
     """
 
     tokens: DocumentTokens
@@ -75,6 +79,8 @@ class ReadDocuments:
     report: Report
     known: int
     several: int
+    sample: Sample = field(default_factory=partial(Sample.of, [], []))
+    originals: Originals | None = None
 
 
 @dataclass
@@ -109,8 +115,9 @@ class _Matched:
 
 
 def read_documents(
-    rows: Iterable[Row], options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
-) -> ReadDocuments:
+    rows: Iterable[Row], options: TextOptions, phrases: bool,
+    vocabulary: Vocabulary = NO_VOCABULARY, shared: Container[int] = (),
+) -> ReadDocuments:  # fmt: skip
     """Read documents into candidates.
 
     Parameters
@@ -123,8 +130,10 @@ def read_documents(
         Whether candidates are phrases, not words.
     vocabulary
         Phrases that are candidates wherever a text has them.
+    shared
+        Numbers of sentences that are left out (`repeats`).
     """
-    tokens, labels, readings = read_tokens(rows, options)
+    tokens, labels, readings = read_tokens(rows, options, shared)
     words = candidate_words(tokens, options, phrases)
     if phrases:
         words = name_phrases(words, labels, options, vocabulary)
@@ -145,8 +154,15 @@ def read_documents(
         ),
         languages=Counter(one.language or "" for one in readings),
         terms=words.found_terms,
+        shared=Named.of([n for n, one in zip(names, readings, strict=True) if one.shared]),
+        marks=Counter(label.mark for label in labels if label.mark is not None),
     )
-    return _pack(labels, words, matched, report, options, phrases, vocabulary)
+    read = _pack(labels, words, matched, report, options, phrases, vocabulary)
+    own = [one for one, size in zip(readings, np.diff(words.offsets), strict=True) if size]
+    key = np.array([one.key for one in own], np.uint64)
+    sample = Sample.of([one.key for one in readings], [one.sentences for one in readings])
+    originals = Originals(key, read.tokens.fold, read.tokens.looked_at)
+    return replace(read, sample=sample, originals=originals)
 
 
 def _match(

@@ -15,6 +15,7 @@ from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.languages import plain
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.segmenting import SIGN
+from vbmodels.keywords.text import GENITIVE
 
 _UNSPACED = re.compile(rf"(?<={SIGN}) (?={SIGN})")
 """A blank between letters of a script that has none between words."""
@@ -63,7 +64,7 @@ def written(
     uncapitalised[tokens.word[(marks.form == marks.shown) & ~kept]] = True
     named = np.flatnonzero(spans.size[spans.phrase] > 1)
     first = spans.start[named]
-    genitive = np.array([*(plain(form) == "'s" for form in forms), False])[marks.link[first]]
+    genitive = np.array([*(plain(form) == GENITIVE for form in forms), False])[marks.link[first]]
     named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
     each[named, 0] = marks.form[spans.start[named]]
     links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link

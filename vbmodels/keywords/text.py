@@ -82,7 +82,7 @@ MOST_TOKENS = 2**16  # of which a process remembers the tags
 _INSIDE = re.compile(r"[^\W_]+")
 _PIECES = re.compile(r"[/']")
 _IN_BRACKETS = re.compile(r"(?<=\s)[(\[（][^()\[\]（）]*[)\]）]")
-TIGHT = ("'s", "/")
+GENITIVE, SLASH = "'s", "/"
 """What joins two words without a blank: Crohn's disease, HIV/AIDS."""
 _FEW_DIGITS = """
     abbildung abschnitt appendix chapter eq equation fig figure figura kapitel page página ref
@@ -408,7 +408,7 @@ class Normaliser:
     def is_link(self, tokens: Sequence[str]) -> bool:
         """Return whether a phrase that nobody names may have these between two of its words."""
         text = " ".join(map(plain, tokens))
-        if text == "/":
+        if text == SLASH:
             return True
         if (links := LINKS.get(self._options.language)) is not None:
             return text in links

@@ -4,8 +4,7 @@ A candidate is a run of one to four candidate words side by side in a sentence: 
 them and no word twice. Where parts of speech are known, every word is a noun, an
 adjective, a gerund or a participle and the last one a noun or a gerund. In documents of more
 than 1000 tokens a phrase is found twice, or among the first 400. Stop words (`DocumentTokens.link`)
-may be between two of its words where the phrase is found twice in the document, "'s" and / also
-where it is found once. One capital or digit is no phrase, and begins or ends one only where that
+may be between two of its words where the phrase is found twice in the document. One capital or digit is no phrase, and begins or ends one only where that
 is found without another word before, or behind. Phrases that the user names (`DocumentTokens.given`) are candidates whatever they are.
 """
 
@@ -19,8 +18,7 @@ from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.phrases import span_kernels as kernels
-from vbmodels.keywords.phrases.phrase_ids import KeyArray, stem_keys
-from vbmodels.keywords.text import TIGHT
+from vbmodels.keywords.phrases.phrase_ids import KeyArray
 from vbmodels.keywords.token_kernels import UNKNOWN
 
 MOST_WORDS = kernels.MOST_WORDS
@@ -106,10 +104,9 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         stays = _not_cut(tokens.letter[tokens.word], opens, closes, document, start, size, key)
         start, size, key = start[stays], size[stays], key[stays]
     of, position = document[start], tokens.position[start]
-    tight = np.append(np.isin(term_keys, stem_keys(TIGHT)), False)
-    loose = np.append(0, np.cumsum((link >= 0) & ~tight[np.maximum(link, -1)]))
+    linked = np.append(0, np.cumsum(link >= 0))
     alone = (tokens.n_tokens <= LONG_DOCUMENT)[of] | (position < EARLY)
-    alone &= loose[start + size - 1] == loose[start]
+    alone &= linked[start + size - 1] == linked[start]
     if tokens.given is not None:
         start, size, key, alone = _with_given(tokens, keys, term_keys, (start, size, key, alone))
         of = document[start]
