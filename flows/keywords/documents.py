@@ -6,21 +6,23 @@ partitions; `vbmodels.keywords.features` makes features of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import table_of
 from flows.keywords.shards import PHRASES, WORDS
+from vbmodels.core.state import BoolArray
 from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import read_documents
-from vbmodels.keywords.reading_report import Report
+from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.reading import ReadDocuments, read_documents
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, completed, split_terms, without_mark
 
@@ -30,21 +32,24 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class Prepared:
-    """A partition before the corpus is known; see `vbmodels.keywords.reading.ReadDocuments`.
+    """A partition before the corpus is known.
 
     ``counts``: its counts (`counts.COUNTS`) of words, and of phrases where these are the
     candidates.
     """
 
-    tokens: DocumentTokens
-    vocabulary: pa.Array
-    names: pa.Array
-    marks: Marks
-    forms: pa.Array
+    read: ReadDocuments
     counts: dict[str, pa.Table]
-    report: Report
-    known: int
-    several: int
+
+    @property
+    def tokens(self) -> DocumentTokens:
+        """Its candidate words."""
+        return self.read.tokens
+
+    @property
+    def marks(self) -> Marks:
+        """What the user says of the candidates."""
+        return self.read.marks
 
 
 def prepare(
@@ -54,6 +59,7 @@ def prepare(
     vocabulary: Vocabulary = NO_VOCABULARY,
     *,
     whole: bool = False,
+    shared: Container[int] = (),
 ) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
@@ -70,29 +76,36 @@ def prepare(
         Phrases that are candidates wherever a text has them.
     whole
         Whether every list of keywords that is given is complete.
+    shared
+        Numbers of sentences that are left out.
     """
     rows = rows_of(documents)
-    read = read_documents(map(completed, rows) if whole else rows, options, phrases, vocabulary)
-    tokens, spans = read.tokens, read.spans
-    keys = stem_keys(read.vocabulary)[tokens.term]
+    if whole:
+        rows = map(completed, rows)
+    read = read_documents(rows, options, phrases, vocabulary, shared)
+    spans = read.spans if phrases else None
+    return Prepared(read, counts_of(read.tokens, read.vocabulary, read.marks, spans))
+
+
+def counts_of(
+    tokens: DocumentTokens, vocabulary: Sequence[str], marks: Marks, spans: Spans | None,
+    counted: BoolArray | None = None,
+) -> dict[str, pa.Table]:  # fmt: skip
+    """Return the counts of words, and of phrases where ``spans`` has these.
+
+    ``counted``: which of the documents [D] count.
+    """
+    keys = stem_keys(vocabulary)[tokens.term]
     kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
-    if phrases:
-        kinds[PHRASES] = (spans.key, spans.document, read.marks.y)
-    counts = {
-        kind: table_of(count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known))
+    if spans is not None:
+        kinds[PHRASES] = (spans.key, spans.document, marks.y)
+    one = np.ones(tokens.n_documents, bool) if counted is None else counted
+    return {
+        kind: table_of(
+            count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known, one[own])
+        )
         for kind, (keys, own, known) in kinds.items()
     }
-    return Prepared(
-        tokens=tokens,
-        vocabulary=pa.array(read.vocabulary, pa.string()),
-        names=pa.array(read.names, pa.string()),
-        marks=read.marks,
-        forms=pa.array(read.forms, pa.string()),
-        counts=counts,
-        report=read.report,
-        known=read.known,
-        several=read.several,
-    )
 
 
 _LABELS = Labels._fields

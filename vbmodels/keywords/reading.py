@@ -326,7 +326,8 @@ def _pack(
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
         own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
-        marks = Marks(observed, gold, labels.sizes[0], own_form, own_shown, none, packed.score)
+        listed = np.zeros(len(names), np.int64)
+        marks = Marks(observed, gold, listed, own_form, own_shown, none, packed.score)
         spans = spans_of(packed, stems, False)
     return ReadDocuments(
         tokens=packed,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
+from itertools import chain, pairwise
 from operator import add
 from typing import Self
 
@@ -38,11 +38,15 @@ def document_key(sentences: Iterable[Iterable[str]]) -> int:
 
 @dataclass(frozen=True)
 class Sample(State, kind="keywords.Sample"):
-    """Documents [S] by their numbers, sorted, and the sentences of each: [N], with offsets."""
+    """Documents [S] by their numbers, sorted, and the sentences of each: [N], with offsets.
+
+    ``partial``: whether there are more documents.
+    """
 
     document: KeyArray
     sentence: KeyArray
     offsets: IntArray
+    partial: bool
 
     @classmethod
     def of(cls, documents: Sequence[int], sentences: Sequence[Sequence[int]]) -> Self:
@@ -53,19 +57,16 @@ class Sample(State, kind="keywords.Sample"):
             np.array([key for key, _ in kept], np.uint64),
             np.array([one for _, own in kept for one in own], np.uint64),
             np.cumsum([0, *(len(own) for _, own in kept)]),
+            len(chosen) > MOST_SAMPLED,
         )
 
     def __add__(self, other: Self) -> Self:
-        both = [dict(one._documents()) for one in (other, self)]
-        whole = both[0] | both[1]
-        return self.of(list(whole), list(whole.values()))
-
-    def _documents(self) -> Iterable[tuple[int, Sequence[int]]]:
-        ends = self.offsets[1:-1]
-        return zip(
-            self.document.tolist(), (one.tolist() for one in np.split(self.sentence, ends)),
-            strict=True,
-        )  # fmt: skip
+        sentences = [
+            one.sentence[start:stop].tolist()
+            for one in (self, other)
+            for start, stop in pairwise(one.offsets.tolist())
+        ]
+        return self.of([*self.document.tolist(), *other.document.tolist()], sentences)
 
     @property
     def shared(self) -> frozenset[int]:
@@ -91,7 +92,7 @@ class Originals(State, kind="keywords.Originals"):
 
 
 @dataclass(frozen=True)
-class Copies:
+class Copies(State, kind="keywords.Copies"):
     """Documents of a partition [D]: which count in a fit, and the folds that they have in it.
 
     Of documents that are equal one counts, the first for whose keywords somebody has looked, or the
