@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.reading_report import Named, Report, by_document
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
+from vbmodels.keywords.tokens import Labels, Reading, Row, Tokens, distinct, read_tokens
 
 _GROUP = np.array(
     [
@@ -79,8 +78,8 @@ class ReadDocuments:
     report: Report
     known: int
     several: int
-    sample: Sample = field(default_factory=partial(Sample.of, [], []))
-    originals: Originals | None = None
+    sample: Sample
+    originals: Originals
 
 
 @dataclass
@@ -157,12 +156,7 @@ def read_documents(
         shared=Named.of([n for n, one in zip(names, readings, strict=True) if one.shared]),
         marks=Counter(label.mark for label in labels if label.mark is not None),
     )
-    read = _pack(labels, words, matched, report, options, phrases, vocabulary)
-    own = [one for one, size in zip(readings, np.diff(words.offsets), strict=True) if size]
-    key = np.array([one.key for one in own], np.uint64)
-    sample = Sample.of([one.key for one in readings], [one.sentences for one in readings])
-    originals = Originals(key, read.tokens.fold, read.tokens.looked_at)
-    return replace(read, sample=sample, originals=originals)
+    return _pack(labels, words, matched, report, options, phrases, vocabulary, readings)
 
 
 def _match(
@@ -231,7 +225,7 @@ def _shorten(words: CandidateWords, labels: _Matched, names: list[str], most: in
 
 def _pack(
     rows: Sequence[Labels], words: CandidateWords, labels: _Matched, report: Report,
-    options: TextOptions, phrases: bool, vocabulary: Vocabulary,
+    options: TextOptions, phrases: bool, vocabulary: Vocabulary, readings: Sequence[Reading],
 ) -> ReadDocuments:  # fmt: skip
     """Lay the documents that have a word end to end."""
     tokens, size = words.tokens, len(words.term)
@@ -339,6 +333,10 @@ def _pack(
         report=report,
         known=labels.sizes[0],
         several=labels.sizes[1],
+        sample=Sample.of([one.key for one in readings], [one.sentences for one in readings]),
+        originals=Originals(
+            np.array([one.key for one in readings], np.uint64)[has], folds, packed.looked_at
+        ),
     )
 
 
