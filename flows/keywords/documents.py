@@ -22,7 +22,9 @@ from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.reading import ReadDocuments, read_documents
+from vbmodels.keywords.reading import read_documents
+from vbmodels.keywords.reading_report import Report
+from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, completed, split_terms, without_mark
 
@@ -32,24 +34,23 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class Prepared:
-    """A partition before the corpus is known.
+    """A partition before the corpus is known; see `vbmodels.keywords.reading.ReadDocuments`.
 
     ``counts``: its counts (`counts.COUNTS`) of words, and of phrases where these are the
     candidates.
     """
 
-    read: ReadDocuments
+    tokens: DocumentTokens
+    vocabulary: pa.Array
+    names: pa.Array
+    marks: Marks
+    forms: pa.Array
     counts: dict[str, pa.Table]
-
-    @property
-    def tokens(self) -> DocumentTokens:
-        """Its candidate words."""
-        return self.read.tokens
-
-    @property
-    def marks(self) -> Marks:
-        """What the user says of the candidates."""
-        return self.read.marks
+    report: Report
+    known: int
+    several: int
+    sample: Sample
+    originals: Originals
 
 
 def prepare(
@@ -84,7 +85,19 @@ def prepare(
         rows = map(completed, rows)
     read = read_documents(rows, options, phrases, vocabulary, shared)
     spans = read.spans if phrases else None
-    return Prepared(read, counts_of(read.tokens, read.vocabulary, read.marks, spans))
+    return Prepared(
+        tokens=read.tokens,
+        vocabulary=pa.array(read.vocabulary, pa.string()),
+        names=pa.array(read.names, pa.string()),
+        marks=read.marks,
+        forms=pa.array(read.forms, pa.string()),
+        counts=counts_of(read.tokens, read.vocabulary, read.marks, spans),
+        report=read.report,
+        known=read.known,
+        several=read.several,
+        sample=read.sample,
+        originals=read.originals,
+    )
 
 
 def counts_of(

@@ -67,7 +67,7 @@ from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.reliability import few_documents
@@ -81,7 +81,6 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import ReadDocuments
 from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, shared_sentences
 from vbmodels.keywords.text import TextOptions
 
@@ -188,10 +187,11 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        read, documents, checked = _read(part, settings, paths)
+        prepared, documents, checked = _read(part, settings, paths)
         keep_texts(documents, part.index, paths)
-        storage.write_bytes(paths.part("sentences", part.index, "npz"), to_bytes(read.sample))
-        read_report = read.report
+        sentences = paths.part("sentences", part.index, "npz")
+        storage.write_bytes(sentences, to_bytes(prepared.sample))
+        read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
             rows_read=read_report.documents,
@@ -444,10 +444,10 @@ def _column_names(url: str, settings: KeywordSettings) -> list[str]:
 
 def _read(
     part: Part, settings: KeywordSettings, paths: RunPaths, shared: Container[int] = ()
-) -> tuple[ReadDocuments, pa.Table, tuple[CheckedPiece, ...]]:
+) -> tuple[documents_of.Prepared, pa.Table, tuple[CheckedPiece, ...]]:
     """Read a partition, and write what later stages need of it.
 
-    Returns what was read of its documents, the documents, and what their check found.
+    Returns what was made of its documents, the documents, and what their check found.
     """
     part, label_files = split_part(part)
     labels = [labels_of(one, settings) for one in label_files]
@@ -468,27 +468,36 @@ def _read(
         )
     except LanguageError as error:
         raise _as_input_error(error, part.slices[0].url) from error
-    read, index = prepared.read, part.index
-    columns = {"vocabulary": read.vocabulary, "documents": read.names, "forms": read.forms}
+    _write(prepared, part.index, paths, labelled_names)
+    return prepared, documents, tuple(checked)
+
+
+def _write(
+    prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
+) -> None:
+    """Write what later stages need of a partition."""
+    columns = {
+        "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
+    }  # fmt: skip
     for name, column in columns.items():
-        table_of_names = pa.table({name: pa.array(column, pa.string())})
-        storage.write_table(paths.part(name, index), table_of_names)
-    states = {"tokens": read.tokens, "marks": read.marks, "originals": read.originals}
+        storage.write_table(paths.part(name, index), pa.table({name: column}))
+    states: dict[str, State] = {
+        "tokens": prepared.tokens, "marks": prepared.marks, "originals": prepared.originals,
+    }  # fmt: skip
     for name, state in states.items():
         write_narrow(paths.part(name, index, "npz"), state)
     _write_counts(prepared.counts, index, paths)
     about = AboutPart(
-        documents=read.tokens.n_documents,
+        documents=prepared.tokens.n_documents,
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
-        known=read.known,
-        several=read.several,
-        unlabelled=int((~read.tokens.looked_at).sum()),
-        complete=int(read.tokens.complete.sum()),
-        report=read.report,
+        known=prepared.known,
+        several=prepared.several,
+        unlabelled=int((~prepared.tokens.looked_at).sum()),
+        complete=int(prepared.tokens.complete.sum()),
+        report=prepared.report,
         labelled=labelled_names,
     )
     json_files.write(about_url(paths, index), about)
-    return read, documents, tuple(checked)
 
 
 def _write_counts(counts: dict[str, pa.Table], index: int, paths: RunPaths) -> None:

@@ -77,7 +77,7 @@ class AboutCorpus(json_files.Form):
     in_phrases: bool
     labelled: bool
     counts: dict[str, AboutCounts]
-    shared: list[int] = []
+    shared: list[int]
 
 
 @dataclass(frozen=True)

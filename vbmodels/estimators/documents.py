@@ -239,7 +239,9 @@ class Corpus:
     shared: frozenset[int]
 
     @classmethod
-    def of(cls, parts: Sequence[ReadPart], phrases: bool, shared: frozenset[int]) -> Self:
+    def of(
+        cls, parts: Sequence[ReadPart], phrases: bool, shared: frozenset[int] = frozenset()
+    ) -> Self:
         """Count the candidates of all partitions."""
         return cls(
             Counts.of([part.word_counts for part in parts], True),
@@ -265,7 +267,7 @@ class ReadPart:
     @classmethod
     def of(
         cls, rows: Sequence[Row], folds: IntArray, options: TextOptions, phrases: bool,
-        vocabulary: Vocabulary, shared: Container[int],
+        vocabulary: Vocabulary, shared: Container[int] = (),
     ) -> Self:  # fmt: skip
         """Read rows named by their number among all documents, whose folds are given."""
         read = read_documents(rows, options, phrases, vocabulary, shared)

@@ -187,9 +187,7 @@ def candidate_words(tokens: Tokens, options: TextOptions, letters: bool = False)
     return _counted(tokens, kinds, list(numbers), least)
 
 
-def _with_letters(
-    tokens: Tokens, kinds: Kinds, by_language: Mapping[str, Normaliser]
-) -> IntArray:
+def _with_letters(tokens: Tokens, kinds: Kinds, by_language: Mapping[str, Normaliser]) -> IntArray:
     """Return the parts of speech [T]: a letter or digit is a name with a noun, else nothing.
 
     With a noun before it; or, a letter that is no word of its own, with one behind it. What has a
@@ -219,7 +217,8 @@ def _with_letters(
 def same_sentence(tokens: Tokens) -> BoolArray:
     """Return whether a token and the next one [T - 1] are of one sentence."""
     document = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
-    return (document[1:] == document[:-1]) & (tokens.sentence[1:] == tokens.sentence[:-1])
+    same = (document[1:] == document[:-1]) & (tokens.sentence[1:] == tokens.sentence[:-1])
+    return np.asarray(same, bool)
 
 
 def _bound(tokens: Tokens, kinds: Kinds) -> BoolArray:
@@ -230,7 +229,9 @@ def _bound(tokens: Tokens, kinds: Kinds) -> BoolArray:
     word = (kinds.stem[tokens.token] >= 0) & (tokens.pos != kernels.OTHER) & (tokens.pos != VERB)
     joined = word[1:] & word[:-1] & same_sentence(tokens)
     letter = kinds.letter[tokens.token]
-    return np.array([np.append(False, joined)[: len(letter)], np.append(joined, False)[: len(letter)]]) & letter
+    bound = np.zeros((2, len(letter)), bool)
+    bound[0, 1:], bound[1, :-1] = joined, joined
+    return bound & letter
 
 
 def _counted(tokens: Tokens, kinds: Kinds, stems: list[str], least: IntArray) -> CandidateWords:

@@ -28,8 +28,8 @@ from vbmodels.keywords.features import POS_GROUPS, fold_of
 from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
 from vbmodels.keywords.links import document_of, links_of
 from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.reading_report import Named, Report, by_document
+from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Reading, Row, Tokens, distinct, read_tokens
 
@@ -320,8 +320,8 @@ def _pack(
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
         own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
-        listed = np.zeros(len(names), np.int64)
-        marks = Marks(observed, gold, listed, own_form, own_shown, none, packed.score)
+        none_listed = np.zeros(len(names), np.int64)
+        marks = Marks(observed, gold, none_listed, own_form, own_shown, none, packed.score)
         spans = spans_of(packed, stems, False)
     return ReadDocuments(
         tokens=packed,

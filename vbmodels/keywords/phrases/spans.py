@@ -137,7 +137,7 @@ def _not_cut(
         np.array([document[start[rows]].astype(np.uint64), key[rows]]), axis=1, return_inverse=True
     )
     stays[rows] = np.bincount(phrase, ~cut[rows], len(rows))[phrase] > 0
-    return stays
+    return np.asarray(stays, bool)
 
 
 def _with_given(
