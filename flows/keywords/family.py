@@ -189,8 +189,7 @@ class Keywords:
         """Turn a partition's documents into candidate words and their counts."""
         prepared, documents, checked = _read(part, settings, paths)
         keep_texts(documents, part.index, paths)
-        sentences = paths.part("sentences", part.index, "npz")
-        storage.write_bytes(sentences, to_bytes(prepared.sample))
+        write_narrow(paths.part("sentences", part.index, "npz"), prepared.sample)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
@@ -258,7 +257,7 @@ class Keywords:
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         columns = self._columns(parts, settings, each)
         notices += unused_lists(columns)
-        notes = tuple(notes_of(whole_report, sum(one.copies for one in about), settings))
+        notes = tuple(notes_of(whole_report, settings, sum(one.copies for one in about)))
         return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
     def _columns(
@@ -509,13 +508,12 @@ def _read_again(
     part: Part, settings: KeywordSettings, paths: RunPaths, shared: frozenset[int]
 ) -> None:
     """Read a partition without the sentences that most documents share, if it has any."""
-    own = _sample(part.index, paths)
-    if own.partial or not shared.isdisjoint(own.sentence.tolist()):
+    if _sample(part.index, paths).may_have(shared):
         _read(part, settings, paths, shared)
 
 
 def _sample(index: int, paths: RunPaths) -> Sample:
-    return read_state(paths.part("sentences", index, "npz"), Sample)
+    return read_wide(paths.part("sentences", index, "npz"), Sample)
 
 
 def _originals(index: int, paths: RunPaths) -> Originals:

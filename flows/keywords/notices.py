@@ -72,7 +72,7 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
     ]
 
 
-def notes_of(report: Report, copies: int, settings: KeywordSettings) -> list[str]:
+def notes_of(report: Report, settings: KeywordSettings, copies: int = 0) -> list[str]:
     """Return what was taken out of the documents that were read, and what was inferred.
 
     ``copies``: documents that count once with the one that they are a copy of.

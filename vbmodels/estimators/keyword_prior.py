@@ -109,9 +109,9 @@ def read_corpus(corpus: LabelledCorpus) -> ReadCorpus:
     folds: IntArray = np.array([fold_of(str(d)) for d in range(len(rows))], np.int64)
     part = ReadPart.of(rows, folds, options, True, NO_VOCABULARY)
     tokens = part.read.tokens
-    assert tokens.letter is not None
-    words = np.zeros(tokens.n_words, bool)
-    words[~tokens.letter] = read_documents(rows, options, False).marks.gold == 1
+    words = read_documents(rows, options, False).marks.gold == 1
+    if tokens.letter is not None:
+        words = np.insert(words, np.flatnonzero(tokens.letter), False)
     phrases = part.read.marks.gold == 1
     if not phrases.any():
         raise ValueError(f"no keyphrase of {corpus.name} is in its text")

@@ -212,7 +212,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     given_only
         Whether no others are.
     letter
-        [W] whether the word is one capital or digit, and so no phrase alone.
+        [W] whether the word is one capital or digit, and so no phrase alone; None: none is.
     """
 
     term: IntArray

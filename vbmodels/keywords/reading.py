@@ -266,6 +266,7 @@ def _pack(
     surfaces = [written[i] for i in shortest]
     complete = np.array([bool(row.complete) for row in rows], bool)
     unlabelled = np.array([row.keywords is None for row in rows], bool) & ~complete
+    letter = np.isin(words.term, words.kinds.stem[words.kinds.letter])
     packed = DocumentTokens(
         term=term.astype(np.int64),
         y=observed,
@@ -288,7 +289,7 @@ def _pack(
         link=None if linked is None else linked.link(place),
         given=None if linked is None else linked.given,
         given_only=phrases and vocabulary.only,
-        letter=np.isin(words.term, words.kinds.stem[words.kinds.letter]),
+        letter=letter if letter.any() else None,
     )
     missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
     without = Named.of([row.doc_id for row in missing])

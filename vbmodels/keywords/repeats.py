@@ -38,15 +38,11 @@ def document_key(sentences: Iterable[Iterable[str]]) -> int:
 
 @dataclass(frozen=True)
 class Sample(State, kind="keywords.Sample"):
-    """Documents [S] by their numbers, sorted, and the sentences of each: [N], with offsets.
-
-    ``partial``: whether there are more documents.
-    """
+    """Documents [S] by their numbers, sorted, and the sentences of each: [N], with offsets."""
 
     document: KeyArray
     sentence: KeyArray
     offsets: IntArray
-    partial: bool
 
     @classmethod
     def of(cls, documents: Sequence[int], sentences: Sequence[Sequence[int]]) -> Self:
@@ -57,7 +53,6 @@ class Sample(State, kind="keywords.Sample"):
             np.array([key for key, _ in kept], np.uint64),
             np.array([one for _, own in kept for one in own], np.uint64),
             np.cumsum([0, *(len(own) for _, own in kept)]),
-            len(chosen) > MOST_SAMPLED,
         )
 
     def __add__(self, other: Self) -> Self:
@@ -67,6 +62,11 @@ class Sample(State, kind="keywords.Sample"):
             for start, stop in pairwise(one.offsets.tolist())
         ]
         return self.of([*self.document.tolist(), *other.document.tolist()], sentences)
+
+    def may_have(self, sentences: frozenset[int]) -> bool:
+        """Return whether one of the documents, or of those that it leaves out, has a sentence."""
+        full = len(self.document) == MOST_SAMPLED
+        return full or not sentences.isdisjoint(self.sentence.tolist())
 
     @property
     def shared(self) -> frozenset[int]:

@@ -4,8 +4,9 @@ A candidate is a run of one to four candidate words side by side in a sentence: 
 them and no word twice. Where parts of speech are known, every word is a noun, an
 adjective, a gerund or a participle and the last one a noun or a gerund. In documents of more
 than 1000 tokens a phrase is found twice, or among the first 400. Stop words (`DocumentTokens.link`)
-may be between two of its words where the phrase is found twice in the document. One capital or digit is no phrase, and begins or ends one only where that
-is found without another word before, or behind. Phrases that the user names (`DocumentTokens.given`) are candidates whatever they are.
+may be between two of its words where the phrase is found twice in the document. One capital or
+digit is no phrase, and begins or ends one only where that is found without another word before, or
+behind. Phrases that the user names (`DocumentTokens.given`) are candidates whatever they are.
 """
 
 from __future__ import annotations
