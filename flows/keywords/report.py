@@ -43,7 +43,7 @@ from flows.keywords.summary import (
     order_of,
 )
 from flows.keywords.texts import within_page
-from flows.keywords.tiles import next_steps, tiles_of
+from flows.keywords.tiles import MOST_UNSURE, next_steps, tiles_of
 from flows.report import plots
 from flows.report.labels import share_in_words
 from flows.report.page import Findings, Grid, Section
@@ -122,7 +122,9 @@ def report(
             if rates:
                 results["expected_right_by_rate"] = (np.sum(rates, axis=0)[0] / found).tolist()
             above = int(sum(s.above[0, 0] for s in summaries))
-            if 0 < above < found:
+            if right.max() - right.min() > MOST_UNSURE:
+                headline += "; so few words cannot tell how many are right"
+            elif 0 < above < found:
                 headline = _likely_first(summaries, results, settings, (above, found, observed))
             else:
                 headline += f"; {_percent(right)} expected to be right, "

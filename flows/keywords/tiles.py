@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
+import numpy as np
+
 from flows.report.page import NextStep, Tile
 from vbmodels.keywords.hidden_lists import BEST
 from vbmodels.keywords.rate_prior import GIVEN, SOURCES
+
+MOST_UNSURE = 0.75
+"""Width of the range of the share that is right, beyond which it says nothing."""
 
 
 def tiles_of(
@@ -32,7 +37,7 @@ def tiles_of(
             Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; {less}"),
             Tile("expected to be right", f"{100.0 * right:.0f} %", note),
         ]
-    elif "expected_right" in results:
+    elif "expected_right" in results and np.ptp(results["expected_right"]) <= MOST_UNSURE:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
         note = f"by the model's own estimate{measured}: about "

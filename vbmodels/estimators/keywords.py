@@ -50,7 +50,11 @@ from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.languages import named, plain
 from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
-from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
+from vbmodels.keywords.near_duplicates import (
+    with_whole_phrases,
+    without_near_duplicates,
+    without_parts,
+)
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
@@ -452,6 +456,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         texts, spans = part.texts, part.read.spans
         chosen = select_above(r, units.y, units.offsets, least, self._most(units))
         if self.unit == "phrase":
+            chosen = with_whole_phrases(chosen, units.y, spans, part.read.tokens.n_tokens)
             chosen = without_near_duplicates(chosen, units.y, r, texts.stem, spans.offsets)
             chosen = without_parts(chosen, units.y, r, spans)
         return {
