@@ -119,7 +119,7 @@ def with_whole_phrases(
     inside &= (n_tokens <= VERY_SHORT)[spans.document][spans.phrase]
     found = chosen & ~observed
     parts = found & (np.bincount(spans.phrase, ~inside, len(chosen)) == 0)
-    kept = chosen & ~parts
+    kept: BoolArray = chosen & ~parts
     kept[spans.phrase[around[parts[spans.phrase]]]] = True
     return kept
 
