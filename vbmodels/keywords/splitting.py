@@ -152,7 +152,7 @@ def split_sentences(
             token = "al."
         if token == "." and tokens and tokens[-1] == "al.":
             continue
-        if token == "." and tokens and _is_abbreviation(tokens[-1], text, found.end()):
+        if token == "." and tokens and _is_abbreviation(tokens[-2:], text, found.end()):
             tokens[-1] += "."
             continue
         tokens.append(token)
@@ -162,14 +162,18 @@ def split_sentences(
     return sentences
 
 
-def _is_abbreviation(word: str, text: str, end: int) -> bool:
-    """Return whether the full stop after a word belongs to it."""
+def _is_abbreviation(words: list[str], text: str, end: int) -> bool:
+    """Return whether the full stop after the last of one or two words belongs to it."""
+    word = words[-1]
     if word.lower() in ABBREVIATED:
         return text[end : end + 1].isspace()
     if "." in word and word[-1].isalpha():  # Ph.D. students
         return text[end : end + 2].strip().islower() and text[end : end + 1].isspace()
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
-    return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith
+    if not (initial and text[end : end + 3].lstrip()[:1].isupper()):  # J. Smith
+        return False
+    elsewhere = rf"\b{re.escape(words[0])}\s+{word}\b(?!\.)"  # vitamin D
+    return len(words) < 2 or re.search(elsewhere, text, re.IGNORECASE) is None
 
 
 def split_words(term: str, language: str | None = None) -> list[str]:

@@ -65,6 +65,8 @@ def written(
     named = np.flatnonzero(spans.size[spans.phrase] > 1)
     first = spans.start[named]
     genitive = np.array([*(plain(form) == GENITIVE for form in forms), False])[marks.link[first]]
+    if tokens.letter is not None:
+        kept = kept & ~tokens.letter[tokens.word]
     named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
     each[named, 0] = marks.form[spans.start[named]]
     links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link

@@ -401,7 +401,7 @@ class Normaliser:
 
     def is_stop_word(self, token: str) -> bool:
         """Return whether a token is a stop word as it is written."""
-        if is_letter(token):
+        if len(token) == 1:
             return self.is_article(token)
         return plain(token) in self._stop and not self.is_acronym(token)
 

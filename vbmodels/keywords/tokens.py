@@ -78,7 +78,7 @@ def without_mark(labels: Labels) -> Labels:
     keywords = labels.keywords
     if not keywords or not all(term.strip().lower() in _NO_LIST for term in keywords):
         return labels
-    return labels._replace(keywords=None, mark=keywords[0])
+    return labels._replace(keywords=None, mark=keywords[0].strip() or None)
 
 
 class Row(NamedTuple):
