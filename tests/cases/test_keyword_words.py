@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.cleaning import cleaned
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.reading import read_documents
@@ -120,3 +121,19 @@ def test_single_words_have_no_letters():
     terms, _, _ = read("We gave vitamin D. Vitamin D helps.", phrases=False)
     assert "vitamin" in terms
     assert "d" not in {term.lower() for term in terms}
+
+
+def test_very_short_documents_have_whole_phrases():
+    found = KeywordExtractor().fit(
+        [
+            "Solar panel efficiency in deserts",
+            "Quantum error correction codes",
+            "Urban heat islands",
+        ]
+        * 2
+    )
+    for terms in found.transform(["Solar panel efficiency in deserts", "Urban heat islands"]):
+        assert {term.lower() for term in terms} <= {
+            "solar panel efficiency", "deserts", "urban heat islands",
+        }  # fmt: skip
+        assert terms

@@ -105,8 +105,8 @@ def with_whole_phrases(
 ) -> BoolArray:
     """Return a selection [M] with whole phrases in place of their parts, in very short documents.
 
-    There every phrase is found once, and nothing tells a part from the whole. A part is a candidate
-    that is only inside of longer runs of words. Known candidates stay.
+    A phrase that is found once, inside of a longer run of words, is a part of it: nothing there
+    tells a part from the whole. Known candidates stay.
 
     ``n_tokens`` [D]: tokens of each document.
     """
@@ -118,7 +118,7 @@ def with_whole_phrases(
     inside = ~spans.maximal & (start[around] <= start) & (end <= end[around])
     inside &= (n_tokens <= VERY_SHORT)[spans.document][spans.phrase]
     found = chosen & ~observed
-    parts = found & (np.bincount(spans.phrase, ~inside, len(chosen)) == 0)
+    parts = found & (spans.count == 1) & (np.bincount(spans.phrase, inside, len(chosen)) > 0)
     kept: BoolArray = chosen & ~parts
     kept[spans.phrase[around[parts[spans.phrase]]]] = True
     return kept

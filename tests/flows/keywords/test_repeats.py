@@ -1,4 +1,4 @@
-"""Sentences that most documents share, and exact copies: left out of the fit, each way it is cut."""
+"""Sentences that most documents share, and exact copies: left out of the fit however it is cut."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.phrases.model import PhraseGlobal
 from vbmodels.keywords.repeats import MOST_SAMPLED, Originals, Sample, find_copies
 
-SUBJECTS = ("water pump", "bee hive", "solar panel", "river delta", "bike lane", "wind farm")
+SUBJECTS = ("water tower", "bee hive", "solar panel", "river delta", "bike lane", "wind farm")
 FOOTER = "You are reading the Green Valley Newsletter, issue {}."
 
 
