@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.prior_learning import WholeCorpus, learn_prior
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.estimators.documents import Corpus, ReadPart
 from vbmodels.keywords.candidate_words import NO_VOCABULARY
@@ -15,7 +16,6 @@ from vbmodels.keywords.languages import AUTO
 from vbmodels.keywords.learnt_prior import ANY, KINDS, LearntPrior
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.prior_learning import WholeCorpus, learn_prior
 from vbmodels.keywords.reading import read_documents
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row
