@@ -101,9 +101,12 @@ def prepare(
 
 
 def counts_of(
-    tokens: DocumentTokens, vocabulary: Sequence[str], marks: Marks, spans: Spans | None,
+    tokens: DocumentTokens,
+    vocabulary: Sequence[str],
+    marks: Marks,
+    spans: Spans | None,
     counted: BoolArray | None = None,
-) -> dict[str, pa.Table]:  # fmt: skip
+) -> dict[str, pa.Table]:
     """Return the counts of words, and of phrases where ``spans`` has these.
 
     ``counted``: which of the documents [D] count.

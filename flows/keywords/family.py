@@ -481,8 +481,10 @@ def _write(
     for name, column in columns.items():
         storage.write_table(paths.part(name, index), pa.table({name: column}))
     states: dict[str, State] = {
-        "tokens": prepared.tokens, "marks": prepared.marks, "originals": prepared.originals,
-    }  # fmt: skip
+        "tokens": prepared.tokens,
+        "marks": prepared.marks,
+        "originals": prepared.originals,
+    }
     for name, state in states.items():
         write_narrow(paths.part(name, index, "npz"), state)
     _write_counts(prepared.counts, index, paths)

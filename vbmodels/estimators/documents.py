@@ -308,9 +308,12 @@ class ReadPart:
         tokens, spans = self.read.tokens, self.read.spans
         own = spans.document
         return count_candidates(
-            spans.key, tokens.fold[own], tokens.looked_at[own], self.read.marks.y,
+            spans.key,
+            tokens.fold[own],
+            tokens.looked_at[own],
+            self.read.marks.y,
             self.counted[own],
-        )  # fmt: skip
+        )
 
     @property
     def _word_keys(self) -> Any:

@@ -489,9 +489,12 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         return [self._read(given, given.folds, shared, own) for own in rows]
 
     def _read(
-        self, given: GivenDocuments, folds: IntArray, shared: frozenset[int],
+        self,
+        given: GivenDocuments,
+        folds: IntArray,
+        shared: frozenset[int],
         rows: slice = slice(None),
-    ) -> ReadPart:  # fmt: skip
+    ) -> ReadPart:
         """Read some of the documents, of which all the folds are given, without some sentences."""
         terms = tuple(dict.fromkeys(map(str, self.vocabulary or ())))
         whole = self.lists == "complete"

@@ -67,9 +67,12 @@ class Rows:
 
 
 def count_candidates(
-    keys: KeyArray, folds: IntArray, looked_at: BoolArray, known: BoolArray,
+    keys: KeyArray,
+    folds: IntArray,
+    looked_at: BoolArray,
+    known: BoolArray,
     counted: BoolArray | None = None,
-) -> Rows:  # fmt: skip
+) -> Rows:
     """Count one partition.
 
     Parameters

@@ -114,9 +114,12 @@ class _Matched:
 
 
 def read_documents(
-    rows: Iterable[Row], options: TextOptions, phrases: bool,
-    vocabulary: Vocabulary = NO_VOCABULARY, shared: Container[int] = (),
-) -> ReadDocuments:  # fmt: skip
+    rows: Iterable[Row],
+    options: TextOptions,
+    phrases: bool,
+    vocabulary: Vocabulary = NO_VOCABULARY,
+    shared: Container[int] = (),
+) -> ReadDocuments:
     """Read documents into candidates.
 
     Parameters

@@ -126,9 +126,14 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
 
 
 def _not_cut(
-    letter: BoolArray, opens: BoolArray, closes: BoolArray, document: IntArray, start: IntArray,
-    size: IntArray, key: KeyArray,
-) -> BoolArray:  # fmt: skip
+    letter: BoolArray,
+    opens: BoolArray,
+    closes: BoolArray,
+    document: IntArray,
+    start: IntArray,
+    size: IntArray,
+    key: KeyArray,
+) -> BoolArray:
     """Return which occurrences [O] are of phrases that no lone letter [T] cuts off."""
     end = start + size - 1
     stays = ~(letter[start] & (size == 1))
