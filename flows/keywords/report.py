@@ -23,8 +23,6 @@ from flows.keywords.rate_report import (
     coefficient_section,
     effects,
     learned_in_words,
-    lists_in_words,
-    long_list,
     rate_results,
     rate_section,
 )
@@ -89,9 +87,8 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(rate_results(q, model))
-        lists = lists_in_words(summaries, given, names)
         share_of = (documents, candidates, share)
-        more.append(rate_section(q, model, settings, share_of, lists, summaries[0].cut[1]))
+        more.append(rate_section(q, model, settings, share_of, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -154,7 +151,6 @@ def report(
     if coefficients:
         known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = learned_in_words(summaries, names) if known_to_fit else ""
-        warnings += () if scored else long_list(summaries, names)
         sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results["documents_with_known"] = sum(s.with_known for s in summaries)
