@@ -84,8 +84,7 @@ from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, shared_sentences
 from vbmodels.keywords.text import TextOptions
 
-EVERY = "every"
-"""Partitions with the documents that do not count in a fit."""
+EVERY = "every"  # partitions with the documents that do not count in a fit
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
 NOTHING_TO_LEARN = (

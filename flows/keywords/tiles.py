@@ -12,8 +12,7 @@ from flows.report.page import NextStep, Tile
 from vbmodels.keywords.hidden_lists import BEST
 from vbmodels.keywords.rate_prior import GIVEN, SOURCES
 
-MOST_UNSURE = 0.75
-"""Width of the range of the share that is right, beyond which it says nothing."""
+MOST_UNSURE = 0.75  # width of the range of the share that is right
 
 
 def tiles_of(

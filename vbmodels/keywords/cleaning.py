@@ -63,10 +63,10 @@ _INVISIBLE = re.compile(
     "|[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
     "|(?<![\u0530-\U0010ffff])[\u200c\u200d]"  # Persian, Hindi and others need these
 )
+# What Thai, Lao, Burmese and Khmer may set between words.
 _WORD_ENDS = re.compile("(?<=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b")
-"""What Thai, Lao, Burmese and Khmer may set between words."""
+# Letters and digits; of Thai and Lao the compatible ones are no way to write a word.
 _COMPATIBLE = re.compile(r"[^\W\x00-\x7f\u0e00-\u0eff]+")
-"""Letters and digits; of Thai and Lao the compatible ones are no way to write a word."""
 
 
 def visible(text: str) -> str:

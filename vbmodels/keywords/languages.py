@@ -111,8 +111,8 @@ def _lists() -> dict[str, frozenset[str]]:
     return {language: frozenset(words) for language, words in found.items()}
 
 
+# The package's Turkish list has other letters for these, which it uses for nothing else.
 _LATIN_5 = str.maketrans("þý", "şı")
-"""What the package's Turkish list has for these letters, which it uses for nothing else."""
 
 
 @cache

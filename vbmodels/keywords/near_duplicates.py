@@ -15,8 +15,7 @@ from vbmodels.keywords.phrases.spans import Spans
 ALIKE = 0.9
 """Share of letters in the same order from which on two candidates are one."""
 _SHORTEST = 5
-VERY_SHORT = 30
-"""Tokens of a document in which parts of phrases are no candidates for a selection."""
+VERY_SHORT = 30  # tokens of a document in which whole phrases are selected
 _BETWEEN = re.compile(r"[\s\-\u2010-\u2015'\u2019./_&,]+")
 """Signs between the parts of a term, with which it is the same as without."""
 

@@ -21,8 +21,8 @@ from vbmodels.core.sampling import text_key
 from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
-MOST_SAMPLED, FEWEST = 1000, 5
-"""Documents of the sample, and of one in which a sentence can be shared by most."""
+MOST_SAMPLED = 1000
+FEWEST = 5  # documents of which most can share a sentence
 _DIGITS = re.compile(r"\d+")
 
 

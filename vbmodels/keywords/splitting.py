@@ -37,8 +37,7 @@ _ELIDED = (
 )
 """What French, Italian and Catalan put before an apostrophe: a word of its own."""
 _SPECIES = r"[A-Z]\.[ ]?[a-z]{4,}"
-SPECIES = re.compile(_SPECIES)
-"""A genus by its letter, and what follows it."""
+SPECIES = re.compile(_SPECIES)  # a genus by its letter, and what follows it
 _WORD = rf"""
     \.(?=[A-Z]{{2}}){_W}+                    # .NET
   | {_W}+
@@ -84,8 +83,8 @@ ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 
 
 _FIELD = re.compile(r"[ \t]*[A-Z][\w-]*(?: [\w-]+){0,2}:(?:[ \t]|$)")
-_WIDTH, _SHORT = 40, 0.75
-"""Characters of lines that are no lines of a paragraph, and what is short, as a share of these."""
+_WIDTH = 40  # characters of lines that are no lines of a paragraph
+_SHORT = 0.75  # of the lines' width
 
 
 def with_line_ends(text: str) -> str:

@@ -82,14 +82,31 @@ MOST_TOKENS = 2**16  # of which a process remembers the tags
 _INSIDE = re.compile(r"[^\W_]+")
 _PIECES = re.compile(r"[/']")
 _IN_BRACKETS = re.compile(r"(?<=\s)[(\[（][^()\[\]（）]*[)\]）]")
-GENITIVE, SLASH = "'s", "/"
-"""What joins two words without a blank: Crohn's disease, HIV/AIDS."""
-_FEW_DIGITS = """
-    abbildung abschnitt appendix chapter eq equation fig figure figura kapitel page página ref
-    reference section sección seite step tabelle tabla table tableau
-"""
-NUMBERED = frozenset(_FEW_DIGITS.split())
-"""Words whose numbers name parts of the text itself."""
+GENITIVE, SLASH = "'s", "/"  # what joins two words without a blank
+# Words whose numbers name parts of the text itself; shorter ones have no digit beside them.
+NUMBERED = frozenset(
+    [
+        "abbildung",
+        "abschnitt",
+        "appendix",
+        "chapter",
+        "equation",
+        "figura",
+        "figure",
+        "kapitel",
+        "page",
+        "página",
+        "reference",
+        "section",
+        "sección",
+        "seite",
+        "step",
+        "tabelle",
+        "tabla",
+        "table",
+        "tableau",
+    ]
+)
 _ACRONYM = 6
 """Letters of the longest stop word that is an acronym where it is written in capitals."""
 _MOST_HYPHENED = 5
