@@ -201,7 +201,7 @@ def _with_letters(tokens: Tokens, kinds: Kinds, by_language: Mapping[str, Normal
     for kind in np.flatnonzero(kinds.letter):
         name, language = tokens.names[kind], tokens.languages[kind]
         behind[kind] = name.isalpha() and not by_language[language].is_article(name)
-    numbered[:] = [len(name) < 4 or plain(name) in NUMBERED for name in tokens.names]
+    numbered[:] = [len(name) < 4 or name.lower() in NUMBERED for name in tokens.names]
     noun = (kinds.stem[tokens.token] >= 0) & ~letter & np.isin(tokens.pos, _NOUNS)
     joined = np.append(same_sentence(tokens), False)
     digit = ~behind[tokens.token]
