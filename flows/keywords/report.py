@@ -154,8 +154,6 @@ def report(
         sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results["documents_with_known"] = sum(s.with_known for s in summaries)
-    if not scores:
-        results["fitted_per_text"] = share * candidates / max(documents, 1)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=observed, found=found)  # fmt: skip
     if given is not None:
@@ -178,7 +176,7 @@ def report(
         results["likely_own_name"] = named
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, mean),
+        tiles_of(results, names.unit, names.keys),
         next_steps(scores, above - named, measured, mean is not None, bool(named)),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},
