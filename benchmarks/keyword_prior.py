@@ -32,16 +32,17 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from benchmarks.keyword_corpora import SHARED, by_yake, candidate_rows
-from vbmodels.core.fit import fit
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.estimators.documents import Corpus
-from vbmodels.estimators.keyword_prior import (
+from benchmarks.labelled_corpora import (
     LabelledCorpus,
     ReadCorpus,
     learn_keyword_prior,
     read_corpus,
     whole_corpus,
 )
+from benchmarks.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
+from vbmodels.core.fit import fit
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.estimators.documents import Corpus
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.features import FEATURE_NAMES
@@ -59,7 +60,6 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
 from vbmodels.keywords.selection import word_ranks
 
 SOURCE = "LIAAD/KeywordExtractor-Datasets"

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from flows.data.names import listed
-from flows.data.table import Table
+from flows.data.table import Table, matches
 from flows.settings.tables import TableSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import (
@@ -257,7 +257,8 @@ def declared(
     has = Counter(name for names in files for name in dict.fromkeys(names))
     found = []
     for name, count in has.items():
-        kind, used = ours.get(name, none)
+        whole = next((one for one in ours if name != one and matches(name, one)), name)
+        kind, used = ours.get(name, ours.get(whole, none))
         some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
         found.append(ColumnRead(name, kind, None, some, used))
     return tuple(found)

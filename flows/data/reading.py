@@ -19,6 +19,7 @@ from flows.data.storage import CELLS, SEPARATOR
 from flows.data.table import (
     ANY,
     NUMBERS,
+    TEXT,
     Column,
     Kind,
     PositiveLabel,
@@ -202,6 +203,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
                 first = rows.column(rows.column_names.index(min(again)))
                 taken += [(own, first), (own, first)]
                 continue
+            if any(one.name == own and one.type == TEXT for one in table.columns):
+                if all(any(matches(name, part) for name in wide) for part in theirs.split(",")):
+                    taken.append((own, _one_text(rows, wide, theirs)))
+                continue
             odd = [
                 name
                 for name in wide
@@ -220,6 +225,15 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
     cells = [rows.column(i) for i in kept] + [column for _, column in taken]
     schema = pa.schema(fields, rows.schema.metadata)
     return pa.Table.from_arrays(cells, schema=schema)
+
+
+def _one_text(rows: pa.Table, wide: Sequence[str], theirs: str) -> pa.ChunkedArray:
+    """Return columns of text as one, a paragraph each, in the order in which they are named."""
+    order = [name.strip() for name in theirs.split(",")]
+    named = sorted(wide, key=lambda name: order.index(name) if name in order else len(order))
+    cells = [rows[name].cast(pa.string()) for name in named]
+    joined = pc.binary_join_element_wise(*cells, "\n\n", null_handling="skip")
+    return pc.if_else(pc.equal(joined, ""), None, joined)
 
 
 def _one_number(table: Table, own: str, theirs: str, rows: pa.Table) -> bool:

@@ -6,23 +6,27 @@ partitions; `vbmodels.keywords.features` makes features of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import table_of
 from flows.keywords.shards import PHRASES, WORDS
+from vbmodels.core.state import BoolArray
 from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.reading import read_documents
 from vbmodels.keywords.reading_report import Report
+from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, completed, split_terms
+from vbmodels.keywords.tokens import Labels, Row, completed, split_terms, without_mark
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -45,6 +49,8 @@ class Prepared:
     report: Report
     known: int
     several: int
+    sample: Sample
+    originals: Originals
 
 
 def prepare(
@@ -54,6 +60,7 @@ def prepare(
     vocabulary: Vocabulary = NO_VOCABULARY,
     *,
     whole: bool = False,
+    shared: Container[int] = (),
 ) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
@@ -70,29 +77,51 @@ def prepare(
         Phrases that are candidates wherever a text has them.
     whole
         Whether every list of keywords that is given is complete.
+    shared
+        Numbers of sentences that are left out.
     """
     rows = rows_of(documents)
-    read = read_documents(map(completed, rows) if whole else rows, options, phrases, vocabulary)
-    tokens, spans = read.tokens, read.spans
-    keys = stem_keys(read.vocabulary)[tokens.term]
-    kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
-    if phrases:
-        kinds[PHRASES] = (spans.key, spans.document, read.marks.y)
-    counts = {
-        kind: table_of(count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known))
-        for kind, (keys, own, known) in kinds.items()
-    }
+    if whole:
+        rows = map(completed, rows)
+    read = read_documents(rows, options, phrases, vocabulary, shared)
+    spans = read.spans if phrases else None
     return Prepared(
-        tokens=tokens,
+        tokens=read.tokens,
         vocabulary=pa.array(read.vocabulary, pa.string()),
         names=pa.array(read.names, pa.string()),
         marks=read.marks,
         forms=pa.array(read.forms, pa.string()),
-        counts=counts,
+        counts=counts_of(read.tokens, read.vocabulary, read.marks, spans),
         report=read.report,
         known=read.known,
         several=read.several,
+        sample=read.sample,
+        originals=read.originals,
     )
+
+
+def counts_of(
+    tokens: DocumentTokens,
+    vocabulary: Sequence[str],
+    marks: Marks,
+    spans: Spans | None,
+    counted: BoolArray | None = None,
+) -> dict[str, pa.Table]:
+    """Return the counts of words, and of phrases where ``spans`` has these.
+
+    ``counted``: which of the documents [D] count.
+    """
+    keys = stem_keys(vocabulary)[tokens.term]
+    kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
+    if spans is not None:
+        kinds[PHRASES] = (spans.key, spans.document, marks.y)
+    one = np.ones(tokens.n_documents, bool) if counted is None else counted
+    return {
+        kind: table_of(
+            count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known, one[own])
+        )
+        for kind, (keys, own, known) in kinds.items()
+    }
 
 
 _LABELS = Labels._fields
@@ -111,4 +140,4 @@ def rows_of(documents: pa.Table) -> Iterator[Row]:
             labels = labels._replace(
                 keywords=split_terms(labels.keywords), gold=split_terms(labels.gold)
             )
-            yield Row(labels, *cells[len(_LABELS) :])
+            yield Row(without_mark(labels), *cells[len(_LABELS) :])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, partition, storage
@@ -16,6 +17,7 @@ from flows.data.column_table import declared
 from flows.data.partition import Part, chunks
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
+from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
@@ -65,7 +67,7 @@ from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.reliability import few_documents
@@ -79,8 +81,10 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, shared_sentences
 from vbmodels.keywords.text import TextOptions
 
+EVERY = "every"  # partitions with the documents that do not count in a fit
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
 NOTHING_TO_LEARN = (
@@ -182,26 +186,9 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        part, label_files = split_part(part)
-        labels = [labels_of(one, settings) for one in label_files]
-        table, read, checked = DOCUMENTS.of(settings), [], []
-        for _, checker, rows in partition.checked(part, table):
-            read.append(rows)
-            checked.append(check.piece(checker, rows))
-        documents, labelled_names = labelled(partition.merge(read, table), labels)
-        options = _text_options(settings)
-        try:
-            prepared = documents_of.prepare(
-                documents,
-                options,
-                settings.with_phrases,
-                _vocabulary(settings),
-                whole=settings.lists == "complete",
-            )
-        except LanguageError as error:
-            raise _as_input_error(error, part.slices[0].url) from error
-        _write(prepared, part.index, paths, labelled_names)
+        prepared, documents, checked = _read(part, settings, paths)
         keep_texts(documents, part.index, paths)
+        write_narrow(paths.part("sentences", part.index, "npz"), prepared.sample)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
@@ -214,7 +201,7 @@ class Keywords:
                 "listed": read_report.listed,
                 "absent": read_report.absent_keywords.count,
             },
-            checked=tuple(checked),
+            checked=checked,
         )
 
     def prepare(
@@ -222,12 +209,20 @@ class Keywords:
         fitted: RunPaths | None, each: Each,
     ) -> PreparedRun:  # fmt: skip
         """Add the corpus counts, then make graphs and features of every partition."""
+        if fitted is None:
+            shared = shared_sentences(each(_sample, [part.index for part in parts], paths))
+        else:
+            shared = frozenset(read_about(_corpus(paths, fitted)).shared)
+        if shared:
+            each(_read_again, parts, settings, paths, shared)
+        if fitted is None and settings.model == "corpus":
+            _count_once([part.index for part in parts], settings, paths, each)
         about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
         kinds = (WORDS, PHRASES) if settings.with_phrases else (WORDS,)
         rows = {kind: sum(one.rows[kind] for one in about) for kind in kinds}
         indices, corpus = [part.index for part in parts], _corpus(paths, fitted)
         if fitted is None:
-            documents = sum(one.documents for one in about)
+            documents = sum(one.documents - one.copies for one in about)
             _demand_words(parts, documents)
             if settings.vocabulary is not None and not rows[kinds[-1]]:
                 raise InputError.of(
@@ -241,6 +236,7 @@ class Keywords:
                 in_phrases=in_phrases(known, several),
                 labelled=not any(one.unlabelled for one in about),
                 counts=counts,
+                shared=sorted(shared),
             )
             write_about(corpus, whole)
             shards = {kind: len(one.shards) for kind, one in counts.items()}
@@ -260,7 +256,7 @@ class Keywords:
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         columns = self._columns(parts, settings, each)
         notices += unused_lists(columns)
-        notes = tuple(notes_of(whole_report, settings))
+        notes = tuple(notes_of(whole_report, settings, sum(one.copies for one in about)))
         return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
     def _columns(
@@ -281,6 +277,8 @@ class Keywords:
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Score every candidate; its selection is decided by `select`."""
+        if storage.exists(every := paths.part(EVERY, index, "npz")):
+            batch = read_state(every, type(batch))
         scores = scores_of(model, q, batch, local, index, settings, fitted is None)
         number = _number(model, q)
         return keep_scores(scores, batch.y, index, number, settings, paths)
@@ -442,6 +440,36 @@ def _column_names(url: str, settings: KeywordSettings) -> list[str]:
         return list(storage.parquet_file(url).schema_arrow.names)
 
 
+def _read(
+    part: Part, settings: KeywordSettings, paths: RunPaths, shared: Container[int] = ()
+) -> tuple[documents_of.Prepared, pa.Table, tuple[CheckedPiece, ...]]:
+    """Read a partition, and write what later stages need of it.
+
+    Returns what was made of its documents, the documents, and what their check found.
+    """
+    part, label_files = split_part(part)
+    labels = [labels_of(one, settings) for one in label_files]
+    table, pieces, checked = DOCUMENTS.of(settings), [], []
+    for _, checker, rows in partition.checked(part, table):
+        pieces.append(rows)
+        checked.append(check.piece(checker, rows))
+    documents, labelled_names = labelled(partition.merge(pieces, table), labels)
+    options = _text_options(settings)
+    try:
+        prepared = documents_of.prepare(
+            documents,
+            options,
+            settings.with_phrases,
+            _vocabulary(settings),
+            whole=settings.lists == "complete",
+            shared=shared,
+        )
+    except LanguageError as error:
+        raise _as_input_error(error, part.slices[0].url) from error
+    _write(prepared, part.index, paths, labelled_names)
+    return prepared, documents, tuple(checked)
+
+
 def _write(
     prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
 ) -> None:
@@ -451,10 +479,14 @@ def _write(
     }  # fmt: skip
     for name, column in columns.items():
         storage.write_table(paths.part(name, index), pa.table({name: column}))
-    for name, state in (("tokens", prepared.tokens), ("marks", prepared.marks)):
+    states: dict[str, State] = {
+        "tokens": prepared.tokens,
+        "marks": prepared.marks,
+        "originals": prepared.originals,
+    }
+    for name, state in states.items():
         write_narrow(paths.part(name, index, "npz"), state)
-    for kind, counts in prepared.counts.items():
-        storage.write_table(counts_url(paths, kind, index), counts, GROUP)
+    _write_counts(prepared.counts, index, paths)
     about = AboutPart(
         documents=prepared.tokens.n_documents,
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
@@ -465,6 +497,55 @@ def _write(
         report=prepared.report,
         labelled=labelled_names,
     )
+    json_files.write(about_url(paths, index), about)
+
+
+def _write_counts(counts: dict[str, pa.Table], index: int, paths: RunPaths) -> None:
+    for kind, table in counts.items():
+        storage.write_table(counts_url(paths, kind, index), table, GROUP)
+
+
+def _read_again(
+    part: Part, settings: KeywordSettings, paths: RunPaths, shared: frozenset[int]
+) -> None:
+    """Read a partition without the sentences that most documents share, if it has any."""
+    if _sample(part.index, paths).may_have(shared):
+        _read(part, settings, paths, shared)
+
+
+def _sample(index: int, paths: RunPaths) -> Sample:
+    return read_wide(paths.part("sentences", index, "npz"), Sample)
+
+
+def _originals(index: int, paths: RunPaths) -> Originals:
+    return read_wide(paths.part("originals", index, "npz"), Originals)
+
+
+def _count_once(
+    indices: Sequence[int], settings: KeywordSettings, paths: RunPaths, each: Each
+) -> None:
+    """Count documents that are exact copies of others once."""
+    copies = find_copies(each(_originals, indices, paths))
+    found = [pair for pair in zip(indices, copies, strict=True) if not pair[1].counted.all()]
+    each(_without_copies, found, settings, paths)
+
+
+def _without_copies(found: tuple[int, Copies], settings: KeywordSettings, paths: RunPaths) -> None:
+    """Count a partition again, without the documents that are copies of others."""
+    index, copies = found
+    url = paths.part("tokens", index, "npz")
+    tokens = replace(read_wide(url, DocumentTokens), fold=copies.fold)
+    write_narrow(url, tokens)
+    vocabulary = storage.read_table(paths.part("vocabulary", index)).column(0).to_pylist()
+    marks = read_wide(paths.part("marks", index, "npz"), Marks)
+    spans = spans_of(tokens, vocabulary, True) if settings.with_phrases else None
+    counts = documents_of.counts_of(tokens, vocabulary, marks, spans, copies.counted)
+    _write_counts(counts, index, paths)
+    write_narrow(paths.part("copies", index, "npz"), copies)
+    about = json_files.read(about_url(paths, index), AboutPart)
+    about.copies = int((~copies.counted).sum())
+    about.rows = {kind: table.num_rows for kind, table in counts.items()}
+    about.unlabelled = int((~tokens.looked_at & copies.counted).sum())
     json_files.write(about_url(paths, index), about)
 
 
@@ -486,8 +567,10 @@ def _build(
         own_labels=not about.in_phrases,
     )
     batch: KeywordBatch | PhraseBatch = words
+    listed = np.zeros(tokens.n_documents, np.int64)
     if settings.with_phrases:
         marks = read_wide(paths.part("marks", index, "npz"), Marks)
+        listed = marks.listed
         spans = spans_of(tokens, vocabulary, True)
         folds = tokens.fold[spans.document]
         batch = build_phrases(
@@ -496,13 +579,17 @@ def _build(
             words,
             marks.y,
             marks.score,
-            marks.listed,
+            int(marks.listed.sum()),
             of_words.frequency,
             elsewhere_of(PHRASES, index, shards[PHRASES], paths, spans.key, folds),
             about.n_documents,
             about.counts[PHRASES].rates,
             own_labels=about.labelled,
         )
+    if storage.exists(copies := paths.part("copies", index, "npz")):
+        storage.write_bytes(paths.part(EVERY, index, "npz"), to_bytes(batch.compact()))
+        counted = read_wide(copies, Copies).counted
+        batch = batch.of_documents(counted, int(listed[counted].sum()))
     if settings.model == "corpus":
         batch = batch.compact()
     url = paths.part("partitions", index, "npz")

@@ -72,12 +72,27 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
     ]
 
 
-def notes_of(report: Report, settings: KeywordSettings) -> list[str]:
-    """Return what was taken out of the documents that were read, and what was inferred."""
+def notes_of(report: Report, settings: KeywordSettings, copies: int = 0) -> list[str]:
+    """Return what was taken out of the documents that were read, and what was inferred.
+
+    ``copies``: documents that count once with the one that they are a copy of.
+    """
     cleaned, languages = report.cleaned, _languages(report, settings)
     taken = f"Markup or running heads were taken out of {_documents(cleaned.count)} "
     taken += f"({_examples(cleaned)})."
-    return [*([taken] if cleaned.count else []), *([languages] if languages else [])]
+    found = [taken] if cleaned.count else []
+    if languages:
+        found.append(languages)
+    if shared := report.shared.count:
+        found.append(
+            f"Sentences that most documents share were taken out of {_documents(shared)} "
+            f"({_examples(report.shared)})."
+        )
+    if copies:
+        found.append(f"Exact copies: {_documents(copies)}; each text counts once in the fit.")
+    for mark, count in sorted(report.marks.items()):
+        found.append(f"keywords: {mark!r} of {_documents(count)} is read as no list.")
+    return found
 
 
 def notices_of(report: Report, settings: KeywordSettings) -> list[str]:

@@ -39,7 +39,11 @@ from vbmodels.keywords.corpus.selection import (
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
+from vbmodels.keywords.near_duplicates import (
+    with_whole_phrases,
+    without_near_duplicates,
+    without_parts,
+)
 from vbmodels.keywords.selection import select_share, word_ranks
 from vbmodels.keywords.surfaces import longer_phrases, written
 
@@ -177,6 +181,7 @@ def _write(
     above = chosen if least is None else observed | (bins_of(r) >= least)
     beyond_limit, before = int(np.sum(above & ~chosen)), int(chosen.sum())
     if settings.with_phrases:
+        chosen = with_whole_phrases(chosen, observed, spans, tokens.n_tokens)
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
         chosen = without_parts(chosen, observed, r, spans)
     of = names.take(pa.array(spans.document))

@@ -10,7 +10,6 @@ import numpy as np
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import (
     PHRASES,
-    Given,
     HiddenLists,
     KeywordSummary,
     Names,
@@ -36,36 +35,16 @@ def rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
     }
 
 
-def lists_in_words(
-    summaries: Sequence[KeywordSummary], given: Given | None, names: Names
-) -> tuple[str, float]:
-    """Say how long the user's lists are; return that, and how many of one are in its text."""
-    known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
-    if not where or given is None:
-        return "", 0.0
-    most, name = max(s.most_known for s in summaries)
-    text = f"Your lists of known {names.keys} have about {given.listed / where:.0f} each, "
-    text += f"{known / where:.1f} of them in the text"
-    if long_list(summaries, names):
-        text += f" ({(known - most) / max(where - 1, 1):.1f} without the longest, of {name})"
-    return (
-        f"{text}. Such a mean is the number to set only if the lists are complete.",
-        known / where,
-    )
-
-
 def rate_section(
     q: CorpusGlobal, model: CorpusProbit, settings: KeywordSettings,
-    found: tuple[int, int, float], listed: tuple[str, float], most: int | None,
+    found: tuple[int, int, float], most: int | None,
 ) -> Section:  # fmt: skip
     """Name every source of the rate with its factor and sd, and what they give together.
 
-    ``found`` are the documents, the candidates, and the mean probability of these; ``listed`` says
-    how long the lists of known ones are, and how much of a list is in its text; ``most`` is how
+    ``found`` are the documents, the candidates, and the mean probability of these; ``most`` is how
     many a document may have.
     """
     names, (documents, candidates, share) = names_of(settings), found
-    lists, per_list = listed
     size = candidates / max(documents, 1)
     of = f"of the {size:,.0f} candidate {names.units} of a mean document"
     expects = f"With the known ones counted the model expects {100.0 * share:.1f} %: "
@@ -84,14 +63,12 @@ def rate_section(
         if names is PHRASES:
             text += f" a document; {100.0 * q.rate * size / given:.0f} % of them are expected in "
             text += f"its text, so {q.rate * size:.1f} {of} are assumed"
-        text += f". {_ends_at(share, q.rate, size, per_list)}"
+        text += f". {expects}"
         if most is not None:
             text += (
                 f" No new one is added beyond {most} in a document, known ones counted: 1.5 times "
             )
             text += "yours."
-        if lists:
-            text += f"\n{lists}"
         text += grows
         return Section(title, text, how=how)
     mean, sd = q.sources.combined()
@@ -103,20 +80,6 @@ def rate_section(
     grid = Grid(("source", f"{names.key} rate", "range (1 sd)"), rows)
     text = f"Probabilities are averaged over the range of the last line. {expects}{grows}"
     return Section(title, text, (), (grid,), how=how)
-
-
-def _ends_at(share: float, rate: float, size: float, per_list: float) -> str:
-    """Say with how many keyphrases of a text a fit ends that starts at a given rate, and why."""
-    end, text = f"{share * size:.1f}", "The fit starts there and ends"
-    if abs(share - rate) < 0.05 * rate:
-        return f"{text} there: {end} a text with the known ones."
-    if share > rate and per_list * 1.25 > rate * size:
-        return (
-            f"{text} at {end} a text: your lists alone have {per_list:.1f} in theirs, and the "
-            "model adds those that they leave out."
-        )
-    more = "more" if share > rate else "fewer"
-    return f"{text} at {end} a text, known ones included: the texts have {more} phrases like these."
 
 
 def _with_range(log_rate: float, sd: float) -> tuple[str, str]:
@@ -133,20 +96,6 @@ def learned_in_words(summaries: Sequence[KeywordSummary], names: Names) -> str:
     documents = sum(s.documents for s in summaries)
     text = f" Learned from {known:,} known {names.keys} in {where:,} of {documents:,} documents"
     return f"{text}."
-
-
-def long_list(summaries: Sequence[KeywordSummary], names: Names) -> tuple[str, ...]:
-    """Warn of a document that has many of the known ones, from which the fit learns."""
-    known, where = (sum(getattr(s, n) for s in summaries) for n in ("observed", "with_known"))
-    most, name = max(s.most_known for s in summaries)
-    if not known or most < max(0.1, 5.0 / where) * known:
-        return ()
-    others = (known - most) / max(where - 1, 1)
-    return (
-        f"{name} alone has {most:,} of the {known:,} known {names.keys} that are learned from "
-        f"({100.0 * most / known:.0f} %; the others have {others:.1f} each): shorten its list to "
-        f"about {max(others, 1.0):.0f} that are in the text, or leave it out.",
-    )
 
 
 def better_by_tf_idf(hidden: HiddenLists) -> tuple[str, ...]:

@@ -23,8 +23,6 @@ from flows.keywords.rate_report import (
     coefficient_section,
     effects,
     learned_in_words,
-    lists_in_words,
-    long_list,
     rate_results,
     rate_section,
 )
@@ -43,7 +41,7 @@ from flows.keywords.summary import (
     order_of,
 )
 from flows.keywords.texts import within_page
-from flows.keywords.tiles import next_steps, tiles_of
+from flows.keywords.tiles import MOST_UNSURE, next_steps, tiles_of
 from flows.report import plots
 from flows.report.labels import share_in_words
 from flows.report.page import Findings, Grid, Section
@@ -89,9 +87,8 @@ def report(
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(rate_results(q, model))
-        lists = lists_in_words(summaries, given, names)
         share_of = (documents, candidates, share)
-        more.append(rate_section(q, model, settings, share_of, lists, summaries[0].cut[1]))
+        more.append(rate_section(q, model, settings, share_of, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -122,7 +119,9 @@ def report(
             if rates:
                 results["expected_right_by_rate"] = (np.sum(rates, axis=0)[0] / found).tolist()
             above = int(sum(s.above[0, 0] for s in summaries))
-            if 0 < above < found:
+            if right.max() - right.min() > MOST_UNSURE:
+                headline += "; so few words cannot tell how many are right"
+            elif 0 < above < found:
                 headline = _likely_first(summaries, results, settings, (above, found, observed))
             else:
                 headline += f"; {_percent(right)} expected to be right, "
@@ -152,12 +151,9 @@ def report(
     if coefficients:
         known_to_fit = observed or (model is not None and model.learnt is not None)
         learned = learned_in_words(summaries, names) if known_to_fit else ""
-        warnings += () if scored else long_list(summaries, names)
         sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results["documents_with_known"] = sum(s.with_known for s in summaries)
-    if not scores:
-        results["fitted_per_text"] = share * candidates / max(documents, 1)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=observed, found=found)  # fmt: skip
     if given is not None:
@@ -180,7 +176,7 @@ def report(
         results["likely_own_name"] = named
     return Findings(
         headline, sections, results, warnings, top,
-        tiles_of(results, names.unit, names.keys, mean),
+        tiles_of(results, names.unit, names.keys),
         next_steps(scores, above - named, measured, mean is not None, bool(named)),
         row="document",
         used={} if q is None or mean is None else {"keyword_rate": f"by your keyphrases={mean:g}"},

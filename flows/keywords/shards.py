@@ -70,13 +70,14 @@ class AboutCorpus(json_files.Form):
 
     ``in_phrases`` is whether words are known several at once; see
     `vbmodels.keywords.features`. ``labelled`` is whether somebody has looked for the keywords
-    of every document.
+    of every document. ``shared`` are the sentences that are left out of documents.
     """
 
     n_documents: int
     in_phrases: bool
     labelled: bool
     counts: dict[str, AboutCounts]
+    shared: list[int]
 
 
 @dataclass(frozen=True)

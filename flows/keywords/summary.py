@@ -171,8 +171,8 @@ class KeywordSummary:
         how many of those above 0.5; one of them.
     known_alone
         How many documents have known ones and no new one.
-    with_known, most_known
-        How many have a known one; and the most that one of them has, with its name.
+    with_known
+        How many have a known one.
     beyond_limit, alike
         New candidates above the least probability that are not selected: beyond the most that a
         document may have; and parts or near copies of others.
@@ -215,7 +215,6 @@ class KeywordSummary:
     example: str = ""
     known_alone: int = 0
     with_known: int = 0
-    most_known: tuple[int, str] = (0, "")
     beyond_limit: int = 0
     alike: int = 0
     cut: tuple[float | None, int | None] = (None, None)
@@ -242,10 +241,6 @@ def summarise(
     new, given, likely = (
         np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed, sure)
     )
-    most_known = (0, "")
-    if given.any():
-        d = int(given.argmax())
-        most_known = (int(given[d]), table["doc_id"][int(offsets[d])].as_py())
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
@@ -285,7 +280,6 @@ def summarise(
         ),
         known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
-        most_known=most_known,
         shown=shown,
     )
 

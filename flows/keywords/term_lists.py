@@ -85,7 +85,7 @@ def prior_of(name: str | None) -> LearntPrior | None:
     except PriorError as error:
         raise _error(
             "prior", "a prior made by vbflows", f"{storage.shown(url)}: {error}",
-            "name a file that learn_keyword_prior made, or none",
+            "name a file that benchmarks.labelled_corpora made, or none",
         ) from error  # fmt: skip
 
 

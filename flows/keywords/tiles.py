@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from math import exp
 from typing import Any
 
+import numpy as np
+
 from flows.report.page import NextStep, Tile
 from vbmodels.keywords.hidden_lists import BEST
-from vbmodels.keywords.rate_prior import GIVEN, SOURCES
+
+MOST_UNSURE = 0.75  # width of the range of the share that is right
 
 
 def tiles_of(
-    results: Mapping[str, Any], unit: str = "phrase", keys: str = "keyphrases",
-    given: float | None = None,
-) -> list[Tile]:  # fmt: skip
-    """Return how many keyphrases were found, how many are right, and how many a text has.
-
-    ``given`` is the number of keyphrases that the user says a document has.
-    """
+    results: Mapping[str, Any], unit: str = "phrase", keys: str = "keyphrases"
+) -> list[Tile]:
+    """Return how many keyphrases were found, how many are right, and how many a text has."""
     documents = f"in {results['documents_with_new']:,} of {results['documents']:,} documents"
     tiles = [Tile(f"new {keys}", f"{results['found']:,}", documents)]
     measured = "" if "f" in results else ", not measured"
@@ -32,7 +31,7 @@ def tiles_of(
             Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; {less}"),
             Tile("expected to be right", f"{100.0 * right:.0f} %", note),
         ]
-    elif "expected_right" in results:
+    elif "expected_right" in results and np.ptp(results["expected_right"]) <= MOST_UNSURE:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
         note = f"by the model's own estimate{measured}: about "
@@ -46,7 +45,7 @@ def tiles_of(
     if results["observed"]:
         tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:
-        tiles.append(_per_text(results, unit, keys, given))
+        tiles.append(_per_text(results, unit, keys))
     return tiles
 
 
@@ -65,7 +64,7 @@ def _ranked(results: Mapping[str, Any]) -> Tile:
     )  # fmt: skip
 
 
-def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | None) -> Tile:
+def _per_text(results: Mapping[str, Any], unit: str, keys: str) -> Tile:
     """Say how many keyphrases a text is taken to have, of how many candidates, and why."""
     candidates = results["candidates"] / max(results["documents"], 1)
     rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
@@ -74,15 +73,6 @@ def _per_text(results: Mapping[str, Any], unit: str, keys: str, given: float | N
     number = f"{candidates * rate:.1f}{ends}"
     sources = results["keyword_rate_sources"]
     why = f"from {' and '.join(sources)}; of {candidates:,.0f} candidate {unit}s, on average"
-    if given is not None and sources == [SOURCES[GIVEN]]:
-        share = f"{100.0 * candidates * rate / given:.0f}\u00a0%"
-        why = f"{share} of the number that you set"
-        listed, absent = (results.get(name, 0) for name in ("known_given", "known_absent"))
-        if listed and f"{100.0 * (1.0 - absent / listed):.0f}\u00a0%" == share:
-            why += f", as {share} of the known ones are in their texts"
-    fitted = results.get("fitted_per_text")
-    if fitted and f"{fitted:.1f}" != f"{candidates * rate:.1f}":
-        why += f"; the fit ends at {fitted:.1f}"
     return Tile(f"{keys} assumed in a text", number, why)
 
 
@@ -96,9 +86,7 @@ def _known(results: Mapping[str, Any], keys: str) -> str:
     if results["known_absent"]:
         note += f"; {results['known_absent']:,} are not in their document's text"
     if repeated:
-        note += (
-            f"; {repeated:,} {'is' if repeated == 1 else 'are'} other forms of one that is listed"
-        )
+        note += f"; {repeated:,} other forms of one that is listed"
     return note
 
 

@@ -22,13 +22,14 @@ S = TypeVar("S", bound=State)
 class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
-    Documents with a candidate word; rows of the tables of counts; known keyphrases that were found,
-    and those of them that have several words; documents for whose keywords nobody has looked,
-    and complete ones.
+    Documents with a candidate word, and those of them that are copies of others; rows of the tables
+    of counts; known keyphrases that were found, and those of them that have several words;
+    documents for whose keywords nobody has looked, copies left out, and complete ones.
     ``labelled`` are names of documents that files of labels name.
     """
 
     documents: int
+    copies: int = 0
     rows: dict[str, int]
     known: int
     several: int

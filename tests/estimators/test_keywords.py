@@ -12,8 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
 from tests.estimators import data
-from vbmodels.estimators import KeywordExtractor, LabelledCorpus, learn_keyword_prior
+from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.features import OF_OWN_LABELS
 
 PLAIN = {"unit": "word", "stem": "none", "stop_words": False, "language": "english"}

@@ -6,7 +6,6 @@ from vbmodels.estimators.bag_number import BagRegressor
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
-from vbmodels.estimators.keyword_prior import LabelledCorpus, learn_keyword_prior
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.estimators.variants import VariantTester
 
@@ -14,13 +13,11 @@ __all__ = [
     "AdditiveRegressor",
     "BagRegressor",
     "KeywordExtractor",
-    "LabelledCorpus",
     "LatentFeatures",
     "MILGPClassifier",
     "MixtureOfExperts",
     "MultimodalMIC",
     "StackedBagClassifier",
     "VariantTester",
-    "learn_keyword_prior",
     "to_bags",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, names_of, values_of
 from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candidates
 from vbmodels.keywords.candidate_words import Vocabulary
@@ -20,9 +20,10 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import ReadDocuments, read_documents
+from vbmodels.keywords.repeats import Copies
 from vbmodels.keywords.surfaces import Written, written
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms
+from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
 
 COLUMNS = (
     "doc_id", "text", "tokens", "pos", "sentence", "keywords", "complete", "scored", "scores",
@@ -82,6 +83,7 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
             None,
             *_scored(own[d], d),
         )
+        labels = without_mark(labels)
         if isinstance(document, str):
             rows.append(Row(labels, text=document))
             continue
@@ -225,7 +227,8 @@ class Corpus:
     """The counts of the fitted documents.
 
     ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.features`),
-    ``labelled`` whether somebody has looked for the keywords of every document.
+    ``labelled`` whether somebody has looked for the keywords of every document, ``shared`` are the
+    sentences that are left out of documents.
     """
 
     words: Counts
@@ -233,36 +236,51 @@ class Corpus:
     n_documents: int
     in_phrases: bool
     labelled: bool
+    shared: frozenset[int]
 
     @classmethod
-    def of(cls, parts: Sequence[ReadPart], phrases: bool) -> Self:
+    def of(
+        cls, parts: Sequence[ReadPart], phrases: bool, shared: frozenset[int] = frozenset()
+    ) -> Self:
         """Count the candidates of all partitions."""
         return cls(
             Counts.of([part.word_counts for part in parts], True),
             Counts.of([part.phrase_counts for part in parts], False) if phrases else None,
-            sum(len(part.documents) for part in parts),
+            sum(int(part.counted.sum()) for part in parts),
             in_phrases(sum(p.read.known for p in parts), sum(p.read.several for p in parts)),
-            all(bool(part.read.tokens.looked_at.all()) for part in parts),
+            all(bool(part.read.tokens.looked_at[part.counted].all()) for part in parts),
+            shared,
         )
 
 
 @dataclass(frozen=True)
 class ReadPart:
-    """A partition's documents as they were read, and their numbers [D], of those with a word."""
+    """A partition's documents as they were read, and their numbers [D], of those with a word.
+
+    ``counted`` [D]: which of them count in a fit.
+    """
 
     read: ReadDocuments
     documents: IntArray
+    counted: BoolArray
 
     @classmethod
     def of(
         cls, rows: Sequence[Row], folds: IntArray, options: TextOptions, phrases: bool,
-        vocabulary: Vocabulary,
+        vocabulary: Vocabulary, shared: Container[int] = (),
     ) -> Self:  # fmt: skip
         """Read rows named by their number among all documents, whose folds are given."""
-        read = read_documents(rows, options, phrases, vocabulary)
+        read = read_documents(rows, options, phrases, vocabulary, shared)
         documents = np.array(list(map(int, read.names)), np.int64)
-        tokens = replace(read.tokens, fold=folds[documents])
-        return cls(replace(read, tokens=tokens), documents)
+        fold = folds[documents]
+        originals = replace(read.originals, fold=fold)
+        read = replace(read, tokens=replace(read.tokens, fold=fold), originals=originals)
+        return cls(read, documents, np.ones(len(documents), bool))
+
+    def with_copies(self, copies: Copies) -> Self:
+        """Return the partition with what is known of documents that are copies of others."""
+        tokens = replace(self.read.tokens, fold=copies.fold)
+        return replace(self, read=replace(self.read, tokens=tokens), counted=copies.counted)
 
     @property
     def document(self) -> IntArray:
@@ -280,7 +298,9 @@ class ReadPart:
         """The counts of its words."""
         tokens = self.read.tokens
         own = tokens.document_of_word
-        return count_candidates(self._word_keys, tokens.fold[own], tokens.looked_at[own], tokens.y)
+        return count_candidates(
+            self._word_keys, tokens.fold[own], tokens.looked_at[own], tokens.y, self.counted[own]
+        )
 
     @property
     def phrase_counts(self) -> Rows:
@@ -288,15 +308,27 @@ class ReadPart:
         tokens, spans = self.read.tokens, self.read.spans
         own = spans.document
         return count_candidates(
-            spans.key, tokens.fold[own], tokens.looked_at[own], self.read.marks.y
+            spans.key,
+            tokens.fold[own],
+            tokens.looked_at[own],
+            self.read.marks.y,
+            self.counted[own],
         )
 
     @property
     def _word_keys(self) -> Any:
         return stem_keys(self.read.vocabulary)[self.read.tokens.term]
 
-    def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch | PhraseBatch:
-        """Make graphs and features with a corpus's counts."""
+    def batch(
+        self, corpus: Corpus, window: int, damping: float, counted: bool = False
+    ) -> KeywordBatch | PhraseBatch:
+        """Make graphs and features with a corpus's counts; ``counted``: of what counts in a fit."""
+        batch, listed = self._batch(corpus, window, damping), self.read.marks.listed
+        if counted:
+            batch = batch.of_documents(self.counted, int(listed[self.counted].sum()))
+        return batch.compact()
+
+    def _batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch | PhraseBatch:
         read, tokens = self.read, self.read.tokens
         folds = tokens.fold[tokens.document_of_word]
         of_words = corpus.words.whole.elsewhere(self._word_keys, folds)
@@ -310,7 +342,7 @@ class ReadPart:
             own_labels=not corpus.in_phrases,
         )
         if corpus.phrases is None:
-            return words.compact()
+            return words
         spans, marks = read.spans, read.marks
         of_phrases = corpus.phrases.whole.elsewhere(spans.key, tokens.fold[spans.document])
         return build_phrases(
@@ -319,10 +351,10 @@ class ReadPart:
             words,
             marks.y,
             marks.score,
-            marks.listed,
+            int(marks.listed.sum()),
             of_words.frequency,
             of_phrases,
             corpus.n_documents,
             corpus.phrases.rates,
             own_labels=corpus.labelled,
-        ).compact()
+        )

@@ -50,12 +50,17 @@ from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.languages import named, plain
 from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
-from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
+from vbmodels.keywords.near_duplicates import (
+    with_whole_phrases,
+    without_near_duplicates,
+    without_parts,
+)
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.reading_report import Named
+from vbmodels.keywords.repeats import find_copies, shared_sentences
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.surfaces import longer_phrases
 from vbmodels.keywords.text import TextOptions
@@ -198,7 +203,12 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         warn_of_names(X, COLUMNS, "documents", 5)
         if sentence := conflict(self):
             raise ValueError(sentence)
-        parts = self._parts(given)
+        parts = self._parts(given, frozenset())
+        shared = shared_sentences(part.read.sample for part in parts)
+        if shared:
+            parts = self._parts(given, shared)
+        copies = find_copies([part.read.originals for part in parts])
+        parts = [part.with_copies(own) for part, own in zip(parts, copies, strict=True)]
         if not any(len(part.read.spans.key) for part in parts):
             raise ValueError(
                 "expected a candidate in some document, found none: texts are empty, or hold no "
@@ -219,9 +229,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
                     stacklevel=4,
                 )
         phrases = self.unit == "phrase"
-        self._corpus, self._names = Corpus.of(parts, phrases), frozenset(given.names)
-        batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
-        q = self._run(self._model(prior), batches)
+        self._corpus, self._names = Corpus.of(parts, phrases, shared), frozenset(given.names)
+        batches = [self._batch(part) for part in parts]
+        counted = [
+            every if part.counted.all() else self._batch(part, True)
+            for part, every in zip(parts, batches, strict=True)
+        ]
+        q = self._run(self._model(prior), counted)
         if phrases and (sentence := self.model_.too_many(q.observed)):
             warnings.warn(sentence, stacklevel=4)
         own, its = self._regression()
@@ -232,8 +246,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         self.keyword_rate_ = its.rate
         self._known = sum(int(part.read.marks.y.sum()) for part in parts)
         self._absent = absent.count
+        report = reduce(add, (part.read.report for part in parts))
+        self._left_out = (
+            (sum(int((~part.counted).sum()) for part in parts), "exact copies do not count."),
+            (report.shared.count, "documents are read without sentences that most have."),
+            (report.marks.total(), "lists are a mark for none given."),
+        )
         found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
         self._fitted = self._candidates(X, ids, found)
+
+    def _batch(self, part: ReadPart, counted: bool = False) -> KeywordBatch | PhraseBatch:
+        return part.batch(self._corpus, self.window, self.damping, counted)
 
     def _model(self, prior: LearntPrior | None) -> CorpusProbit | Keyphrases:
         kind = None if self.lists == "complete" else self.lists
@@ -270,6 +293,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
 
     def _found(self) -> str:
         absent = f" {self._absent} known keyphrases are no candidates." if self._absent else ""
+        absent += "".join(f" {count} {what}" for count, what in self._left_out if count)
         return (
             f"{self._corpus.n_documents} documents with {self._known} known keyphrases; "
             f"{100.0 * self.keyword_rate_:.3g} % of the candidate {self.unit}s are "
@@ -357,7 +381,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         """
         check_is_fitted(self)
         given = given_documents(X, y, None, ids, scores)
-        known = self._read(given, given.folds)
+        known = self._read(given, given.folds, self._corpus.shared)
         true = {
             (int(d), int(key))
             for d, key in zip(
@@ -402,9 +426,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             given = given.without_labels()
         known = ids is not None or column_of(X, "doc_id") is not None
         seen = np.array([known and name in self._names for name in given.names], bool)
-        part = self._read(given, np.where(seen, given.folds, OUTSIDE))
-        batch = part.batch(self._corpus, self.window, self.damping)
-        return self._candidates(X, ids, [self._score(part, batch, fitted=False)])
+        part = self._read(given, np.where(seen, given.folds, OUTSIDE), self._corpus.shared)
+        return self._candidates(X, ids, [self._score(part, self._batch(part), fitted=False)])
 
     def _candidates(self, X: Any, ids: Any, found: Sequence[Scored]) -> dict[str, Any]:
         """Return all candidates of the partitions with their probabilities and selection."""
@@ -433,6 +456,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         texts, spans = part.texts, part.read.spans
         chosen = select_above(r, units.y, units.offsets, least, self._most(units))
         if self.unit == "phrase":
+            chosen = with_whole_phrases(chosen, units.y, spans, part.read.tokens.n_tokens)
             chosen = without_near_duplicates(chosen, units.y, r, texts.stem, spans.offsets)
             chosen = without_parts(chosen, units.y, r, spans)
         return {
@@ -457,16 +481,21 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             return columns  # scikit-learn makes a table of them
         return like(X, columns) if is_frame(X) else columns["keywords"]
 
-    def _parts(self, given: GivenDocuments) -> list[ReadPart]:
+    def _parts(self, given: GivenDocuments, shared: frozenset[int]) -> list[ReadPart]:
         """Read the documents of each partition."""
         size = len(given.rows)
         cuts = np.array_split(np.arange(size), min(self.n_partitions, size))
-        return [
-            self._read(given, given.folds, slice(int(cut[0]), int(cut[-1]) + 1)) for cut in cuts
-        ]
+        rows = [slice(int(cut[0]), int(cut[-1]) + 1) for cut in cuts]
+        return [self._read(given, given.folds, shared, own) for own in rows]
 
-    def _read(self, given: GivenDocuments, folds: IntArray, rows: slice = slice(None)) -> ReadPart:
-        """Read some of the documents, of which all the folds are given."""
+    def _read(
+        self,
+        given: GivenDocuments,
+        folds: IntArray,
+        shared: frozenset[int],
+        rows: slice = slice(None),
+    ) -> ReadPart:
+        """Read some of the documents, of which all the folds are given, without some sentences."""
         terms = tuple(dict.fromkeys(map(str, self.vocabulary or ())))
         whole = self.lists == "complete"
         return ReadPart.of(
@@ -475,6 +504,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             self._text_options(),
             self.unit == "phrase",
             Vocabulary(terms, bool(terms) and self.vocabulary_only),
+            shared,
         )
 
     def _text_options(self) -> TextOptions:

@@ -67,7 +67,11 @@ class Rows:
 
 
 def count_candidates(
-    keys: KeyArray, folds: IntArray, looked_at: BoolArray, known: BoolArray
+    keys: KeyArray,
+    folds: IntArray,
+    looked_at: BoolArray,
+    known: BoolArray,
+    counted: BoolArray | None = None,
 ) -> Rows:
     """Count one partition.
 
@@ -79,10 +83,12 @@ def count_candidates(
         [M] whether somebody has looked for the keywords of its document.
     known
         [M] whether it is known.
+    counted
+        [M] whether its document counts; of others there are rows without a count. None: all do.
     """
-    ones: Any = np.ones(len(keys), np.int32)  # as narrow as what is stored
-    marks: Any = (looked_at.astype(np.int32), known.astype(np.int32))
-    return added([Rows(keys, folds.astype(np.int8), ones, *marks)])
+    one = np.ones(len(keys), bool) if counted is None else counted
+    counts: Any = (c.astype(np.int32) for c in (one, one & looked_at, one & known))  # narrow
+    return added([Rows(keys, folds.astype(np.int8), *counts)])
 
 
 def added(parts: list[Rows]) -> Rows:

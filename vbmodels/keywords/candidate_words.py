@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,12 +21,22 @@ from vbmodels.keywords.named_phrases import (
     patterns_of,
 )
 from vbmodels.keywords.phrases.spans import VERB
-from vbmodels.keywords.text import MOST_KNOWN, Normaliser, Parts, TextOptions
+from vbmodels.keywords.text import (
+    GENITIVE,
+    MOST_KNOWN,
+    NUMBERED,
+    SLASH,
+    Normaliser,
+    Parts,
+    TextOptions,
+    is_letter,
+)
 from vbmodels.keywords.tokens import Labels, Tokens
 
 SEPARATORS = (",", "|", "/", "\t", "\n", "，", "、", "；", "،")
 """What people put between keywords, where the product has ;."""
 _PROPER = POS_GROUPS.index("proper_noun")
+_NOUNS = (kernels.UNKNOWN, *(i for i, name in enumerate(POS_GROUPS) if "noun" in name))
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,15 @@ class Kinds:
         [V] whether it is a stop word, which may be inside a phrase.
     named
         [V] whether it is of phrases that the user names: candidates however rare.
+    letter
+        [V] whether it is one capital or digit: a candidate with a noun, and never alone.
     """
 
     stem: IntArray
     normal: IntArray
     link: BoolArray
     named: BoolArray
+    letter: BoolArray
 
 
 @dataclass
@@ -142,10 +155,13 @@ class CandidateWords:
         self.offsets = np.searchsorted(document, np.arange(len(self.offsets)))
 
 
-def candidate_words(tokens: Tokens, options: TextOptions) -> CandidateWords:
-    """Find every document's words that are frequent enough."""
+def candidate_words(tokens: Tokens, options: TextOptions, letters: bool = False) -> CandidateWords:
+    """Find every document's words that are frequent enough.
+
+    ``letters``: whether one capital or digit beside a noun is a word.
+    """
     numbers: dict[str, int] = {}
-    stem, normal, acronym, link = [], [], [], []
+    stem, normal, acronym, link, letter = [], [], [], [], []
     by_language = {
         language: Normaliser.of(options.in_language(language)) for language in {*tokens.languages}
     }
@@ -153,9 +169,10 @@ def candidate_words(tokens: Tokens, options: TextOptions) -> CandidateWords:
         normalise = by_language[language]
         own = normalise(name)
         normal.append(numbers.setdefault(own or plain(name), len(numbers)))
-        stem.append(-1 if own is None else normal[-1])
+        letter.append(letters and own is None and is_letter(name))
+        stem.append(-1 if own is None and not letter[-1] else normal[-1])
         acronym.append(normalise.is_acronym(name))
-        link.append(own is None and name[:1].isalpha())
+        link.append(own is None and (name[:1].isalpha() or plain(name) in (GENITIVE, SLASH)))
     named = np.array(acronym, bool)[tokens.token] & (tokens.pos == kernels.OTHER)
     tokens = replace(tokens, pos=np.where(named, _PROPER, tokens.pos))
     kinds = Kinds(
@@ -163,9 +180,58 @@ def candidate_words(tokens: Tokens, options: TextOptions) -> CandidateWords:
         np.array(normal, np.int64),
         np.array(link, bool),
         np.zeros(len(stem), bool),
+        np.array(letter, bool),
     )
+    tokens = replace(tokens, pos=_with_letters(tokens, kinds, by_language))
     least = np.array([options.least(n) for n in np.diff(tokens.offsets).tolist()], np.int64)
     return _counted(tokens, kinds, list(numbers), least)
+
+
+def _with_letters(tokens: Tokens, kinds: Kinds, by_language: Mapping[str, Normaliser]) -> IntArray:
+    """Return the parts of speech [T]: a letter or digit is a name with a noun, else nothing.
+
+    With a noun before it; or, a letter that is no word of its own, with one behind it. What has a
+    digit before it names a part of the text, or is a sign of few letters.
+    """
+    letter = kinds.letter[tokens.token]
+    places = np.flatnonzero(letter)
+    if not len(places):
+        return tokens.pos
+    numbered, behind = np.zeros((2, len(tokens.names)), bool)
+    for kind in np.flatnonzero(kinds.letter):
+        name, language = tokens.names[kind], tokens.languages[kind]
+        behind[kind] = name.isalpha() and not by_language[language].is_article(name)
+    numbered[:] = [len(name) < 4 or name.lower() in NUMBERED for name in tokens.names]
+    noun = (kinds.stem[tokens.token] >= 0) & ~letter & np.isin(tokens.pos, _NOUNS)
+    joined = np.append(same_sentence(tokens), False)
+    digit = ~behind[tokens.token]
+    before = np.append(False, (noun & joined)[:-1])
+    before &= ~(digit & np.append(False, numbered[tokens.token[:-1]]))
+    after = np.append((noun[1:] & joined[:-1]), False) & ~digit
+    pos = tokens.pos.copy()
+    kept = np.where(pos[places] == kernels.UNKNOWN, kernels.UNKNOWN, _PROPER)
+    pos[places] = np.where((before | after)[places], kept, kernels.OTHER)
+    return pos
+
+
+def same_sentence(tokens: Tokens) -> BoolArray:
+    """Return whether a token and the next one [T - 1] are of one sentence."""
+    document = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
+    same = (document[1:] == document[:-1]) & (tokens.sentence[1:] == tokens.sentence[:-1])
+    return np.asarray(same, bool)
+
+
+def _bound(tokens: Tokens, kinds: Kinds) -> BoolArray:
+    """Return whether a phrase that begins, or ends, with a token [2, T] is a part of longer ones.
+
+    Of letters that have a word before them, or behind.
+    """
+    word = (kinds.stem[tokens.token] >= 0) & (tokens.pos != kernels.OTHER) & (tokens.pos != VERB)
+    joined = word[1:] & word[:-1] & same_sentence(tokens)
+    letter = kinds.letter[tokens.token]
+    bound = np.zeros((2, len(letter)), bool)
+    bound[0, 1:], bound[1, :-1] = joined, joined
+    return bound & letter
 
 
 def _counted(tokens: Tokens, kinds: Kinds, stems: list[str], least: IntArray) -> CandidateWords:
@@ -199,7 +265,8 @@ def name_phrases(
     def is_link(places: IntArray) -> bool:
         return words.is_link(tokens.token[places].tolist(), options)
 
-    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link)
+    bound = _bound(tokens, kinds)
+    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link, bound)
     found: set[Occurrence] = set()
     finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
     for d, label in enumerate(labels):
@@ -260,6 +327,7 @@ def name_phrases(
         np.append(kinds.normal, kinds.normal[old]),
         np.append(kinds.link, kinds.link[old]),
         np.append(kinds.named, np.ones(len(old), bool)),
+        np.append(kinds.letter, kinds.letter[old]),
     )
     in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
     return replace(

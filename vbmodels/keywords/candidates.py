@@ -33,7 +33,7 @@ class Marks(State, kind="keywords.Marks"):
     gold
         [M] 1 where it is a true keyword, 0 where it is none, -1 where the truth is not known.
     listed
-        Known keywords of all documents, those that are no candidate too.
+        [D] known keywords, those that are no candidate too.
     form, shown, link
         [T] numbers of the written form of every occurrence of a word, of that without a capital
         that only a sentence's beginning gives it, and of what is written between it and the next
@@ -44,7 +44,7 @@ class Marks(State, kind="keywords.Marks"):
 
     y: BoolArray
     gold: NDArray[np.int8]
-    listed: int
+    listed: IntArray
     form: NDArray[np.int32]
     shown: NDArray[np.int32]
     link: NDArray[np.int32]
@@ -146,7 +146,7 @@ def mark(
     size = len(spans.size)
     y, gold = np.zeros(size, bool), np.full(size, UNKNOWN_TRUTH, np.int8)
     score = np.full(size, np.nan)
-    listed = 0
+    listed = np.zeros(len(said), np.int64)
     absent = []
     for d, one in enumerate(said):
         if not (one.known or one.gold is not None or one.scores):
@@ -158,7 +158,7 @@ def mark(
             y[rows] = True
             if not rows:
                 absent.append((d, term))
-        listed += _distinct(one.known)
+        listed[d] = _distinct(one.known)
         if one.gold is not None:
             gold[low:high] = 0
             for keys in one.gold:

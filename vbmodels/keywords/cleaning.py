@@ -44,6 +44,7 @@ def cleaned(text: str) -> Cleaned:
         removed.append("HTML")
     elif _ENTITY.search(text):
         text = html.unescape(text)
+    text = visible(text)
     if looks_like_markdown(text):
         text = without_markdown(text)
         removed.append("Markdown")
@@ -55,6 +56,31 @@ def cleaned(text: str) -> Cleaned:
     return Cleaned(text, tuple(removed))
 
 
+# Characters.
+
+_INVISIBLE = re.compile(
+    "\u00ad(?:[ \t]*\n[ \t]*)?"  # a soft hyphen joins what a line's end cut
+    "|[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|(?<![\u0530-\U0010ffff])[\u200c\u200d]"  # Persian, Hindi and others need these
+)
+# What Thai, Lao, Burmese and Khmer may set between words.
+_WORD_ENDS = re.compile("(?<=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b")
+# Letters and digits; of Thai and Lao the compatible ones are no way to write a word.
+_COMPATIBLE = re.compile(r"[^\W\x00-\x7f\u0e00-\u0eff]+")
+
+
+def visible(text: str) -> str:
+    """Return a text without invisible characters, its ligatures as letters (NFKC).
+
+    >>> visible("polli\\u00adnation of \\ufb02oor\\u200bs")
+    'pollination of floors'
+    """
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", _INVISIBLE.sub("", _WORD_ENDS.sub(" ", text)))
+    return _COMPATIBLE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+
+
 # HTML and XML.
 
 _PAIR = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>[\s\S]*?</\1\s*>")
@@ -62,7 +88,7 @@ _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!")
 _PER_SIGN = 5000
 """Characters of a text for each sign of markup that it has at least."""
 _SINGLE = re.compile(r"<(?:br|hr|p|li|img|!doctype|!--)\b[^<>]*>", re.IGNORECASE)
-_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|[mn]dash|[lr][sd]quo|#\d{2,6}|#x[\da-f]+);")
+_ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|shy|quot|apos|[mn]dash|[lr][sd]quo|#\d{2,6}|#x[\da-f]+);")
 _NO_CHARACTER = re.compile(r"&#\d{20,};?")
 _NO_SECTION = re.compile(r"<!\[(?!CDATA\[)[^<>]*>?")
 """What stands like a marked section and is none: Python's parser has no word for it."""
@@ -287,7 +313,7 @@ def _without_blocks(
 # Text of pages.
 
 _COMPOUND = re.compile(r"(?<!\w)(\w+)-(?=(\w+))")
-_BROKEN = re.compile(r"\b(\w{2,})([-\u2010\u00ad])[ \t]*\n[ \t]*(\w+)")
+_BROKEN = re.compile(r"\b(\w{2,})[-\u2010][ \t]*\n[ \t]*(\w+)")
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_PAGES = 3
 _SHORTEST_PAGE = 8  # lines
@@ -301,11 +327,11 @@ def _with_whole_words(text: str) -> str:
     compounds = set(_COMPOUND.findall(text))
 
     def join(found: re.Match[str]) -> str:
-        first, hyphen, rest = found.groups()
+        first, rest = found.groups()
         if rest[0].isupper() or rest[0].isdigit() or first[-1].isdigit():
             return f"{first}-{rest}"
         inside = text[max(found.start() - 1, 0) : found.start()] == "-"  # state-of-the-art
-        whole = (inside or (first, rest) in compounds) and hyphen != "\u00ad"
+        whole = inside or (first, rest) in compounds
         return f"{first}-{rest}" if whole else f"{first}{rest}"
 
     return _BROKEN.sub(join, text)

@@ -118,6 +118,23 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
             edge_offsets=np.zeros(len(self.offsets), np.int64),
         )
 
+    def of_documents(self, kept: BoolArray, listed: int = 0) -> KeywordBatch:
+        """Return the words of some of the documents [D]; ``listed`` is for phrases."""
+        words, pairs = np.repeat(kept, self.sizes), np.repeat(kept, np.diff(self.edge_offsets))
+        return replace(
+            self,
+            x=self.x[words],
+            y=self.y[words],
+            offsets=np.append(0, np.cumsum(self.sizes[kept])),
+            fold=self.fold[kept],
+            complete=self.complete[kept],
+            edge_row=self.edge_row[pairs],
+            edge_col=self.edge_col[pairs],
+            edge_count=self.edge_count[pairs],
+            edge_offsets=np.append(0, np.cumsum(np.diff(self.edge_offsets)[kept])),
+            unlabelled=self.unseen[kept],
+        )
+
     def compact(self, without: Sequence[int] = ()) -> KeywordBatch:
         """Return the same words for the corpus model: without graphs, features in codes.
 
@@ -194,6 +211,8 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
         known keywords, terms of a vocabulary.
     given_only
         Whether no others are.
+    letter
+        [W] whether the word is one capital or digit, and so no phrase alone; None: none is.
     """
 
     term: IntArray
@@ -217,6 +236,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     link: IntArray | None = None
     given: IntArray | None = None
     given_only: bool = False
+    letter: BoolArray | None = None
 
     @property
     def looked_at(self) -> BoolArray:

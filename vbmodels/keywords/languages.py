@@ -1,9 +1,10 @@
 """Which languages there are, and their stop words.
 
 `stop_words.txt` has closed-class words (articles, pronouns, conjunctions, prepositions or
-postpositions, particles, and forms of to be) of English and of the Snowball languages that the
-package stop-words has no list for, written down for this project. Of English, where words have
-tags, the list mostly removes be, have and do, which Penn tags as verbs.
+postpositions, particles, and forms of to be), written down for this project: of English, of the
+Snowball languages that the package stop-words has no list for, and of those whose list there has
+gaps. Of English, where words have tags, the list mostly removes be, have and do, which Penn tags
+as verbs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
 NOUNS_IN_CAPITALS = frozenset(["german"])
 """Languages that write nouns with a capital."""
 _LINKS = """
-    english: of, and
+    english: of, and, 's
     french: de, du, des, d', de la, de l'
     spanish: de, del, de la, de los, de las
     portuguese: de, do, da, dos, das
@@ -110,6 +111,10 @@ def _lists() -> dict[str, frozenset[str]]:
     return {language: frozenset(words) for language, words in found.items()}
 
 
+# The package's Turkish list has other letters for these, which it uses for nothing else.
+_LATIN_5 = str.maketrans("þý", "şı")
+
+
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language; none of `OTHER_LANGUAGE`.
@@ -119,10 +124,11 @@ def stop_words(language: str) -> frozenset[str]:
     """
     if language == OTHER_LANGUAGE:
         return frozenset()
-    own = ENGLISH if language == "porter" else language
-    if own in _lists():
-        return _lists()[own]
-    if own == THAI:
+    language = ENGLISH if language == "porter" else language.removesuffix("_porter")
+    own = _lists().get(language, frozenset())
+    if language == ENGLISH:
+        return own
+    if language == THAI:
         return _thai()
     remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
     try:
@@ -130,11 +136,11 @@ def stop_words(language: str) -> frozenset[str]:
     except ImportError:
         remedy = f"install the package stop-words, or {remedy}"
     else:
-        try:
-            words = get_stop_words(language.removesuffix("_porter"))
-            return frozenset(map(plain, words))
-        except StopWordError:
-            pass
+        with suppress(StopWordError):
+            listed = (word.strip('",').translate(_LATIN_5) for word in get_stop_words(language))
+            return own | frozenset(map(plain, listed))
+    if own:
+        return own
     raise LanguageError("a language with a list of stop words", repr(language), remedy)
 
 

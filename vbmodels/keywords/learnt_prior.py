@@ -7,7 +7,7 @@ Weights carry over from one corpus to another, rates hardly: the share of the wo
 keywords is .035 to .46 over thirteen corpora. Two kinds of list explain much of it: `MARKED`, all
 that is in the text, and `SOME`, a few a document by authors, readers or indexers.
 
-`vbmodels.keywords.prior_learning` makes one; ``prior.json`` is that of ten public corpora, without
+`benchmarks.prior_learning` makes one; ``prior.json`` is that of ten public corpora, without
 any text. It is read with the names of the features, so that one made for others is refused.
 """
 

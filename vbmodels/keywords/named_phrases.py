@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.phrases.spans import EARLY, LAST, LONG_DOCUMENT, MOST_WORDS, VERB
 from vbmodels.keywords.text import MOST_KNOWN, Parts
 from vbmodels.keywords.token_kernels import OTHER
@@ -101,12 +101,15 @@ class Rules:
         [T] parts of speech.
     is_link
         Whether the tokens of these places may be inside of a phrase that nobody names.
+    bound
+        [2, T] whether a phrase that begins here, or ends here, is a part of every longer one.
     """
 
     normal: IntArray
     stem: IntArray
     pos: IntArray
     is_link: Callable[[IntArray], bool]
+    bound: BoolArray
 
     def ordinary(self, occurrence: Occurrence) -> tuple[bool, bool]:
         """Return whether it is of an ordinary form, and whether it must be found twice."""
@@ -115,6 +118,8 @@ class Rules:
             return False, False
         pos = self.pos[words]
         if ((pos == OTHER) | (pos == VERB)).any() or pos[-1] not in LAST:
+            return False, False
+        if self.bound[0, words[0]] or self.bound[1, words[-1]]:
             return False, False
         if len(set(self.normal[words].tolist())) < len(words):
             return False, False

@@ -15,6 +15,7 @@ from vbmodels.keywords.phrases.spans import Spans
 ALIKE = 0.9
 """Share of letters in the same order from which on two candidates are one."""
 _SHORTEST = 5
+VERY_SHORT = 30  # tokens of a document in which whole phrases are selected
 _BETWEEN = re.compile(r"[\s\-\u2010-\u2015'\u2019./_&,]+")
 """Signs between the parts of a term, with which it is the same as without."""
 
@@ -96,6 +97,30 @@ def without_parts(
                 kept[row] = True
                 break
     return chosen & kept
+
+
+def with_whole_phrases(
+    chosen: BoolArray, observed: BoolArray, spans: Spans, n_tokens: IntArray
+) -> BoolArray:
+    """Return a selection [M] with whole phrases in place of their parts, in very short documents.
+
+    A phrase that is found once, inside of a longer run of words, is a part of it: nothing there
+    tells a part from the whole. Known candidates stay.
+
+    ``n_tokens`` [D]: tokens of each document.
+    """
+    start, end = spans.start, spans.start + spans.size[spans.phrase]
+    whole = np.flatnonzero(spans.maximal)
+    whole = whole[np.argsort(start[whole])]
+    around = np.searchsorted(start[whole], start, side="right") - 1
+    around = np.append(whole, 0)[around]
+    inside = ~spans.maximal & (start[around] <= start) & (end <= end[around])
+    inside &= (n_tokens <= VERY_SHORT)[spans.document][spans.phrase]
+    found = chosen & ~observed
+    parts = found & (spans.count == 1) & (np.bincount(spans.phrase, inside, len(chosen)) > 0)
+    kept: BoolArray = chosen & ~parts
+    kept[spans.phrase[around[parts[spans.phrase]]]] = True
+    return kept
 
 
 def _alike(one: str, other: str) -> bool:

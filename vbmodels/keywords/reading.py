@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,8 +29,9 @@ from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
 from vbmodels.keywords.links import document_of, links_of
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.reading_report import Named, Report, by_document
+from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
+from vbmodels.keywords.tokens import Labels, Reading, Row, Tokens, distinct, read_tokens
 
 _GROUP = np.array(
     [
@@ -64,6 +65,8 @@ class ReadDocuments:
         What could not be used.
     known, several
         Known keyphrases with a candidate word, and those of them with several.
+    sample, originals
+        What is looked at for sentences and documents that are there several times.
     """
 
     tokens: DocumentTokens
@@ -75,6 +78,8 @@ class ReadDocuments:
     report: Report
     known: int
     several: int
+    sample: Sample
+    originals: Originals
 
 
 @dataclass
@@ -109,7 +114,11 @@ class _Matched:
 
 
 def read_documents(
-    rows: Iterable[Row], options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
+    rows: Iterable[Row],
+    options: TextOptions,
+    phrases: bool,
+    vocabulary: Vocabulary = NO_VOCABULARY,
+    shared: Container[int] = (),
 ) -> ReadDocuments:
     """Read documents into candidates.
 
@@ -123,9 +132,11 @@ def read_documents(
         Whether candidates are phrases, not words.
     vocabulary
         Phrases that are candidates wherever a text has them.
+    shared
+        Numbers of sentences that are left out (`repeats`).
     """
-    tokens, labels, readings = read_tokens(rows, options)
-    words = candidate_words(tokens, options)
+    tokens, labels, readings = read_tokens(rows, options, shared)
+    words = candidate_words(tokens, options, phrases)
     if phrases:
         words = name_phrases(words, labels, options, vocabulary)
     matched = _match(labels, words, options, phrases)
@@ -145,8 +156,10 @@ def read_documents(
         ),
         languages=Counter(one.language or "" for one in readings),
         terms=words.found_terms,
+        shared=Named.of([n for n, one in zip(names, readings, strict=True) if one.shared]),
+        marks=Counter(label.mark for label in labels if label.mark is not None),
     )
-    return _pack(labels, words, matched, report, options, phrases, vocabulary)
+    return _pack(labels, words, matched, report, options, phrases, vocabulary, readings)
 
 
 def _match(
@@ -215,7 +228,7 @@ def _shorten(words: CandidateWords, labels: _Matched, names: list[str], most: in
 
 def _pack(
     rows: Sequence[Labels], words: CandidateWords, labels: _Matched, report: Report,
-    options: TextOptions, phrases: bool, vocabulary: Vocabulary,
+    options: TextOptions, phrases: bool, vocabulary: Vocabulary, readings: Sequence[Reading],
 ) -> ReadDocuments:  # fmt: skip
     """Lay the documents that have a word end to end."""
     tokens, size = words.tokens, len(words.term)
@@ -256,6 +269,7 @@ def _pack(
     surfaces = [written[i] for i in shortest]
     complete = np.array([bool(row.complete) for row in rows], bool)
     unlabelled = np.array([row.keywords is None for row in rows], bool) & ~complete
+    letter = np.isin(words.term, words.kinds.stem[words.kinds.letter])
     packed = DocumentTokens(
         term=term.astype(np.int64),
         y=observed,
@@ -278,6 +292,7 @@ def _pack(
         link=None if linked is None else linked.link(place),
         given=None if linked is None else linked.given,
         given_only=phrases and vocabulary.only,
+        letter=letter if letter.any() else None,
     )
     missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
     without = Named.of([row.doc_id for row in missing])
@@ -309,7 +324,8 @@ def _pack(
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
         own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
-        marks = Marks(observed, gold, labels.sizes[0], own_form, own_shown, none, packed.score)
+        none_listed = np.zeros(len(names), np.int64)
+        marks = Marks(observed, gold, none_listed, own_form, own_shown, none, packed.score)
         spans = spans_of(packed, stems, False)
     return ReadDocuments(
         tokens=packed,
@@ -321,6 +337,10 @@ def _pack(
         report=report,
         known=labels.sizes[0],
         several=labels.sizes[1],
+        sample=Sample.of([one.key for one in readings], [one.sentences for one in readings]),
+        originals=Originals(
+            np.array([one.key for one in readings], np.uint64)[has], folds, packed.looked_at
+        ),
     )
 
 
@@ -328,7 +348,8 @@ def _keeps_capital(tokens: Tokens) -> BoolArray:
     """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
     pairs = zip(tokens.names, tokens.languages, strict=True)
     found = [
-        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] for name, language in pairs
+        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
+        for name, language in pairs
     ]
     return np.array(found, bool)
 

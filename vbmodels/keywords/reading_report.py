@@ -69,6 +69,10 @@ class Report:
         Documents of each language; those of which it is not clear have the name "".
     terms
         Documents that have each term of the vocabulary; none of a term that no text has.
+    shared
+        Documents without sentences that most documents have.
+    marks
+        Documents that have each mark of a missing cell in the place of a list of keywords.
     """
 
     documents: int = 0
@@ -84,6 +88,8 @@ class Report:
     separators: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     terms: Counter[str] = field(default_factory=Counter)
+    shared: Named = field(default_factory=Named)
+    marks: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Report) -> Report:
         return Report(

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
+from vbmodels.keywords.cleaning import visible
 from vbmodels.keywords.segmenting import segmented
 
 
@@ -34,6 +36,8 @@ _ELIDED = (
     r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|presqu|dell|all|nell|sull|dall|coll|gl|un|quest)"
 )
 """What French, Italian and Catalan put before an apostrophe: a word of its own."""
+_SPECIES = r"[A-Z]\.[ ]?[a-z]{4,}"
+SPECIES = re.compile(_SPECIES)  # a genus by its letter, and what follows it
 _WORD = rf"""
     \.(?=[A-Z]{{2}}){_W}+                    # .NET
   | {_W}+
@@ -60,6 +64,7 @@ _TOKEN = re.compile(
   | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
+  | {_SPECIES}(?!{_W})                      # E. coli
   | {_WORD}
   | [{_QUOTES}]s(?!{_W})
   | \.\.+
@@ -75,6 +80,37 @@ _ABBREVIATIONS = """
 """
 ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 """Words after which a full stop ends no sentence."""
+
+
+_FIELD = re.compile(r"[ \t]*[A-Z][\w-]*(?: [\w-]+){0,2}:(?:[ \t]|$)")
+_WIDTH = 40  # characters of lines that are no lines of a paragraph
+_SHORT = 0.75  # of the lines' width
+
+
+def with_line_ends(text: str) -> str:
+    """Return a text with a paragraph's end where a line's end is one.
+
+    It is before a line that begins with a name and a colon; and behind a short line, whose width
+    would have had room for the next word. Where lines are shorter than 40 characters all are short.
+
+    >>> with_line_ends("Subject: Varroa mites\\nDate: 3 June")
+    'Subject: Varroa mites\\n\\nDate: 3 June'
+    """
+    lines = text.split("\n")
+    sizes = sorted(map(len, lines), reverse=True)
+    half, width = len(text) / 2, 0
+    for size in sizes:  # at least half of the text is in lines as long as this
+        half, width = half - size, size
+        if half <= 0:
+            break
+    kept = lines[:1]
+    for before, line in pairwise(lines):
+        room = len(before) + 1 + len(line.split(maxsplit=1)[0]) if line.strip() else 0
+        short = width < _WIDTH or room < _SHORT * width
+        if before.strip() and line.strip() and (short or _FIELD.match(line)):
+            kept.append("")
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def split_sentences(
@@ -115,7 +151,7 @@ def split_sentences(
             token = "al."
         if token == "." and tokens and tokens[-1] == "al.":
             continue
-        if token == "." and tokens and _is_abbreviation(tokens[-1], text, found.end()):
+        if token == "." and tokens and _is_abbreviation(tokens[-2:], text, found.end()):
             tokens[-1] += "."
             continue
         tokens.append(token)
@@ -125,16 +161,20 @@ def split_sentences(
     return sentences
 
 
-def _is_abbreviation(word: str, text: str, end: int) -> bool:
-    """Return whether the full stop after a word belongs to it."""
+def _is_abbreviation(words: list[str], text: str, end: int) -> bool:
+    """Return whether the full stop after the last of one or two words belongs to it."""
+    word = words[-1]
     if word.lower() in ABBREVIATED:
         return text[end : end + 1].isspace()
     if "." in word and word[-1].isalpha():  # Ph.D. students
         return text[end : end + 2].strip().islower() and text[end : end + 1].isspace()
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
-    return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith
+    if not (initial and text[end : end + 3].lstrip()[:1].isupper()):  # J. Smith
+        return False
+    elsewhere = rf"\b{re.escape(words[0])}\s+{word}\b(?!\.)"  # vitamin D
+    return len(words) < 2 or re.search(elsewhere, text, re.IGNORECASE) is None
 
 
 def split_words(term: str, language: str | None = None) -> list[str]:
     """Return the tokens of a term of a few words."""
-    return [token for sentence in split_sentences(term, language) for token in sentence]
+    return [token for line in split_sentences(visible(term), language) for token in line]

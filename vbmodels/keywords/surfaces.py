@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.languages import plain
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.segmenting import SIGN
+from vbmodels.keywords.text import GENITIVE
 
 _UNSPACED = re.compile(rf"(?<={SIGN}) (?={SIGN})")
 """A blank between letters of a script that has none between words."""
@@ -62,7 +64,10 @@ def written(
     uncapitalised[tokens.word[(marks.form == marks.shown) & ~kept]] = True
     named = np.flatnonzero(spans.size[spans.phrase] > 1)
     first = spans.start[named]
-    named = named[kept[first + 1] & ~uncapitalised[tokens.word[first]]]
+    genitive = np.array([*(plain(form) == GENITIVE for form in forms), False])[marks.link[first]]
+    if tokens.letter is not None:
+        kept = kept & ~tokens.letter[tokens.word]
+    named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
     each[named, 0] = marks.form[spans.start[named]]
     links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
     links = np.where(links < -1, -2 - links, links)
@@ -152,6 +157,7 @@ def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
 
 def _close_up(text: str) -> str:
     """Leave out the blanks that no writer puts between two words."""
+    text = text.replace(" / ", "/")
     if "'" in text or "’" in text:
         text = _GENITIVE.sub("", _ELISION.sub("", text))
     return text if text.isascii() else _UNSPACED.sub("", text)

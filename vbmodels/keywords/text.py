@@ -34,7 +34,7 @@ from vbmodels.keywords.languages import (
     plain,
     stop_words,
 )
-from vbmodels.keywords.splitting import ABBREVIATED, split_words
+from vbmodels.keywords.splitting import ABBREVIATED, SPECIES, split_words
 from vbmodels.keywords.token_kernels import OTHER as OTHER
 
 Stem = Literal["auto", "none", "porter", "snowball"]
@@ -81,6 +81,32 @@ _MOST_NORMALISERS = 64
 MOST_TOKENS = 2**16  # of which a process remembers the tags
 _INSIDE = re.compile(r"[^\W_]+")
 _PIECES = re.compile(r"[/']")
+_IN_BRACKETS = re.compile(r"(?<=\s)[(\[（][^()\[\]（）]*[)\]）]")
+GENITIVE, SLASH = "'s", "/"  # what joins two words without a blank
+# Words whose numbers name parts of the text itself; shorter ones have no digit beside them.
+NUMBERED = frozenset(
+    [
+        "abbildung",
+        "abschnitt",
+        "appendix",
+        "chapter",
+        "equation",
+        "figura",
+        "figure",
+        "kapitel",
+        "page",
+        "página",
+        "reference",
+        "section",
+        "sección",
+        "seite",
+        "step",
+        "tabelle",
+        "tabla",
+        "table",
+        "tableau",
+    ]
+)
 _ACRONYM = 6
 """Letters of the longest stop word that is an acronym where it is written in capitals."""
 _MOST_HYPHENED = 5
@@ -265,7 +291,8 @@ class _TokenCodes(dict[str, int]):
         if len(self) >= MOST_TOKENS:
             self.clear()
         code = pos_code(_parser().find_tags([*self._before, token])[-1][1])
-        if code not in (_NOUN, _PLURAL, _PROPER) and _is_name(token):
+        is_name = _is_name(token) or SPECIES.fullmatch(token) is not None
+        if code not in (_NOUN, _PLURAL, _PROPER) and is_name:
             code = _PROPER
         self[token] = code
         return code
@@ -300,6 +327,11 @@ class Parts:
         return tuple(found)
 
 
+def is_letter(token: str) -> bool:
+    """Return whether a token is one capital or one digit, which is a word beside a noun."""
+    return len(token) == 1 and (token.isupper() or token.isdecimal())
+
+
 class Normaliser:
     """Lower case, stop words and stems, each distinct token worked out once.
 
@@ -308,6 +340,7 @@ class Normaliser:
 
     def __init__(self, options: TextOptions) -> None:
         self._options = options
+        self.language = options.language
         own = stop_words(options.language) if options.stop_words else frozenset()
         self._stop = own | options.more_stop_words
         self._unspaced = options.language in UNSPACED
@@ -348,6 +381,9 @@ class Normaliser:
             token = token.replace(".", "")
             if token.lower() in ABBREVIATED:
                 return None
+        if SPECIES.fullmatch(token):
+            species = token[2:].strip()
+            return None if self(species) is None else f"{token[0]}. {species}".lower()
         word = _PARTICLE.sub("", plain(token))
         if len(word) > 2 and word[-1] == "." and word.count(".") == 1:
             word = word[:-1]
@@ -375,13 +411,22 @@ class Normaliser:
         word = plain(token)
         return word in self._stop and word not in _EMPHASIS
 
+    def is_article(self, token: str) -> bool:
+        """Return whether a capital is a word of its own: A, I."""
+        word = plain(token)
+        return word in self._stop and not (self._options.language == ENGLISH and word in "st")
+
     def is_stop_word(self, token: str) -> bool:
         """Return whether a token is a stop word as it is written."""
+        if len(token) == 1:
+            return self.is_article(token)
         return plain(token) in self._stop and not self.is_acronym(token)
 
     def is_link(self, tokens: Sequence[str]) -> bool:
         """Return whether a phrase that nobody names may have these between two of its words."""
         text = " ".join(map(plain, tokens))
+        if text == SLASH:
+            return True
         if (links := LINKS.get(self._options.language)) is not None:
             return text in links
         return len(text) <= _LONGEST_LINK and text.isalpha() and self.is_stop_word(text)
@@ -402,7 +447,8 @@ class Normaliser:
             return known
         if len(self._variants) >= MOST_TOKENS:
             self._variants.clear()
-        tokens = split_words(term, self._options.language)
+        bare = _IN_BRACKETS.sub(" ", term)
+        tokens = split_words(bare if bare.strip() else term, self._options.language)
         if len(tokens) > 3 and "".join(tokens).isupper():
             tokens = [t.lower() if plain(t) in self._stop else t for t in tokens]
         spellings = [
@@ -436,10 +482,13 @@ class Normaliser:
             return None
         words = [i for i, stem in enumerate(stems) if stem is not None]
         signs = not words and len(tokens) > 1  # A*
-        kept = (i for i, token in enumerate(tokens) if solid[i] and not self.is_stop_word(token))
+        kept = (i for i, one in enumerate(tokens) if solid[i] and not self.is_stop_word(one))
         first = 0 if self._unspaced else next(kept, 0)
         last = len(tokens) - 1 if signs else max(i for i, it in enumerate(solid) if it)
-        is_word = [i in (first, last) or stems[i] is not None for i in range(len(tokens))]
+        is_word = [
+            i in (first, last) or stems[i] is not None or is_letter(token)
+            for i, token in enumerate(tokens)
+        ]
         normal = tuple(map(self.normal, tokens[first : last + 1]))
         return Parts(normal, tuple(is_word[first : last + 1]))
 

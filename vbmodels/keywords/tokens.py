@@ -6,22 +6,25 @@ Each distinct token is tagged once, as most text is made of words that were ther
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vbmodels.core.cells import DASH, MISSING
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.languages import AUTO, ENGLISH, UNSPACED, detected
+from vbmodels.keywords.languages import AUTO, ENGLISH, NOUNS_IN_CAPITALS, UNSPACED, detected
+from vbmodels.keywords.repeats import document_key, sentence_key
 from vbmodels.keywords.segmenting import unspaced_language
-from vbmodels.keywords.splitting import split_sentences, split_words
+from vbmodels.keywords.splitting import split_sentences, split_words, with_line_ends
 from vbmodels.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
+    POS_CODES,
     Normaliser,
     TextOptions,
     pos_code,
@@ -38,7 +41,10 @@ _LONG = 7
 
 
 class Labels(NamedTuple):
-    """What a row says of a document, in addition to its words."""
+    """What a row says of a document, in addition to its words.
+
+    ``mark``: what stands in the place of a list of keywords for none given, as - or N/A.
+    """
 
     doc_id: str
     keywords: Sequence[str] | None = None
@@ -46,10 +52,14 @@ class Labels(NamedTuple):
     gold: Sequence[str] | None = None
     scored: Sequence[str] | None = None
     scores: Sequence[float] | None = None
+    mark: str | None = None
 
 
 SEPARATOR = ";"
 """What is between terms where a text holds several."""
+
+
+_NO_LIST = frozenset([*(mark.lower() for mark in MISSING), DASH, "–", "—", "none"])
 
 
 def split_terms(terms: Sequence[str] | None) -> Sequence[str] | None:
@@ -61,6 +71,14 @@ def split_terms(terms: Sequence[str] | None) -> Sequence[str] | None:
     if terms is None or not any(SEPARATOR in term for term in terms):
         return terms
     return [piece.strip() for term in terms for piece in term.split(SEPARATOR) if piece.strip()]
+
+
+def without_mark(labels: Labels) -> Labels:
+    """Return what a row says; a mark of a missing cell in its list is no list, but is kept."""
+    keywords = labels.keywords
+    if not keywords or not all(term.strip().lower() in _NO_LIST for term in keywords):
+        return labels
+    return labels._replace(keywords=None, mark=keywords[0].strip() or None)
 
 
 class Row(NamedTuple):
@@ -81,10 +99,17 @@ def completed(row: Row) -> Row:
 
 
 class Reading(NamedTuple):
-    """How a document was read: its language (None: not clear), and what was taken out."""
+    """How a document was read: its language (None: not clear), and what was taken out.
+
+    ``shared``: sentences that were left out, as most documents have them. ``key`` and
+    ``sentences``: numbers of what is left (`repeats`).
+    """
 
     language: str | None
-    removed: tuple[str, ...] = ()
+    removed: tuple[str, ...]
+    shared: int
+    key: int
+    sentences: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -156,9 +181,11 @@ def _with_title(text: str) -> str:
 
 
 def read_tokens(
-    rows: Iterable[Row], options: TextOptions
+    rows: Iterable[Row], options: TextOptions, shared: Container[int] = ()
 ) -> tuple[Tokens, list[Labels], list[Reading]]:
     """Split text into tokens where a row has none.
+
+    ``shared``: numbers of sentences that are left out of documents that have others.
 
     Returns
     -------
@@ -169,8 +196,7 @@ def read_tokens(
     """
     kinds = _Kinds()
     token, sentence, given, in_sentences, labels = [], [], [], [], []
-    removed: list[tuple[str, ...]] = []
-    languages: list[str | None] = []
+    readings: list[Reading] = []
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
@@ -180,40 +206,44 @@ def read_tokens(
             text, out = cleaned(text or "")
             language = _language(text, None, options.language)
             normalise = Normaliser.of(options.in_language(language or ENGLISH))
-            split = [
+            whole = [
                 _without_capitals(line, normalise)
                 for line in _split(text, language, label.keywords)
             ]
+            keys = list(map(sentence_key, whole))
+            own = [i for i, key in enumerate(keys) if key not in shared] or range(len(whole))
+            split = [whole[i] for i in own]
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
+            about = len(whole) - len(split), document_key(split), [keys[i] for i in own]
         else:
             language = _language(None, tokens, options.language)
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
+            about = 0, document_key([tokens]), []
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
-        languages.append(language)
+        readings.append(Reading(language, out, *about))
         number_of = kinds.of(language or ENGLISH).__getitem__
         token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
-        removed.append(out)
     none = np.zeros(0, np.int64)
-    whole = np.concatenate([none, *token])
+    every = np.concatenate([none, *token])
     offsets = np.cumsum([0, *map(len, token)])
     found = Tokens(
         kinds.names,
         kinds.languages,
-        whole,
-        whole,
+        every,
+        every,
         np.concatenate([none, *sentence]),
         offsets,
         np.array(in_sentences, bool),
     )
-    found = replace(found, pos=_tagged(found, options.tag))
+    found = replace(found, pos=_tagged(found, options))
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
-    return found, labels, list(map(Reading, languages, removed))
+    return found, labels, readings
 
 
 def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str | None:
@@ -226,7 +256,7 @@ def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str
 
 def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> list[list[str]]:
     """Return a text's sentences; known keywords are words of their own where it has no spaces."""
-    text = _with_title(text)
+    text = with_line_ends(_with_title(text))
     sentences = split_sentences(text, language)
     if not keywords or language not in UNSPACED:
         return sentences
@@ -252,10 +282,10 @@ def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
     return found
 
 
-def _tagged(tokens: Tokens, tag: bool) -> IntArray:
+def _tagged(tokens: Tokens, options: TextOptions) -> IntArray:
     """Return parts of speech [T] by the tagger; unknown where there is none."""
     english = np.array([language == ENGLISH for language in tokens.languages], bool)
-    tagged = english[tokens.token] & tag
+    tagged = english[tokens.token] & options.tag
     found = np.full(len(tokens.token), kernels.UNKNOWN)
     begins = np.ones(len(tokens.token), bool)
     begins[1:] = tokens.sentence[1:] != tokens.sentence[:-1]
@@ -267,7 +297,35 @@ def _tagged(tokens: Tokens, tag: bool) -> IntArray:
         own, place = distinct(tokens.token[rows], len(tokens.names))
         names = map(tokens.names.__getitem__, own.tolist())
         found[rows] = np.fromiter(map(code_of.__getitem__, names), np.int64, len(own))[place]
+    for language in NOUNS_IN_CAPITALS.intersection(tokens.languages):
+        _mark_small_words(tokens, Normaliser.of(options.in_language(language)), begins, found)
     return found
+
+
+def _mark_small_words(
+    tokens: Tokens, normalise: Normaliser, begins: BoolArray, pos: IntArray
+) -> None:
+    """Take words without a capital for adjectives where a language writes nouns with one.
+
+    So is the first word [T] of a sentence where a noun follows; one right behind a noun is a verb,
+    unless it ends as adjectives there do (neuronaler Netze). Documents without capitals inside of
+    sentences stay as they are.
+    """
+    own = np.array([one == normalise.language for one in tokens.languages], bool)
+
+    def are(test: Callable[[str], bool]) -> BoolArray:
+        found = own & np.array(list(map(test, tokens.names)), bool)
+        return np.asarray(found[tokens.token], bool)
+
+    small, genitive = are(lambda name: name[:1].islower()), are(lambda name: name.endswith("er"))
+    large = are(lambda name: name[:1].isupper() and normalise(name) is not None)
+    small |= begins & large & np.append((large & ~begins)[1:], False)
+    inside = np.append(0, np.cumsum(large & ~begins))[tokens.offsets]
+    written = np.repeat(np.diff(inside) > 0, np.diff(tokens.offsets))
+    small &= written
+    pos[small] = POS_CODES["JJ"]
+    behind = np.append(False, large[:-1]) & ~begins
+    pos[small & behind & ~genitive] = POS_CODES["VB"]
 
 
 def distinct(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:

@@ -16,7 +16,6 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.keywords.document_sections import label_section
-from flows.keywords.rate_report import long_list
 from flows.keywords.report import report
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import (
@@ -97,19 +96,6 @@ def test_chains_that_disagree_are_warned_of():
     found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
-
-
-def test_a_document_with_many_of_the_known_keyphrases_is_named():
-    one = KeywordSummary(
-        documents=20, candidates=300, observed=40, selected=50, expected_false=0.0,
-        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), Counter(), {}),
-        histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=None,
-        above=np.zeros((2, 2)), with_known=11, most_known=(20, "long"),
-    )  # fmt: skip
-    (said,) = long_list([one], PHRASES)
-    assert said.startswith("long alone has 20 of the 40 known keyphrases that are learned from (50")
-    assert "the others have 2.0 each" in said
-    assert long_list([replace(one, most_known=(6, "long"))], PHRASES) == ()
 
 
 def test_true_keyphrases_are_a_next_step_until_they_are_given():

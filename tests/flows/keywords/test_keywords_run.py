@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.faults import InputError
@@ -19,7 +20,6 @@ from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
-from vbmodels.estimators import LabelledCorpus, learn_keyword_prior
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.surfaces import written

@@ -24,8 +24,8 @@ def ingested(folder: Path, unit: str):
     rng = np.random.default_rng(0)
     words = [f"word{i}" for i in range(900)]
     # As in English, half of the tokens are stop words.
-    texts = [" ".join(f"the {word} of" for word in rng.choice(words, 60)) for _ in range(60)]
-    ids = [f"d{i}" for i in range(60)]
+    texts = [" ".join(f"the {word} of" for word in rng.choice(words, 60)) for _ in range(120)]
+    ids = [f"d{i}" for i in range(120)]
     table = pa.table({"doc_id": ids, "text": texts, "keywords": [[t.split()[1]] for t in texts]})
     pq.write_table(table, folder / "in.parquet")
     settings, paths = KeywordSettings(unit=unit), RunPaths(str(folder), "run")

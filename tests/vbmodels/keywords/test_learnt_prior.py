@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from benchmarks.prior_learning import ProbitFit, _fit, _line, pooled
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -23,7 +24,6 @@ from vbmodels.keywords.learnt_prior import (
     prior_of,
     shipped,
 )
-from vbmodels.keywords.prior_learning import ProbitFit, _fit, _line, pooled
 from vbmodels.keywords.rate_prior import OF_CORPORA, OF_LABELS, SOURCES, LearntRegression, RateLine
 
 MEAN, SD = (0.0, 0.8, -0.4, 0.2, 0.0), (1.0, 0.1, 0.1, 0.1, 1.0)

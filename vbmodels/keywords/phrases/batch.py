@@ -84,6 +84,24 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             return -1, self.offsets, np.zeros(len(self.document), np.int64)
         return np.iinfo(self.member.dtype).max, self.offsets, self.words.offsets[self.document]
 
+    def of_documents(self, kept: BoolArray, listed: int) -> PhraseBatch:
+        """Return some of the documents [D], which have so many known keywords listed."""
+        words = np.repeat(kept, self.words.sizes)
+        row = np.append(np.cumsum(words) - 1, -1)
+        own = kept[self.document]
+        sizes = np.diff(self.offsets)
+        phrases = np.repeat(own, sizes)
+        return replace(
+            self,
+            words=self.words.of_documents(kept),
+            x=self.x[phrases],
+            member=row[self.member[phrases]],
+            y=self.y[phrases],
+            offsets=np.append(0, np.cumsum(sizes[own])),
+            document=(np.cumsum(kept) - 1)[self.document[own]],
+            listed=listed,
+        )
+
     def compact(self) -> PhraseBatch:
         """Return the same for the corpus model: without graphs, features in codes.
 

@@ -15,7 +15,7 @@ MOST_LINKS = 1
 
 @njit(cache=True, nogil=True)
 def occurrences(word, inside, joined, last, keys, link, link_keys):
-    """Return start, size, key and links [O] of every run of words that may be a phrase.
+    """Return start, size and key [O] of every run of words that may be a phrase.
 
     By place, then number of words.
 
@@ -35,7 +35,7 @@ def occurrences(word, inside, joined, last, keys, link, link_keys):
     """
     most = MOST_WORDS * len(word)
     start, size = np.empty(most, np.int64), np.empty(most, np.int64)
-    key, links = np.empty(most, np.uint64), np.empty(most, np.int64)
+    key = np.empty(most, np.uint64)
     found = 0
     for i in range(len(word)):
         if not inside[i]:
@@ -55,10 +55,10 @@ def occurrences(word, inside, joined, last, keys, link, link_keys):
             if twice:
                 break
             if last[end]:
-                start[found], size[found], links[found] = i, n, between
+                start[found], size[found] = i, n
                 key[found] = mixed(keys, word, link, link_keys, i, n)
                 found += 1
-    return start[:found].copy(), size[:found].copy(), key[:found].copy(), links[:found].copy()
+    return start[:found].copy(), size[:found].copy(), key[:found].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -4,8 +4,9 @@ A candidate is a run of one to four candidate words side by side in a sentence: 
 them and no word twice. Where parts of speech are known, every word is a noun, an
 adjective, a gerund or a participle and the last one a noun or a gerund. In documents of more
 than 1000 tokens a phrase is found twice, or among the first 400. Stop words (`DocumentTokens.link`)
-may be between two of its words where the phrase is found twice in the document. Phrases that the
-user names (`DocumentTokens.given`) are candidates whatever they are.
+may be between two of its words where the phrase is found twice in the document. One capital or
+digit is no phrase, and begins or ends one only where that is found without another word before, or
+behind. Phrases that the user names (`DocumentTokens.given`) are candidates whatever they are.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.phrases import span_kernels as kernels
 from vbmodels.keywords.phrases.phrase_ids import KeyArray
+from vbmodels.keywords.token_kernels import UNKNOWN
 
 MOST_WORDS = kernels.MOST_WORDS
 LONG_DOCUMENT, EARLY = 1000, 400
 VERB = POS_GROUPS.index("verb")
 LAST = (
-    -1,
+    UNKNOWN,
     *(POS_GROUPS.index(name) for name in ("noun", "plural_noun", "proper_noun", "gerund")),
 )
 """Parts of speech of a phrase's last word, unknown ones among them."""
@@ -92,14 +94,20 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         & inside[:-1]
     )
     adjacent = side_by_side & (np.diff(tokens.position) == 1)
+    adjacent &= ~((tokens.pos[:-1] == UNKNOWN) & (tokens.pos[1:] != UNKNOWN))  # noun, then verb
     opens, closes = np.append(True, ~adjacent), np.append(~adjacent, True)
     keys = term_keys[tokens.term]
     joined = adjacent | (side_by_side & (link[:-1] >= 0))
-    start, size, key, links = kernels.occurrences(
+    start, size, key = kernels.occurrences(
         tokens.word, inside, joined, np.isin(tokens.pos, LAST), keys, link, term_keys
     )
+    if tokens.letter is not None:
+        stays = _not_cut(tokens.letter[tokens.word], opens, closes, document, start, size, key)
+        start, size, key = start[stays], size[stays], key[stays]
     of, position = document[start], tokens.position[start]
-    alone = ((tokens.n_tokens <= LONG_DOCUMENT)[of] | (position < EARLY)) & (links == 0)
+    linked = np.append(0, np.cumsum(link >= 0))
+    alone = (tokens.n_tokens <= LONG_DOCUMENT)[of] | (position < EARLY)
+    alone &= linked[start + size - 1] == linked[start]
     if tokens.given is not None:
         start, size, key, alone = _with_given(tokens, keys, term_keys, (start, size, key, alone))
         of = document[start]
@@ -115,6 +123,27 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         words.astype(np.int64), size, key[first], offsets, first_start, phrase[stays],
         start[stays], maximal[stays],
     )  # fmt: skip
+
+
+def _not_cut(
+    letter: BoolArray,
+    opens: BoolArray,
+    closes: BoolArray,
+    document: IntArray,
+    start: IntArray,
+    size: IntArray,
+    key: KeyArray,
+) -> BoolArray:
+    """Return which occurrences [O] are of phrases that no lone letter [T] cuts off."""
+    end = start + size - 1
+    stays = ~(letter[start] & (size == 1))
+    rows = np.flatnonzero(stays & (letter[start] | letter[end]))
+    cut = (letter[start] & ~opens[start]) | (letter[end] & ~closes[end])
+    _, phrase = np.unique(
+        np.array([document[start[rows]].astype(np.uint64), key[rows]]), axis=1, return_inverse=True
+    )
+    stays[rows] = np.bincount(phrase, ~cut[rows], len(rows))[phrase] > 0
+    return np.asarray(stays, bool)
 
 
 def _with_given(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.prior_learning import WholeCorpus, learn_prior
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.estimators.documents import Corpus, ReadPart
 from vbmodels.keywords.candidate_words import NO_VOCABULARY
@@ -15,7 +16,6 @@ from vbmodels.keywords.languages import AUTO
 from vbmodels.keywords.learnt_prior import ANY, KINDS, LearntPrior
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.prior_learning import WholeCorpus, learn_prior
 from vbmodels.keywords.reading import read_documents
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row
@@ -108,7 +108,10 @@ def read_corpus(corpus: LabelledCorpus) -> ReadCorpus:
     options = TextOptions(language=corpus.language)
     folds: IntArray = np.array([fold_of(str(d)) for d in range(len(rows))], np.int64)
     part = ReadPart.of(rows, folds, options, True, NO_VOCABULARY)
+    tokens = part.read.tokens
     words = read_documents(rows, options, False).marks.gold == 1
+    if tokens.letter is not None:
+        words = np.insert(words, np.flatnonzero(tokens.letter), False)
     phrases = part.read.marks.gold == 1
     if not phrases.any():
         raise ValueError(f"no keyphrase of {corpus.name} is in its text")
