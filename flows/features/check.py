@@ -6,17 +6,14 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from flows.data import mixed, partition
 from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
-from flows.data.levels import count_levels
 from flows.data.mixed_rows import count_cells, merge_seen
 from flows.data.names import as_text
 from flows.data.partition import chunks
@@ -27,11 +24,11 @@ from flows.faults import Fault, InputError, did_you_mean
 from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
 from vbmodels.core.columns import Rule, Unclear
-from vbmodels.core.levels import Levels, rare_levels
+from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.scales import numbers_of
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.table import take_codes
+from vbmodels.features.table import MISSING, take_codes
 
 _SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
@@ -155,6 +152,15 @@ class Column:
         at = dict(zip(self.ordered, numbers or places, strict=True))
         return np.array([at[level] for level in self.levels], np.float64)
 
+    @property
+    def places(self) -> dict[str, int]:
+        """The code of each category, and of each that was joined."""
+        codes = {level: code for code, level in enumerate(self.levels)}
+        labels = [text for text in self.levels if text.strip("()") == RARE.strip("()")]
+        for name in self.joined:
+            codes[name] = codes[max(labels, key=len)]
+        return codes
+
     def texts(self, cells: pa.Array) -> pa.Array:
         """Return cells, as `flows.data.mixed.taken` gives them, as categories."""
         if self.cuts:
@@ -207,29 +213,41 @@ def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) 
     return Column(name, tuple(names), tuple(cells), levels.missing, tuple(joined))
 
 
-def _place_of_joined(column: Column) -> int:
-    """Return the number of the category that rare ones are joined into."""
-    labels = [i for i, text in enumerate(column.levels) if text.strip("()") == RARE.strip("()")]
-    return max(labels, key=lambda i: len(column.levels[i]))
+@dataclass(frozen=True)
+class Encoded:
+    """Codes of some rows, and how their cells differ from those of the fit.
 
-
-def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> tuple[IntArray, Any]:
-    """Return codes [N, D], -1 where missing or unknown, and what categories were unknown.
-
-    Returns
-    -------
-    codes, unknown
-        The latter by column: category to number of cells.
+    Attributes
+    ----------
+    codes
+        [N, D] categories, -1 where missing or unknown.
+    unknown
+        By column, cells of categories that are not known.
+    respelt
+        By column, cells of categories that are known by another case, or other blanks.
     """
-    codes, unknown = [], {}
+
+    codes: IntArray
+    unknown: dict[str, dict[str, int]]
+    respelt: dict[str, dict[str, int]]
+
+
+def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
+    """Return the codes of cells, as `flows.data.mixed.taken` gives them."""
+    codes: list[IntArray] = []
+    unknown: dict[str, dict[str, int]] = {}
+    respelt: dict[str, dict[str, int]] = {}
     for column in known:
-        text = column.texts(columns[column.name])
-        index = pc.index_in(text, value_set=pa.array(column.levels, pa.string()))
-        if column.joined:
-            rare = pc.is_in(text, value_set=pa.array(column.joined, pa.string()))
-            index = pc.if_else(rare, pa.scalar(_place_of_joined(column), pa.int32()), index)
-        codes.append(index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
-        strange = count_levels(text.filter(pc.and_(pc.is_null(index), pc.is_valid(text)))).counts
-        if strange:
-            unknown[column.name] = dict(strange)
-    return np.stack(codes, axis=1), unknown
+        cells = column.texts(columns[column.name]).dictionary_encode()
+        names = cells.dictionary.to_pylist()
+        at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        own = match_levels(names, column.places)
+        code_of = [column.places[own[name]] if name in own else MISSING for name in names]
+        codes.append(np.array([*code_of, MISSING], np.int64)[at])
+        count = np.bincount(at, minlength=len(names) + 1).tolist()
+        for name, cells_of in zip(names, count, strict=False):
+            if name not in own:
+                unknown.setdefault(column.name, {})[name] = cells_of
+            elif own[name] != name:
+                respelt.setdefault(column.name, {})[name] = cells_of
+    return Encoded(np.stack(codes, axis=1), unknown, respelt)

@@ -11,7 +11,7 @@ Draws from the model, whose features are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from vbmodels.core.columns import Rule, Unclear, names_rows
-from vbmodels.core.levels import Levels
+from vbmodels.core.levels import Levels, match_levels
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
@@ -252,6 +252,34 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
     if levels.many:
         return "more than 10,000 categories"
     return "one category only" if len(levels.counts) == 1 else ""
+
+
+LEAST_FOREIGN = 2
+"""Cells of a column, none of a known category, that are refused: one alone may be a new one."""
+
+
+def foreign_columns(
+    given: Mapping[str, Mapping[str, int]], known: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Return the columns of new rows that are written otherwise than the fit's: no cell is known.
+
+    Parameters
+    ----------
+    given
+        By column, how many cells have each category.
+    known
+        By column, the categories of the fit.
+
+    Examples
+    --------
+    >>> fit = {"q0": ["Agree", "Disagree"], "q1": ["Agree", "Disagree"]}
+    >>> foreign_columns({"q0": {"agree": 3}, "q1": {"4": 2, "5": 1}}, fit)
+    ['q1']
+    """
+    cells = {name: sum(counts.values()) for name, counts in given.items()}
+    strange = [name for name in given if cells[name] and not match_levels(given[name], known[name])]
+    nothing = all(name in strange or not cells[name] for name in given)
+    return [name for name in strange if nothing or cells[name] >= LEAST_FOREIGN]
 
 
 def simulate_table(

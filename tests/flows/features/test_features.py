@@ -107,6 +107,41 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     assert "question_02" in said
 
 
+@pytest.fixture(scope="module")
+def agreed(tmp_path_factory):
+    """A fit of answers in words, of 60 rows."""
+    folder = tmp_path_factory.mktemp("agreed")
+    rng = np.random.default_rng(0)
+    columns = {f"q{d}": words(rng, 60, ("Agree", "Disagree")) for d in range(3)}
+    source = written(folder, columns)
+    succeed("features", source, folder / "out", *setting_args("n_features=1", "starts=1"))
+    return folder / "out", columns
+
+
+def test_new_answers_are_the_fits_whatever_their_case(agreed, tmp_path, capsys):
+    run, columns = agreed
+    half = {name: [c.lower() for c in cells[:30]] + cells[30:] for name, cells in columns.items()}
+    said = printed(capsys, "score", run, written(tmp_path, half), tmp_path / "out")
+    assert "'agree' (" in said
+    scored, fitted = (pq.read_table(latest(at)[0] / "rows") for at in (tmp_path / "out", run))
+    assert scored.drop_columns(["id"]).equals(fitted.drop_columns(["id"]))
+    assert not pq.read_table(latest(tmp_path / "out")[0] / "imputed").num_rows
+
+
+def test_new_answers_of_which_none_is_known_are_refused(agreed, tmp_path, capsys):
+    run, columns = agreed
+    coded = [str(1 + (cell == "Agree")) for cell in columns["q1"]]
+    source = written(tmp_path, {**columns, "q1": coded})
+    said = refused(capsys, "score", run, source, tmp_path / "out")
+    assert "column q1" in said
+    assert "'Agree'" in said
+    assert "'2'" in said
+    one = {name: ["perhaps"] for name in columns}
+    assert "'perhaps'" in refused(capsys, "score", run, written(tmp_path, one), tmp_path / "out")
+    blank = {name: pa.nulls(3, pa.string()) for name in columns}
+    refused(capsys, "score", run, written(tmp_path, blank), tmp_path / "out")
+
+
 @pytest.mark.thorough
 def test_the_multinomial_form_runs_and_scores(simulated, tmp_path):
     more = setting_args("inference=multinomial", "tol=1e-4")
@@ -157,9 +192,11 @@ def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
     column = order_levels("x", Levels(counts, 0), 5, 100)
     assert column.levels == ("(rare)", "often", "also")
     assert column.counts == (100_000, 60_000, 5)
-    codes, unknown = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
-    assert codes[:, 0].tolist() == [0, 1, -1, -1, 2]
-    assert unknown == {"x": {"new": 1}}
+    coded = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
+    assert coded.codes[:, 0].tolist() == [0, 1, -1, -1, 2]
+    assert (coded.unknown, coded.respelt) == ({"x": {"new": 1}}, {})
+    said = encode({"x": pa.array([" OFTEN", "also"])}, [column])
+    assert (said.codes[:, 0].tolist(), said.respelt) == ([1, 2], {"x": {" OFTEN": 1}})
 
 
 @pytest.mark.thorough
