@@ -90,7 +90,7 @@ def rules_of(
 
     Codes among which some cells are words are categories.
     """
-    return take_codes(seen, *column_rules(seen, settings))
+    return take_codes(seen, *column_rules(seen, settings), cut=bool(settings.bins))
 
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:

@@ -20,7 +20,13 @@ from vbmodels.core.levels import YES, Levels
 from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.table import is_measured, measured_in_words, why_left_out
+from vbmodels.features.table import (
+    REPEATED,
+    is_measured,
+    long_format,
+    measured_in_words,
+    why_left_out,
+)
 
 EXPECTED = 5.0
 """Rows that would have two answers by chance, from which on it means something that none has."""
@@ -106,6 +112,7 @@ def columns_of(
                 rule = replace(rule, remark=_with(rule.remark, ends))
         kept.append(replace(column, rule=rule, cuts=cuts))
         rules[name] = rule
+    _refuse_long({name: shown[name] for name in rules}, reasons, settings)
     if not kept:
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
@@ -119,7 +126,7 @@ def columns_of(
         for name, rule in rules.items()
     )
     used = [column.name for column in kept]
-    warnings = [*_on_measured(reasons), *_on_rare(kept, settings)]
+    warnings = [*_on_repeated(reasons, shown), *_on_measured(reasons), *_on_rare(kept, settings)]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
     warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
@@ -206,6 +213,42 @@ def _refuse(reasons: Mapping[str, str]) -> None:
         expected="at least one column with two categories",
         found=f"none ({found})",
         remedy=remedy,
+    )
+
+
+def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> list[str]:
+    """Say which ids have several rows, which count as if they were of several respondents."""
+    found = [
+        f"{name} has {len(levels[name].counts):,} in {sum(levels[name].counts.values()):,} rows"
+        for name, why in reasons.items()
+        if why.startswith(REPEATED) and levels[name].counts
+    ]
+    if not found:
+        return []
+    return [
+        f"Ids repeat: {listed(found)}. Rows of one id count as independent ones, so intervals are "
+        "too narrow; give one row of each."
+    ]
+
+
+def _refuse_long(
+    levels: Mapping[str, Levels], reasons: Mapping[str, str], settings: FeatureSettings
+) -> None:
+    """Refuse a table in the long format, of one row an answer."""
+    found = long_format(levels, reasons)
+    if not found or found[1] in (*settings.include, *settings.categories):
+        return
+    ids, question, answer = found
+    ids, answer = ids or "the one who answers", answer or "the answers"
+    raise InputError.of(
+        file="the data",
+        column=question,
+        expected="one row for all answers of a respondent",
+        found=f"a table in long format, with a row for each of {len(levels[question].counts)} "
+        f"questions: {listed(list(levels[question].counts), 3)}",
+        remedy=f"pivot it: a row for each value of {ids}, a column for each value of {question}, "
+        f"and {answer} as cells. If each row is to be described, name the columns to use "
+        f"(--set include={question},...)",
     )
 
 

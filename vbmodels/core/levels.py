@@ -104,9 +104,9 @@ def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """
     own = list(known)
     spellings = Counter(map(_folded, own))
-    match = {_folded(level): level for level in own if spellings[_folded(level)] == 1}
-    match |= {level: level for level in own}
-    found = {text: match.get(text, match.get(_folded(text))) for text in given}
+    alike = {_folded(level): level for level in own if spellings[_folded(level)] == 1}
+    same = set(own)
+    found = {text: text if text in same else alike.get(_folded(text)) for text in given}
     return {text: level for text, level in found.items() if level is not None}
 
 

@@ -35,6 +35,7 @@ from vbmodels.features.table import (
     feature_batch,
     foreign_columns,
     is_measured,
+    long_format,
     measured_in_words,
     take_codes,
     why_left_out,
@@ -177,9 +178,11 @@ class LatentFeatures(
         self.categories_, self._places = [], []
         self._columns: list[ColumnRead] = []
         first: dict[bytes, str] = {}
+        counted: dict[str, Levels] = {}
         self._measured = set()
         for reader, one, column in zip(self._readers, seen.values(), columns, strict=True):
             texts, levels = reader.levels(column)
+            counted[reader.name] = levels
             why = why_left_out(reader.name, reader.rule, one, levels)
             if not why and is_measured(one, levels, reader.rule):
                 if any(isinstance(cell, str) for cell in column):
@@ -196,6 +199,16 @@ class LatentFeatures(
             used = f"left out: {why}" if why else USED
             self._columns.append(
                 column_read(reader.name, reader.rule, one, levels, used, codes=not why)
+            )
+        left_out = {
+            name: one.used.removeprefix("left out: ")
+            for name, one in zip(names, self._columns, strict=True)
+            if one.left_out
+        }
+        if found := long_format(counted, left_out):
+            raise ValueError(
+                "expected one row for all answers of a respondent, found a table in long format; "
+                f"pivot it, so that each value of {found[1]!r} is a column"
             )
         self.used_columns_ = np.flatnonzero([not one.left_out for one in self._columns])
         if not self.used_columns_.size:
@@ -401,8 +414,8 @@ class LatentFeatures(
         for column in foreign_columns(given, known):
             raise ValueError(
                 f"column {self._readers[int(column)].name!r}: expected categories of the fit, such "
-                f"as {list(known[column])[:3]}, found {list(given[column])[:3]}; write these cells as "
-                "in the table of the fit, or make them None"
+                f"as {list(known[column])[:3]}, found {list(given[column])[:3]}; write these cells "
+                "as in the table of the fit, or make them None"
             )
         if unknown:
             warnings.warn(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -18,6 +20,7 @@ from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.levels import Levels
+from vbmodels.estimators import LatentFeatures
 from vbmodels.features.forms import make
 from vbmodels.features.table import split_rows
 
@@ -222,6 +225,54 @@ def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path
         found.append(latest(target)[1]["results"])
     assert found[0]["columns"] == found[1]["columns"]
     assert found[0]["prevalence"] == found[1]["prevalence"]
+
+
+def people(answers, ids, **more):
+    """Fifty people, three rows each."""
+    rng = np.random.default_rng(0)
+    return {**ids, **{name: words(rng, 150) for name in answers}, **more}
+
+
+REPEATED = {
+    "respondent": [f"R{i // 3}" for i in range(150)],
+    "worker_id": [1000 + i // 3 for i in range(150)],
+    "whose": [f"{i % 80}x" for i in range(150)],
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_ids_that_repeat_are_no_answers(tmp_path, capsys, name):
+    source = written(tmp_path, people(["a", "b", "c"], {name: REPEATED[name]}))
+    found = json.loads(printed(capsys, "check", "features", source, "--json"))
+    used = {one["name"]: one["used"] for one in found["columns"]}
+    assert used[name].startswith("left out: repeated ids")
+    assert {used[c] for c in "abc"} == {"yes"}
+    assert any(f"{name} has {len(set(REPEATED[name]))} in 150 rows" in w for w in found["warnings"])
+
+
+def test_a_table_in_long_format_is_refused_and_one_of_waves_is_not(tmp_path, capsys):
+    item = [f"item {i % 3}" for i in range(150)]
+    ids = {"subject": REPEATED["respondent"]}
+    long = written(tmp_path, people(["says", "mode"], ids, item=item))
+    said = refused(capsys, "features", long, tmp_path / "out")
+    assert "long format" in said
+    assert "column item" in said
+    assert "each value of subject" in said
+    printed(capsys, "check", "features", long, "--set", "include=item,says,mode")
+    with pytest.raises(ValueError, match="long format"):
+        LatentFeatures().fit(pq.read_table(long))
+    waves = written(tmp_path, people(["a", "b"], ids, wave=item))
+    printed(capsys, "check", "features", waves)
+
+
+def test_a_date_that_is_left_out_is_not_asked_about(tmp_path, capsys):
+    dates = [f"0{1 + i % 9}/03/2024 08:00:00" for i in range(60)]
+    table = many(60, {"b": words(np.random.default_rng(1), 60), "Timestamp": dates})
+    source = written(tmp_path, table)
+    found = json.loads(printed(capsys, "check", "features", source, "--json"))
+    used = {one["name"]: one["used"] for one in found["columns"]}
+    assert used["Timestamp"] == "left out: dates, not categories"
+    assert "Timestamp" in refused(capsys, "check", "features", source, "--set", "bins=2")
 
 
 def many(n, columns):
