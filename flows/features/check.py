@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +128,8 @@ class Column:
     ordered, scale
         The categories from the lowest to the highest and the kind of their scale (see
         `vbmodels.core.scales`), where they have an order.
+    halves
+        The half of the scale that each answer is in, where ``levels`` are its two halves.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Column:
     structural: tuple[str, tuple[str, ...]] | None = None
     ordered: tuple[str, ...] = ()
     scale: str = ""
+    halves: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def points(self) -> FloatArray | None:
@@ -159,7 +162,7 @@ class Column:
         labels = [text for text in self.levels if text.strip("()") == RARE.strip("()")]
         for name in self.joined:
             codes[name] = codes[max(labels, key=len)]
-        return codes
+        return codes | {answer: codes[half] for answer, half in self.halves.items()}
 
     def texts(self, cells: pa.Array) -> pa.Array:
         """Return cells, as `flows.data.mixed.taken` gives them, as categories."""
@@ -179,6 +182,32 @@ def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
     names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
     place = np.searchsorted(np.asarray(cuts), values, side="right")
     return pa.array(names[place], pa.string(), mask=np.isnan(values))
+
+
+def halve(column: Column, cut: int) -> Column:
+    """Return a column of ordered answers as the two halves of its scale; the lower has ``cut``.
+
+    >>> column = Column("q", ("2", "3", "1"), (5, 4, 1), 0, ordered=("1", "2", "3"))
+    >>> halve(column, 2).levels, halve(column, 2).counts, halve(column, 2).halves["1"]
+    (('1 to 2', '3'), (6, 4), '1 to 2')
+    """
+    counts = dict(zip(column.levels, column.counts, strict=True))
+    weights = dict(zip(column.levels, column.weights or column.counts, strict=True))
+    halves: dict[str, str] = {}
+    sums: dict[str, tuple[int, float]] = {}
+    for half in (column.ordered[:cut], column.ordered[cut:]):
+        name = half[0] if len(half) == 1 else f"{half[0]} to {half[-1]}"
+        halves |= dict.fromkeys(half, name)
+        sums[name] = sum(counts[one] for one in half), sum(weights[one] for one in half)
+    levels = sorted(sums, key=lambda name: (-sums[name][0], name))
+    return replace(
+        column,
+        levels=tuple(levels),
+        counts=tuple(sums[name][0] for name in levels),
+        weights=tuple(sums[name][1] for name in levels),
+        ordered=(),
+        halves=halves,
+    )
 
 
 def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:

@@ -12,7 +12,8 @@ from flows.data.column_table import suggestions
 from flows.data.mixed import NUMBER
 from flows.data.names import listed
 from flows.faults import InputError
-from flows.features.check import RARE, Column, order_levels, recoded, rules_of
+from flows.features.association import best_cut
+from flows.features.check import RARE, Column, halve, order_levels, recoded, rules_of
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule
@@ -292,8 +293,6 @@ class Survey:
         The sum of their weights; [L].
     gaps
         Of the rows with each category, how many miss each column; [L, D].
-    missing
-        Missing cells of each column; [D].
     pairs
         Rows with both of two categories; [L, L]; none where there are many columns.
     """
@@ -303,7 +302,6 @@ class Survey:
     cells: IntArray
     weights: FloatArray
     gaps: IntArray
-    missing: IntArray
     pairs: IntArray
 
     def __add__(self, other: Survey) -> Survey:
@@ -336,17 +334,18 @@ def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: Flo
     weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
     if len(levels) > MOST_COMPARED:
         none = np.zeros((0, 0), np.int64)
-        return Survey(
-            len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none[0:0, 0], none
-        )
+        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none)
     hot = np.zeros((len(codes), bounds[-1]), np.float32)
     hot[rows, place] = 1.0
     gone = (codes < 0).astype(np.float32)
     return Survey(
-        len(codes), prints.astype(np.int64), hot.sum(axis=0).astype(np.int64), weights,
-        (hot.T @ gone).astype(np.int64), gone.sum(axis=0).astype(np.int64),
-        (hot.T @ hot).astype(np.int64),
-    )  # fmt: skip
+        rows=len(codes),
+        prints=prints.astype(np.int64),
+        cells=hot.sum(axis=0).astype(np.int64),
+        weights=weights,
+        gaps=(hot.T @ gone).astype(np.int64),
+        pairs=(hot.T @ hot).astype(np.int64),
+    )
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
@@ -389,7 +388,47 @@ def compare_columns(
         for one in found.table
     )
     kept = [column for column in kept if column.name not in reasons]
+    if halved := _few_a_row(kept, total):
+        warnings.append(
+            f"Rows answer few of the columns: answers on a scale are joined to its two halves in "
+            f"{listed(halved)}."
+        )
+        place = {
+            c.name: slice(i, j) for c, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+        }
+        joint = total.pairs.astype(np.float64)
+        cuts = {
+            one.name: best_cut(
+                one, [(c, joint[place[one.name], place[c.name]]) for c in kept if c != one]
+            )
+            for one in kept
+            if one.name in halved
+        }
+        kept = [halve(c, cuts[c.name]) if c.name in cuts else c for c in kept]
     return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+SPARSE = 0.3
+"""Share of missing cells from which on it matters that rows answer few columns."""
+LEAST_PAIRS = 100.0
+"""Pairs of a row's answers for each number that describes a group, below which answers on a scale
+are used as low and high: on simulated tables two groups were then found that were missed else."""
+
+
+def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:
+    """Return the columns with an order of which rows answer too few to use all of their levels."""
+    if not total.cells.size or not kept:
+        return []
+    gone = np.array([column.missing for column in kept]) / total.rows
+    if gone.mean() < SPARSE:
+        return []
+    answered = float((1.0 - gone).sum())
+    pairs = total.rows * answered * (answered - 1.0) / 2.0
+    numbers = sum(len(column.levels) - 1 for column in kept)
+    gates = {column.structural[0] for column in kept if column.structural}
+    if pairs >= LEAST_PAIRS * numbers:
+        return []
+    return [c.name for c in kept if len(c.ordered) > 2 and c.name not in gates]
 
 
 def _reason_of_gaps(
@@ -399,20 +438,19 @@ def _reason_of_gaps(
 
     Of several such columns that which explains most of the missing cells.
     """
-    missing = int(total.missing[d])
-    if not missing:
-        return None
-    rate = missing / total.rows
     found: tuple[str, tuple[str, ...]] | None = None
     most = 0
     for other, column in enumerate(columns):
-        if other == d or rate == 1.0:
-            continue
         rows = total.cells[bounds[other] : bounds[other + 1]]
         gaps = total.gaps[bounds[other] : bounds[other + 1], d]
+        if other == d or not gaps.any() or gaps.sum() == rows.sum():
+            continue
+        rate = (
+            gaps.sum() / rows.sum()
+        )  # of rows that answer: parts of a questionnaire are no reason
         always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
         explained = int(gaps[always].sum())
-        if explained > most and not always.all():
+        if explained > most:
             names = [column.levels[r] for r in np.flatnonzero(always)]
             most, found = explained, (column.name, tuple(names))
     return found
