@@ -11,6 +11,7 @@ import numpy as np
 
 from flows.data.row_weights import WEIGHT
 from flows.features.check import Column
+from flows.features.copies import find_copies, on_copies
 from flows.features.description import (
     again_in_words,
     meaning_results,
@@ -37,7 +38,6 @@ from flows.features.simpler_models import (
     model_results,
     model_section,
     no_feature_in_words,
-    undecided_in_words,
 )
 from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
@@ -141,7 +141,8 @@ def report(
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)
     sampled = [s.sample for s in summaries if s.sample is not None]
-    models = compare_models(sampled, _levels(columns), q, fit.n_rows, n) if sampled else None
+    warnings += on_copies(find_copies(sampled)) if sampled else []
+    models = compare_models(sampled, columns, q, fit.n_rows, n) if sampled else None
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
@@ -169,7 +170,7 @@ def report(
     fitted, more = fit_section(model, q, results)
     sections += fitted
     warnings += more
-    undecided = undecided_in_words(models, rows) if n == 1 else ""
+    undecided = models.undecided if models is not None and n == 1 else ""
     headline, number = f"No feature in {rows:,} row{'' if rows == 1 else 's'}", 0
     if described:
         k = strongest(described)
@@ -179,7 +180,7 @@ def report(
         headline += f"(feature {k + 1}) in {share} of {rows:,} rows"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if n == 1:
-            headline = undecided or groups_in_words(models, rows)
+            headline = groups_in_words(models, rows)
             headline += (
                 f". {'If two groups, one' if undecided else 'One group'} has {share} of the rows"
             )
@@ -203,11 +204,10 @@ def report(
         }
         for k, one in enumerate(described)
     ]
-    other = models.rival(1)[0] if models is not None and undecided else ""
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, number, other),
+        next_steps(n, stable.of, number, undecided),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import SCALE, odds_in_words, slack_of, times_in_words
+from flows.features.simpler_models import SCALE, slack_of
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -35,21 +35,11 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
             tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
-        gain, slack = (
-            models["features"] - models["best_log_probability"],
-            slack_of(results["features"]),
-        )
-        value = f"this model is {'better' if gain > 0.0 else 'worse'}"
-        if abs(gain) < slack:
+        gain = models["features"] - models["best_log_probability"]
+        value = "this model is better" if gain > 0.0 else "this model is worse"
+        if abs(gain) < slack_of(results["features"]):
             value = "no clear difference"
-        note = f"answers {odds_in_words(gain)} with the features"
-        if results["features"] == 1:
-            other = "a scale" if models["best"] == SCALE else models["best"]
-            note = f"two groups {odds_in_words(gain, other)}"
-            gain = models["features"] - models["each"][0]
-            how = f"{'as' if gain >= 0.0 else 'less'} probable (by the BIC)"
-            tiles.append(Tile("two groups against one", f"{times_in_words(abs(gain))} times", how))
-        note += f"; below about {times_in_words(slack)} times no difference is clear"
+        note = f"log probability of a row {gain / models['rows']:+.4f}"
         tiles.append(Tile(f"against {models['best']}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
