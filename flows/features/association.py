@@ -13,12 +13,12 @@ from scipy.stats import ncx2
 from flows.features.check import Column
 from vbmodels.core.state import FloatArray
 
+# Columns that are tested in pairs; of more, so many evenly chosen ones.
 MOST_COLUMNS = 60
-"""Columns that are tested in pairs; of more, so many evenly chosen ones."""
+# P value below which columns are related.
 RELATED = 1e-3
-"""P value below which columns are related."""
+# Correlation of all pairs that a test of the columns should find.
 WEAK = 0.2
-"""Correlation of all pairs that a test of the columns should find."""
 
 
 @dataclass(frozen=True)

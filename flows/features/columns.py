@@ -13,7 +13,7 @@ from flows.data.mixed import NUMBER
 from flows.data.names import listed
 from flows.faults import InputError
 from flows.features.association import best_cut
-from flows.features.check import RARE, Column, halve, order_levels, recoded, rules_of
+from flows.features.check import RARE, Column, halve, order_levels, recoded, rules_of, shown_names
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule
@@ -127,7 +127,14 @@ def columns_of(
         for name, rule in rules.items()
     )
     used = [column.name for column in kept]
-    warnings = [*_on_repeated(reasons, shown), *_on_measured(reasons), *_on_rare(kept, settings)]
+    names = shown_names(used)
+    kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
+    warnings = [
+        *_on_repeated(reasons, shown),
+        *_on_measured(reasons),
+        *_on_rare(kept, settings),
+        *_on_zeros(kept),
+    ]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
     warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
@@ -261,6 +268,35 @@ def _on_measured(reasons: Mapping[str, str]) -> list[str]:
         f"Columns of measurements or dates are left out: {listed(names)}. --set bins=4 cuts them "
         "into classes of as many rows each; --set categories=NAME takes a column's values as "
         "categories."
+    ]
+
+
+# Highest points of scales that begin at 1 rather than at 0.
+ODD_SCALES = (5, 7)
+
+
+def _on_zeros(kept: Sequence[Column]) -> list[str]:
+    """Say which scales from 1 on have a 0 as well, which may be a code of missing cells."""
+    highest = {
+        column.name: len(column.levels) - 1
+        for column in kept
+        if set(column.levels) == {str(point) for point in range(len(column.levels))}
+    }
+    from_one = {
+        len(column.levels)
+        for column in kept
+        if set(column.levels) == {str(point + 1) for point in range(len(column.levels))}
+    }
+    odd = [c for c in kept if highest.get(c.name, 0) in {*ODD_SCALES, *(from_one - {1, 2})}]
+    if not odd:
+        return []
+    cells = sum(column.counts[column.levels.index("0")] for column in odd)
+    names = listed([column.name for column in odd], 8)
+    other = [c.name for c in kept if c not in odd and {"0", "no"} & set(c.levels)]
+    remedy = f"leave these cells blank, as 0 is an answer of {listed(other, 4)}"
+    return [
+        f"These look like codes of missing cells, and are read as values: 0 ({cells:,} cells in "
+        f"{names}). If they are, {remedy if other else '--set missing=0'}."
     ]
 
 
@@ -408,11 +444,11 @@ def compare_columns(
     return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
 
 
+# Share of missing cells from which on it matters that rows answer few columns.
 SPARSE = 0.3
-"""Share of missing cells from which on it matters that rows answer few columns."""
+# Pairs of a row's answers for each number that describes a group, below which answers on a scale
+# are used as low and high: on simulated tables two groups were then found that were missed else.
 LEAST_PAIRS = 100.0
-"""Pairs of a row's answers for each number that describes a group, below which answers on a scale
-are used as low and high: on simulated tables two groups were then found that were missed else."""
 
 
 def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:

@@ -10,10 +10,10 @@ import numpy as np
 from flows.features.simpler_models import RowSample
 from vbmodels.core.state import FloatArray, IntArray
 
+# Different rows that are compared in pairs; of more, so many.
 MOST_COMPARED = 2000
-"""Different rows that are compared in pairs; of more, so many."""
+# Columns below which rows agree without being copies.
 LEAST_COLUMNS = 5
-"""Columns below which rows agree without being copies."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def find_copies(samples: Sequence[RowSample]) -> Copies | None:
     if columns < LEAST_COLUMNS:
         return None
     codes, at = np.unique(codes, axis=0, return_inverse=True)
-    count = np.bincount(at.ravel(), np.concatenate([one.rows for one in samples]), len(codes))
+    rows = np.concatenate([one.rows for one in samples])
+    count = np.bincount(at.ravel(), rows, len(codes)).astype(np.float64)
     step = -(-len(codes) // MOST_COMPARED)
     near, far = _nearly_equal(codes[::step].astype(np.int64), count[::step])
     equal = count[::step]
@@ -78,7 +79,7 @@ def on_copies(found: Copies | None) -> list[str]:
     if found is None or not found.too_many:
         return []
     return [
-        f"{found.copies:,} of {found.rows:,} rows are exact copies of another row: {found.pairs:,.0f} "
-        f"pairs of equal rows, where by chance {found.by_chance:,.0f} are expected. Copies count as "
-        "independent rows: keep one row of each respondent."
+        f"{found.copies:,} of {found.rows:,} rows are exact copies of another row "
+        f"({found.pairs:,.0f} pairs of equal rows; by chance {found.by_chance:,.0f}). Copies count "
+        "as independent rows: keep one row of each respondent."
     ]

@@ -26,7 +26,6 @@ from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import (
     AnswerPatterns,
     answer_sections,
-    category_sections,
     occurrence_sections,
 )
 from flows.features.settings import FeatureSettings
@@ -62,7 +61,6 @@ class FeatureSummary:
     hidden: HiddenCells | None = None
     sample: RowSample | None = None
     columns: tuple[Any, ...] = ()
-    weights: dict[str, list[Any]] | None = None
 
 
 def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any]]:
@@ -108,7 +106,6 @@ def report(
     """Say what was found in all partitions."""
     found = occurrence(merge_patterns([s.patterns for s in summaries]), MOST_PATTERNS)
     columns = next(s.columns for s in summaries if s.columns)
-    weights = next(s.weights for s in summaries if s.weights is not None)
     rows = sum(s.rows for s in summaries)
     imputed = sum(s.imputed for s in summaries)
     n = len(fit.chosen.index)
@@ -152,7 +149,6 @@ def report(
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
         *occurrence_sections(found),
-        *category_sections(weights, columns, n),
     ]
     if cells := [s.hidden for s in summaries if s.hidden is not None]:
         from flows.features import cell_baselines as baselines  # scikit-learn loads slowly

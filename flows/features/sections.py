@@ -1,28 +1,24 @@
-"""Sections of the features report: the text's tables 1 to 5 and its figures 5, 7 and 8."""
+"""Sections of the features report: the text's tables 1 to 5."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc
 
 from flows.features.check import Column
 from flows.features.description import chance_in_words
-from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.patterns import Occurrence, profile
 
 LEAST_EXPECTED = 5.0  # rows a combination of answers, on average, for a test of fit
 MOST_PAIRS = 12  # features in the tables of pairs
-MOST_CATEGORIES = 60  # in one figure of all columns
 MOST_ANSWERED, MOST_ANSWERS = 6, 64
 """Columns (and features) and different rows of answers beyond which these are not shown."""
-Weights = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def answer_sections(
         return []
     order = np.argsort(-found.rows, kind="stable")[: np.count_nonzero(found.rows)]
     codes, count, has = found.codes[order], found.rows[order], found.has[order]
-    heads = ["how many", *(c.name for c in columns)]
+    heads = ["how many", *(c.shown for c in columns)]
     for k in range(has.shape[1]):
         heads += [f"P(feature {k + 1})", f"with feature {k + 1}"]
     rows = [
@@ -198,47 +194,6 @@ def _pair_grids(found: Occurrence) -> tuple[Grid, Grid]:
             "Share of the rows with the feature at the left that have the one above.",
         ),
     )  # fmt: skip
-
-
-def category_sections(weights: Weights, columns: Sequence[Column], n: int) -> list[Section]:
-    """Figures 5, 7 and 8 for columns whose categories have no order, if there are more than two."""
-    shown = {c.name for c in columns if not c.ordered and len(c.levels) > 2}
-    rows = [row for row in zip(*weights.values(), strict=True) if row[0] in shown]
-    return _figures(rows, n) if rows and n else []
-
-
-def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
-    """What no feature, or a single one, adds to the share of every category."""
-    table: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
-    for column, category, k, _, _, p, ratio in rows:
-        table.setdefault((column, category), {})[k] = (p, ratio)
-    first = {column: category for column, category in reversed(table)}
-    keys = [key for key in table if first[key[0]] != key[1]]
-    if len(keys) > MOST_CATEGORIES:
-        spread = {key: np.ptp([np.log(max(r, 1e-12)) for _, r in table[key].values()])
-                  for key in keys}  # fmt: skip
-        kept = set(sorted(keys, key=lambda key: -spread[key])[:MOST_CATEGORIES])
-        keys = [key for key in keys if key in kept]
-    labels = [f"{c} = {r}" for c, r in keys]
-    lines = ["no feature", *(f"feature {k} alone" for k in range(1, n + 1))]
-    base = [p / ratio if ratio else 0.0 for p, ratio in (table[key][0] for key in keys)]
-    none = [table[key][0][0] - b for key, b in zip(keys, base, strict=True)]
-    alone = [
-        [table[key][k][0] - b for key, b in zip(keys, base, strict=True)] for k in range(1, n + 1)
-    ]
-    title = "Probability of each category less its share of all rows"
-    drawn = plots.heat_map(lines, labels, [none, *alone], title, legend="change, of at most 1")
-    shown = (
-        "" if len(table) - len(first) == len(keys)
-        else f" The {MOST_CATEGORIES} categories that features change most."
-    )  # fmt: skip
-    text = (
-        "Columns of more than two categories without an order: each category but the most "
-        "frequent one." + shown + " Its probability where no feature is on, and where a single one "
-        "is, less its share of all rows: blue is more, orange less."
-    )
-    section = Section("Which categories features change", text, (drawn,), needs_fit=True)
-    return [section] if keys else []
 
 
 def _percent(value: float) -> str:

@@ -238,5 +238,5 @@ def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) 
     return said, f"No feature was found: {said}."
 
 
+# Power of a test of the columns from which on it is said that they are not related.
 LEAST_POWER = 0.8
-"""Power of a test of the columns from which on it is said that they are not related."""

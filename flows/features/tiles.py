@@ -26,13 +26,6 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
-        if len(meaning) > 1 and meaning[0]["other_starts"]:
-            again = sum(one["found_by"] > 0 for one in meaning)
-            starts = meaning[0]["other_starts"]
-            note = f"by at least one of {starts} other starts of the search"
-            if starts == 1:
-                note = "by the only other start of the search: two starts are little evidence"
-            tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
         gain = models["features"] - models["best_log_probability"]

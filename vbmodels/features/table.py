@@ -202,10 +202,10 @@ def unit_counts(batch: FeatureBatch) -> UnitCounts:
     )
 
 
+# Values of a column of numbers up to which they are codes.
 FEW_VALUES = 20
-"""Values of a column of numbers up to which they are codes."""
+# Rows a value, of more values, from which on they are codes.
 FEW_ROWS = 20
-"""Rows a value, of more values, from which on they are codes."""
 
 
 def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
@@ -264,10 +264,10 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
     return "one category only" if len(levels.counts) == 1 else ""
 
 
+# What the reason begins with why a column is left out whose ids name several rows each.
 REPEATED = "repeated ids"
-"""What the reason begins with why a column is left out whose ids name several rows each."""
+# Rows a value, on average, up to which a column that is named like one of ids has ids.
 FEW_EACH = 20
-"""Rows a value, on average, up to which a column that is named like one of ids has ids."""
 
 
 def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> str:
@@ -341,8 +341,8 @@ def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tup
     return ()
 
 
+# Cells of a column, none of a known category, that are refused: one alone may be a new one.
 LEAST_FOREIGN = 2
-"""Cells of a column, none of a known category, that are refused: one alone may be a new one."""
 
 
 def foreign_columns(

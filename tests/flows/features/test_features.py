@@ -70,7 +70,6 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     for heading in (
         "Most frequent patterns",
         "What the features are",
-        "How the model was found",
         "Columns",
     ):
         assert heading in report

@@ -150,7 +150,6 @@ def test_features():
     assert shown(features(results)) == {
         "features": ("2", "in 4 columns"),
         "most common feature": ("40\u00a0% of rows", "feature 2: b = 2"),
-        "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
         "against 3 latent classes": ("no clear difference", "log probability of a row +0.0520"),
         "missing cells filled": (
             "12",
@@ -158,14 +157,8 @@ def test_features():
         ),
     }
     results["simpler_models"] |= {"best": "2 latent classes", "best_log_probability": -190.0}
-    for one in meaning:
-        one["other_starts"] = one["found_by"] = 1
     found = shown(features(results))
     assert found["against 2 latent classes"][0] == "this model is better"
-    assert found["features found again"] == (
-        "2 of 2",
-        "by the only other start of the search: two starts are little evidence",
-    )
     one = results | {"features": 1, "meaning": meaning[:1]}
     one["simpler_models"] |= {"each": [-109.0], "best": "one sliding scale"}
     found = shown(features(one))
