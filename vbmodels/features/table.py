@@ -261,7 +261,11 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
         return ""
     if levels.many:
         return "more than 10,000 categories"
-    return "one category only" if len(levels.counts) == 1 else ""
+    if len(levels.counts) > 1:
+        return ""
+    if rule.kind == "yes or no" and seen.words and seen.missing > sum(seen.words.values()):
+        return "one category only: write its blank cells as no, if they are"
+    return "one category only"
 
 
 # What the reason begins with why a column is left out whose ids name several rows each.
