@@ -143,9 +143,7 @@ def report(
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
-        *answer_sections(
-            [s.answers for s in summaries], columns, fit.weights, [m.prevalence for m in described]
-        ),
+        *answer_sections([s.answers for s in summaries], columns),
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
         *occurrence_sections(found),
@@ -203,7 +201,7 @@ def report(
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, number, undecided),
+        next_steps(n, stable.of, number),
     )  # fmt: skip
 
 

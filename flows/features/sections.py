@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc
 
 from flows.features.check import Column
 from flows.features.description import chance_in_words
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.patterns import Occurrence, profile
+from vbmodels.features.patterns import Occurrence
 
-LEAST_EXPECTED = 5.0  # rows a combination of answers, on average, for a test of fit
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_ANSWERED, MOST_ANSWERS = 6, 64
 """Columns (and features) and different rows of answers beyond which these are not shown."""
@@ -56,13 +53,9 @@ def _together(codes: IntArray, rows: FloatArray, has: FloatArray) -> AnswerPatte
 
 
 def answer_sections(
-    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column], weights: FloatArray,
-    shares: Sequence[float],
-) -> list[Section]:  # fmt: skip
-    """Show all rows of answers, the most frequent first, where a table has few.
-
-    ``weights``: draws of the features' weights; ``shares``: of the rows that have each feature.
-    """
+    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column]
+) -> list[Section]:
+    """Show all rows of answers, the most frequent first, where a table has few."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or not known[0].has.shape[1]:
         return []
@@ -99,56 +92,7 @@ def answer_sections(
             f"\nTo estimate how many have it, add the probabilities ({total:,.0f}). Counting those "
             f"above 50 % instead ({above:,.0f}) {unclear}."
         )
-    if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
-        text += (
-            "\nExpected: the model's number; the nearer to how many there are, the better it fits."
-        )
-        heads.insert(1, "expected")
-        expected = count.sum() * _chances(weights, shares, columns, codes)
-        for row, number in zip(rows, expected.tolist(), strict=True):
-            row.insert(1, f"{number:,.1f}")
-        text += fit_in_words(count, expected, [len(c.levels) for c in columns], len(shares))
     return [Section("Who has which answers", text, (), (Grid(heads, rows),), needs_fit=True)]
-
-
-def fit_in_words(
-    count: FloatArray, expected: FloatArray, levels: Sequence[int], features: int
-) -> str:
-    """Say by Pearson's chi-square whether combinations of answers are as often as expected.
-
-    ``count`` and ``expected`` are of the combinations that occur. Nothing is said where there are
-    too few rows for a combination, no degree of freedom, or weights that are no counts.
-
-    >>> some = np.full(8, 30.0)
-    >>> fit_in_words(some, some, [2, 2, 2], 1)
-    ''
-    >>> fit_in_words(np.full(16, 30.0), np.full(16, 28.0), [2, 2, 2, 2], 1)
-    " Pearson's chi-square is 34.3 on 6 degrees of freedom (p < 0.01): there is more in the \
-answers than the model has."
-    """
-    total, combinations = count.sum(), int(np.prod(levels))
-    free = combinations - 1 - features - (1 + features) * sum(n - 1 for n in levels)
-    if free < 1 or total < LEAST_EXPECTED * combinations or (count % 1.0).any():
-        return ""
-    square = np.sum((count - expected) ** 2 / expected) + total - expected.sum()
-    p = float(chdtrc(free, square))
-    found = "no sign of misfit" if p > 0.05 else "there is more in the answers than the model has"
-    chance = f"p = {p:.2f}" if p > 0.01 else "p < 0.01"
-    return (
-        f" Pearson's chi-square is {square:.1f} on {free} degrees of freedom ({chance}): {found}."
-    )
-
-
-def _chances(
-    weights: FloatArray, shares: Sequence[float], columns: Sequence[Column], codes: IntArray
-) -> FloatArray:
-    """Return the probability of each row of answers, [P], at any features of ``shares``."""
-    total, share = np.zeros(len(codes)), np.asarray(shares)
-    for on in itertools.product((False, True), repeat=len(share)):
-        p = profile(weights, np.array([len(c.levels) for c in columns]), [*np.flatnonzero(on)])
-        each = np.prod([one[code] for one, code in zip(p, codes.T, strict=True)], axis=0)
-        total += np.where(on, share, 1.0 - share).prod() * each
-    return total
 
 
 def occurrence_sections(found: Occurrence) -> list[Section]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import SCALE, slack_of
+from flows.features.simpler_models import slack_of
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -40,13 +40,10 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     return tiles
 
 
-def next_steps(
-    features: int, other_starts: int = 0, unclear: int = 0, other: str = ""
-) -> tuple[NextStep, ...]:
+def next_steps(features: int, other_starts: int = 0, unclear: int = 0) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts.
 
-    ``unclear``: rows of which it is not clear whether they have the only feature. ``other``: the
-    model that describes the answers about as well as two groups, if one does.
+    ``unclear``: rows of which it is not clear whether they have the only feature.
     """
     every = "vbflows show {run} rows --sort feature_1 --csv > rows.csv"
     text = "Write each row's probability of each feature to a CSV file"
@@ -59,14 +56,7 @@ def next_steps(
     if features and other_starts == 1:
         text = "Two starts are little evidence: fit again with ten:"
         second = NextStep(text, "{again starts=10}", True)
-    how = "along " * (other == SCALE) + other
-    careful = f"Report that the answers are related; describe them as two groups or {how}, and "
-    careful += "say that the data do not decide between them."
-    if other == SCALE:
-        careful += " For scores on the scale, which vbflows does not give, fit an item response "
-        careful += "model, as with the R package mirt."
     return (
-        *([NextStep(careful)] if other else []),
         *([first] if features else []),
         second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),

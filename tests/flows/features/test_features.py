@@ -345,22 +345,15 @@ def test_rows_of_answers_are_shown_where_a_table_has_few():
     columns = [Column(n, ("yes", "no"), (4, 2), 0) for n in ("a", "b")]
     codes = np.array([[0, 0], [0, 1], [0, 0], [1, -1], [0, 0], [1, -1]])
     has, count = np.array([[0.9], [0.2], [0.9], [0.1], [0.9], [0.1]]), np.ones(6)
-    fit = np.array([[[0.0, 1.0], [-1.0, 4.0]]]), [0.25]  # biases and weights of two columns
     whole = [answer_patterns(codes, count, has)]
     halves = [answer_patterns(codes[i::2], count[i::2], has[i::2]) for i in (0, 1)]
-    (one,), (two,) = (answer_sections(parts, columns, *fit) for parts in (whole, halves))
+    (one,), (two,) = (answer_sections(parts, columns) for parts in (whole, halves))
     assert one.grids == two.grids
     assert [*map(tuple, one.grids[0].rows)] == [
         ("3 rows", "yes", "yes", "90\u00a0%", "2.7"),
         ("2 rows", "no", "missing", "10\u00a0%", "0.2"), ("1 row", "yes", "no", "20\u00a0%", "0.2"),
     ]  # fmt: skip
     assert one.grids[0].columns == ["how many", "a", "b", "P(feature 1)", "with feature 1"]
-    codes[codes < 0] = 1  # with no answer missing it is said how many rows the model expects
-    (full,) = answer_sections([answer_patterns(codes, count, has)], columns, *fit)
-    expected = {tuple(row[2:4]): float(row[1]) for row in full.grids[0].rows}
-    on, off = 1.0 / (1.0 + np.exp(-np.array([[1.0, 3.0], [0.0, -1.0]])))  # P(second category)
-    chance = 0.25 * (1 - on[0]) * (1 - on[1]) + 0.75 * (1 - off[0]) * (1 - off[1])
-    assert abs(expected["yes", "yes"] - 6 * chance) < 0.051
     wide = np.zeros((3, 7), int)
     assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
-    assert answer_sections([*whole, None], columns, *fit) == []
+    assert answer_sections([*whole, None], columns) == []
