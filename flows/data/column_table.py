@@ -99,18 +99,24 @@ def suggestions(
 
 def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
     """Say which columns look as if their cells held several answers each."""
+    found = []
     for name in used:
         counts = levels[name].counts if name in levels else {}
         for mark in _MARKS if len(counts) >= _COMBINED else ():
             several = [level for level in counts if mark in level]
             answers = {part.strip() for level in counts for part in level.split(mark)}
             if 2 * len(several) >= len(counts) >= 2 * len(answers):
-                return [
-                    f"Cells of {name} look like several answers each, such as {several[0]!r}: "
-                    f"each of {len(counts):,} combinations is a category. For the "
-                    f"{len(answers)} answers themselves, give each a column of yes and no."
-                ]
-    return []
+                found.append(
+                    f"{name} ({len(answers)} answers in {len(counts):,} combinations, such as "
+                    f"{several[0]!r})"
+                )
+                break
+    if not found:
+        return []
+    return [
+        f"Cells look like several answers each, and every combination is a category: "
+        f"{_some(found)}. Give each answer a column of yes and no."
+    ]
 
 
 def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from flows.data import mixed, partition
 from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
-from flows.data.levels import count_levels
 from flows.data.mixed_rows import count_cells, merge_seen
 from flows.data.names import as_text
 from flows.data.partition import chunks
@@ -27,11 +26,11 @@ from flows.faults import Fault, InputError, did_you_mean
 from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
 from vbmodels.core.columns import Rule, Unclear
-from vbmodels.core.levels import Levels, rare_levels
+from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.scales import numbers_of
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.table import take_codes
+from vbmodels.features.table import MISSING, take_codes
 
 _SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
@@ -93,7 +92,7 @@ def rules_of(
 
     Codes among which some cells are words are categories.
     """
-    return take_codes(seen, *column_rules(seen, settings))
+    return take_codes(seen, *column_rules(seen, settings), cut=bool(settings.bins))
 
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:
@@ -131,6 +130,10 @@ class Column:
     ordered, scale
         The categories from the lowest to the highest and the kind of their scale (see
         `vbmodels.core.scales`), where they have an order.
+    halves
+        The half of the scale that each answer is in, where ``levels`` are its two halves.
+    label
+        The name without tags, and without what columns of one question all begin with.
     """
 
     name: str
@@ -144,6 +147,13 @@ class Column:
     structural: tuple[str, tuple[str, ...]] | None = None
     ordered: tuple[str, ...] = ()
     scale: str = ""
+    halves: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name as reports have it."""
+        return self.label or self.name
 
     @property
     def points(self) -> FloatArray | None:
@@ -155,11 +165,45 @@ class Column:
         at = dict(zip(self.ordered, numbers or places, strict=True))
         return np.array([at[level] for level in self.levels], np.float64)
 
+    @property
+    def places(self) -> dict[str, int]:
+        """The code of each category, and of each that was joined."""
+        codes = {level: code for code, level in enumerate(self.levels)}
+        labels = [text for text in self.levels if text.strip("()") == RARE.strip("()")]
+        for name in self.joined:
+            codes[name] = codes[max(labels, key=len)]
+        return codes | {answer: codes[half] for answer, half in self.halves.items()}
+
     def texts(self, cells: pa.Array) -> pa.Array:
         """Return cells, as `flows.data.mixed.taken` gives them, as categories."""
         if self.cuts:
             return classes_of(mixed.numbers(cells, self.rule)[0], self.cuts)
         return mixed.texts(cells, self.rule)
+
+
+_BREAKS = re.compile(r" [-|/] |: |\? |\. |\[")
+# Characters that names of columns have in common, from which on they are cut.
+LEAST_COMMON = 10
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    """Return names of columns without tags, and without the question that several begin with.
+
+    >>> shown_names(["<p>How do you rate &ndash; Price</p>", "How do you rate - Speed", "age"])
+    ['Price', 'Speed', 'age']
+    """
+    plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
+    plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
+    starts = [[name[: one.end()] for one in _BREAKS.finditer(name)] for name in plain]
+    common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
+    found = []
+    for name, some in zip(plain, starts, strict=True):
+        start = max((one for one in some if common[one] > 1), key=len, default="")
+        rest = name[len(start) :]
+        found.append(rest.removesuffix("]") if start.endswith("[") else rest)
+    counts = Counter(found)
+    best = zip(names, plain, found, strict=True)
+    return [rest if rest and counts[rest] == 1 else clean or name for name, clean, rest in best]
 
 
 def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
@@ -173,6 +217,32 @@ def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
     names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
     place = np.searchsorted(np.asarray(cuts), values, side="right")
     return pa.array(names[place], pa.string(), mask=np.isnan(values))
+
+
+def halve(column: Column, cut: int) -> Column:
+    """Return a column of ordered answers as the two halves of its scale; the lower has ``cut``.
+
+    >>> column = Column("q", ("2", "3", "1"), (5, 4, 1), 0, ordered=("1", "2", "3"))
+    >>> halve(column, 2).levels, halve(column, 2).counts, halve(column, 2).halves["1"]
+    (('1 to 2', '3'), (6, 4), '1 to 2')
+    """
+    counts = dict(zip(column.levels, column.counts, strict=True))
+    weights = dict(zip(column.levels, column.weights or column.counts, strict=True))
+    halves: dict[str, str] = {}
+    sums: dict[str, tuple[int, float]] = {}
+    for half in (column.ordered[:cut], column.ordered[cut:]):
+        name = half[0] if len(half) == 1 else f"{half[0]} to {half[-1]}"
+        halves |= dict.fromkeys(half, name)
+        sums[name] = sum(counts[one] for one in half), sum(weights[one] for one in half)
+    levels = sorted(sums, key=lambda name: (-sums[name][0], name))
+    return replace(
+        column,
+        levels=tuple(levels),
+        counts=tuple(sums[name][0] for name in levels),
+        weights=tuple(sums[name][1] for name in levels),
+        ordered=(),
+        halves=halves,
+    )
 
 
 def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
@@ -207,29 +277,41 @@ def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) 
     return Column(name, tuple(names), tuple(cells), levels.missing, tuple(joined))
 
 
-def _place_of_joined(column: Column) -> int:
-    """Return the number of the category that rare ones are joined into."""
-    labels = [i for i, text in enumerate(column.levels) if text.strip("()") == RARE.strip("()")]
-    return max(labels, key=lambda i: len(column.levels[i]))
+@dataclass(frozen=True)
+class Encoded:
+    """Codes of some rows, and how their cells differ from those of the fit.
 
-
-def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> tuple[IntArray, Any]:
-    """Return codes [N, D], -1 where missing or unknown, and what categories were unknown.
-
-    Returns
-    -------
-    codes, unknown
-        The latter by column: category to number of cells.
+    Attributes
+    ----------
+    codes
+        [N, D] categories, -1 where missing or unknown.
+    unknown
+        By column, cells of categories that are not known.
+    respelt
+        By column, cells of categories that are known by another case, or other blanks.
     """
-    codes, unknown = [], {}
+
+    codes: IntArray
+    unknown: dict[str, dict[str, int]]
+    respelt: dict[str, dict[str, int]]
+
+
+def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
+    """Return the codes of cells, as `flows.data.mixed.taken` gives them."""
+    codes: list[IntArray] = []
+    unknown: dict[str, dict[str, int]] = {}
+    respelt: dict[str, dict[str, int]] = {}
     for column in known:
-        text = column.texts(columns[column.name])
-        index = pc.index_in(text, value_set=pa.array(column.levels, pa.string()))
-        if column.joined:
-            rare = pc.is_in(text, value_set=pa.array(column.joined, pa.string()))
-            index = pc.if_else(rare, pa.scalar(_place_of_joined(column), pa.int32()), index)
-        codes.append(index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
-        strange = count_levels(text.filter(pc.and_(pc.is_null(index), pc.is_valid(text)))).counts
-        if strange:
-            unknown[column.name] = dict(strange)
-    return np.stack(codes, axis=1), unknown
+        cells = column.texts(columns[column.name]).dictionary_encode()
+        names = cells.dictionary.to_pylist()
+        at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        own = match_levels(names, column.places)
+        code_of = [column.places[own[name]] if name in own else MISSING for name in names]
+        codes.append(np.array([*code_of, MISSING], np.int64)[at])
+        count = np.bincount(at, minlength=len(names) + 1).tolist()
+        for name, cells_of in zip(names, count, strict=False):
+            if name not in own:
+                unknown.setdefault(column.name, {})[name] = cells_of
+            elif own[name] != name:
+                respelt.setdefault(column.name, {})[name] = cells_of
+    return Encoded(np.stack(codes, axis=1), unknown, respelt)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,13 +15,13 @@ from flows.data import json_files, mixed, partition, storage
 from flows.data.column_table import doubtful_numbers, numbers_in_text
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed_rows import ID, cells_of, joined, merge_seen, take
-from flows.data.names import digests_of
+from flows.data.names import digests_of, listed
 from flows.data.partition import Part
 from flows.data.row_weights import WEIGHT, WeightSums, with_weights
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
-from flows.faults import InputError, missing_columns
-from flows.features.check import Column, encode, piece, rules_of
+from flows.faults import Fault, InputError, missing_columns
+from flows.features.check import Column, encode, piece, recoded, rules_of
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -32,7 +33,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.fit import ITERATIONS
-from vbmodels.features.table import FeatureBatch, bearable, feature_batch
+from vbmodels.features.table import FeatureBatch, bearable, feature_batch, foreign_columns
 
 
 class AboutCells(json_files.Form):
@@ -102,9 +103,10 @@ def code_parts(
         kept, warnings = _known(fitted, levels), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
-    warnings += _unseen([strange for _, strange, _ in built])
-    empty = [name for _, _, names in built for name in names]
-    if fitted is None and len(empty) == firsts[-1]:
+    warnings += _on_unknown([one.unknown for one in built])
+    warnings += _on_respelt([one.respelt for one in built])
+    empty = [name for one in built for name in one.empty]
+    if len(empty) == firsts[-1]:
         raise InputError.of(
             file="the data", expected="cells in the columns that are used", found="none",
             remedy="give other columns",
@@ -114,7 +116,7 @@ def code_parts(
         cause="Delete blank rows, or check that the columns that are used are filled in these rows",
     )  # fmt: skip
     return Prepared(
-        tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table,
+        tuple(one.url for one in built), FeatureBatch, tuple(warnings), (dropped,), table,
         tuple(notes),
     )  # fmt: skip
 
@@ -144,8 +146,8 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     """Compare the columns of a partition with each other."""
     index, first = numbered
     table = storage.read_table(paths.part("cells", index))
-    codes, _ = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
-    return survey_codes(codes, [len(c.levels) for c in columns], first, _weights(table))
+    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
 def dictionary_url(paths: RunPaths) -> str:
@@ -195,39 +197,77 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
 
 
 def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
-    """Return the fit's columns, which new data must have."""
+    """Return the fit's columns, which new data must have, with some of their categories."""
     kept = json_files.read(kept_url(fitted), Dictionary).columns
     if lacks := missing_columns("features", [c.name for c in kept], list(found)):
         raise lacks
+    given = {c.name: recoded(found[c.name], c.rule, c.cuts).counts for c in kept}
+    levels = {c.name: c.levels for c in kept}
+    if foreign := foreign_columns(given, {c.name: c.places for c in kept}):
+        raise InputError(
+            [
+                Fault(
+                    "the new data",
+                    f"categories of the fit, such as {_quoted(levels[name])}",
+                    _quoted(given[name]),
+                    name,
+                    remedy="write these cells as in the table of the fit, or leave them blank",
+                )
+                for name in foreign
+            ]
+        )
     return kept
 
 
-def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
+def _quoted(levels: Iterable[str]) -> str:
+    return listed([repr(level) for level in levels], 3)
+
+
+def _sum_counts(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, list[str]]:
+    """Return what of each column's categories some cells are, with their number."""
+    total = merge_levels([{n: Levels(v, 0) for n, v in part.items()} for part in parts])
+    return {
+        name: [f"{text!r} ({n})" for text, n in levels.counts.items()]
+        for name, levels in total.items()
+    }
+
+
+def _on_unknown(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
     """Name the categories that the fit never saw: their cells count as missing."""
-    total = merge_levels([{n: Levels(v, 0) for n, v in s.items()} for s in strange])
-    warnings = []
-    for name, levels in total.items():
-        listed = ", ".join(f"{text!r} ({n})" for text, n in list(levels.counts.items())[:5])
-        warnings.append(
-            f"Column {name}: cells of categories that the fit never saw count as missing: {listed}."
-        )
-    return warnings
+    return [
+        f"Column {name}: cells of categories that the fit never saw count as missing: "
+        f"{listed(texts, 5)}."
+        for name, texts in _sum_counts(parts).items()
+    ]
+
+
+def _on_respelt(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Say which cells were read as categories that differ by case or blanks."""
+    found = [f"{name} ({listed(texts, 3)})" for name, texts in _sum_counts(parts).items()]
+    if not found:
+        return []
+    return [f"Cells that differ by case or blanks are the fit's categories: {listed(found, 5)}."]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A partition's arrays: where they are, what of its cells is not as in the fit, empty rows."""
+
+    url: str
+    unknown: dict[str, dict[str, int]]
+    respelt: dict[str, dict[str, int]]
+    empty: list[str]
 
 
 def _build(
     numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths, mean_weight: float
-) -> tuple[str, dict[str, dict[str, int]], list[str]]:
-    """Make a partition's arrays of its rows with a cell.
-
-    Returns
-    -------
-    url, unknown, empty
-        Where they are, categories that the fit never saw, and the names of the other rows.
-    """
+) -> Built:
+    """Make a partition's arrays of its rows with a cell."""
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(paths.part("cells", index))
-    codes, unknown = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    codes = found.codes
     given = (codes >= 0).any(axis=1)
     names = table.select([ID])
     empty = names.filter(pa.array(~given))[ID].to_pylist()
@@ -242,7 +282,7 @@ def _build(
     )
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    return url, unknown, [str(name) for name in empty]
+    return Built(url, found.unknown, found.respelt, [str(name) for name in empty])
 
 
 def skipped_cells(found: RowFindings, batch: FeatureBatch, columns: Sequence[Column]) -> BoolArray:

@@ -12,7 +12,8 @@ from flows.data.column_table import suggestions
 from flows.data.mixed import NUMBER
 from flows.data.names import listed
 from flows.faults import InputError
-from flows.features.check import RARE, Column, order_levels, recoded, rules_of
+from flows.features.association import best_cut
+from flows.features.check import RARE, Column, halve, order_levels, recoded, rules_of, shown_names
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule
@@ -20,7 +21,13 @@ from vbmodels.core.levels import YES, Levels
 from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.table import is_measured, measured_in_words, why_left_out
+from vbmodels.features.table import (
+    REPEATED,
+    is_measured,
+    long_format,
+    measured_in_words,
+    why_left_out,
+)
 
 EXPECTED = 5.0
 """Rows that would have two answers by chance, from which on it means something that none has."""
@@ -106,6 +113,7 @@ def columns_of(
                 rule = replace(rule, remark=_with(rule.remark, ends))
         kept.append(replace(column, rule=rule, cuts=cuts))
         rules[name] = rule
+    _refuse_long({name: shown[name] for name in rules}, reasons, settings)
     if not kept:
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
@@ -119,7 +127,14 @@ def columns_of(
         for name, rule in rules.items()
     )
     used = [column.name for column in kept]
-    warnings = [*_on_measured(reasons), *_on_rare(kept, settings)]
+    names = shown_names(used)
+    kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
+    warnings = [
+        *_on_repeated(reasons, shown),
+        *_on_measured(reasons),
+        *_on_rare(kept, settings),
+        *_on_zeros(kept),
+    ]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
     warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
@@ -209,6 +224,42 @@ def _refuse(reasons: Mapping[str, str]) -> None:
     )
 
 
+def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> list[str]:
+    """Say which ids have several rows, which count as if they were of several respondents."""
+    found = [
+        f"{name} has {len(levels[name].counts):,} in {sum(levels[name].counts.values()):,} rows"
+        for name, why in reasons.items()
+        if why.startswith(REPEATED) and levels[name].counts
+    ]
+    if not found:
+        return []
+    return [
+        f"Ids repeat: {listed(found)}. Rows of one id count as independent ones, so intervals are "
+        "too narrow; give one row of each."
+    ]
+
+
+def _refuse_long(
+    levels: Mapping[str, Levels], reasons: Mapping[str, str], settings: FeatureSettings
+) -> None:
+    """Refuse a table in the long format, of one row an answer."""
+    found = long_format(levels, reasons)
+    if not found or found[1] in (*settings.include, *settings.categories):
+        return
+    ids, question, answer = found
+    ids, answer = ids or "the one who answers", answer or "the answers"
+    raise InputError.of(
+        file="the data",
+        column=question,
+        expected="one row for all answers of a respondent",
+        found=f"a table in long format, with a row for each of {len(levels[question].counts)} "
+        f"questions: {listed(list(levels[question].counts), 3)}",
+        remedy=f"pivot it: a row for each value of {ids}, a column for each value of {question}, "
+        f"and {answer} as cells. If each row is to be described, name the columns to use "
+        f"(--set include={question},...)",
+    )
+
+
 def _on_measured(reasons: Mapping[str, str]) -> list[str]:
     names = [name for name, why in reasons.items() if "not categories" in why]
     if not names:
@@ -217,6 +268,35 @@ def _on_measured(reasons: Mapping[str, str]) -> list[str]:
         f"Columns of measurements or dates are left out: {listed(names)}. --set bins=4 cuts them "
         "into classes of as many rows each; --set categories=NAME takes a column's values as "
         "categories."
+    ]
+
+
+# Highest points of scales that begin at 1 rather than at 0.
+ODD_SCALES = (5, 7)
+
+
+def _on_zeros(kept: Sequence[Column]) -> list[str]:
+    """Say which scales from 1 on have a 0 as well, which may be a code of missing cells."""
+    highest = {
+        column.name: len(column.levels) - 1
+        for column in kept
+        if set(column.levels) == {str(point) for point in range(len(column.levels))}
+    }
+    from_one = {
+        len(column.levels)
+        for column in kept
+        if set(column.levels) == {str(point + 1) for point in range(len(column.levels))}
+    }
+    odd = [c for c in kept if highest.get(c.name, 0) in {*ODD_SCALES, *(from_one - {1, 2})}]
+    if not odd:
+        return []
+    cells = sum(column.counts[column.levels.index("0")] for column in odd)
+    names = listed([column.name for column in odd], 8)
+    other = [c.name for c in kept if c not in odd and {"0", "no"} & set(c.levels)]
+    remedy = f"leave these cells blank, as 0 is an answer of {listed(other, 4)}"
+    return [
+        f"These look like codes of missing cells, and are read as values: 0 ({cells:,} cells in "
+        f"{names}). If they are, {remedy if other else '--set missing=0'}."
     ]
 
 
@@ -249,8 +329,6 @@ class Survey:
         The sum of their weights; [L].
     gaps
         Of the rows with each category, how many miss each column; [L, D].
-    missing
-        Missing cells of each column; [D].
     pairs
         Rows with both of two categories; [L, L]; none where there are many columns.
     """
@@ -260,7 +338,6 @@ class Survey:
     cells: IntArray
     weights: FloatArray
     gaps: IntArray
-    missing: IntArray
     pairs: IntArray
 
     def __add__(self, other: Survey) -> Survey:
@@ -293,17 +370,18 @@ def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: Flo
     weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
     if len(levels) > MOST_COMPARED:
         none = np.zeros((0, 0), np.int64)
-        return Survey(
-            len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none[0:0, 0], none
-        )
+        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none)
     hot = np.zeros((len(codes), bounds[-1]), np.float32)
     hot[rows, place] = 1.0
     gone = (codes < 0).astype(np.float32)
     return Survey(
-        len(codes), prints.astype(np.int64), hot.sum(axis=0).astype(np.int64), weights,
-        (hot.T @ gone).astype(np.int64), gone.sum(axis=0).astype(np.int64),
-        (hot.T @ hot).astype(np.int64),
-    )  # fmt: skip
+        rows=len(codes),
+        prints=prints.astype(np.int64),
+        cells=hot.sum(axis=0).astype(np.int64),
+        weights=weights,
+        gaps=(hot.T @ gone).astype(np.int64),
+        pairs=(hot.T @ hot).astype(np.int64),
+    )
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
@@ -346,7 +424,47 @@ def compare_columns(
         for one in found.table
     )
     kept = [column for column in kept if column.name not in reasons]
+    if halved := _few_a_row(kept, total):
+        warnings.append(
+            f"Rows answer few of the columns: answers on a scale are joined to its two halves in "
+            f"{listed(halved)}."
+        )
+        place = {
+            c.name: slice(i, j) for c, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+        }
+        joint = total.pairs.astype(np.float64)
+        cuts = {
+            one.name: best_cut(
+                one, [(c, joint[place[one.name], place[c.name]]) for c in kept if c != one]
+            )
+            for one in kept
+            if one.name in halved
+        }
+        kept = [halve(c, cuts[c.name]) if c.name in cuts else c for c in kept]
     return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+# Share of missing cells from which on it matters that rows answer few columns.
+SPARSE = 0.3
+# Pairs of a row's answers for each number that describes a group, below which answers on a scale
+# are used as low and high: on simulated tables two groups were then found that were missed else.
+LEAST_PAIRS = 100.0
+
+
+def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:
+    """Return the columns with an order of which rows answer too few to use all of their levels."""
+    if not total.cells.size or not kept:
+        return []
+    gone = np.array([column.missing for column in kept]) / total.rows
+    if gone.mean() < SPARSE:
+        return []
+    answered = float((1.0 - gone).sum())
+    pairs = total.rows * answered * (answered - 1.0) / 2.0
+    numbers = sum(len(column.levels) - 1 for column in kept)
+    gates = {column.structural[0] for column in kept if column.structural}
+    if pairs >= LEAST_PAIRS * numbers:
+        return []
+    return [c.name for c in kept if len(c.ordered) > 2 and c.name not in gates]
 
 
 def _reason_of_gaps(
@@ -356,20 +474,19 @@ def _reason_of_gaps(
 
     Of several such columns that which explains most of the missing cells.
     """
-    missing = int(total.missing[d])
-    if not missing:
-        return None
-    rate = missing / total.rows
     found: tuple[str, tuple[str, ...]] | None = None
     most = 0
     for other, column in enumerate(columns):
-        if other == d or rate == 1.0:
-            continue
         rows = total.cells[bounds[other] : bounds[other + 1]]
         gaps = total.gaps[bounds[other] : bounds[other + 1], d]
+        if other == d or not gaps.any() or gaps.sum() == rows.sum():
+            continue
+        rate = (
+            gaps.sum() / rows.sum()
+        )  # of rows that answer: parts of a questionnaire are no reason
         always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
         explained = int(gaps[always].sum())
-        if explained > most and not always.all():
+        if explained > most:
             names = [column.levels[r] for r in np.flatnonzero(always)]
             most, found = explained, (column.name, tuple(names))
     return found

@@ -14,7 +14,6 @@ from flows.report.page import Grid, Section
 from vbmodels.features.forms import Stability
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature
-MOST_CATEGORIES = 60  # in the heat map
 NAMED_ANSWERS = 5
 """Columns in a name where all of them have an order."""
 STRONG = 0.1
@@ -47,7 +46,7 @@ def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
             words = "more often have" if more else "less often have"
             found.setdefault(words, []).append(_cell((c.column, c.category), columns))
         else:
-            found.setdefault(f"{direction}:", []).append(columns[c.column].name)
+            found.setdefault(f"{direction}:", []).append(columns[c.column].shown)
     return "; ".join(f"{words} {', '.join(names)}" for words, names in found.items())
 
 
@@ -61,7 +60,7 @@ def short_name(meaning: Meaning, columns: Sequence[Column]) -> str:
         if words is None:
             more = "more often in" if c.with_it >= c.without_it else "less often in"
             words = f'"{column.levels[c.category]}" {more}'
-        found.setdefault(words, []).append(column.name)
+        found.setdefault(words, []).append(column.shown)
         longer = "; ".join(f"{words} {', '.join(names)}" for words, names in found.items())
         if len(longer) > MOST_NAME:
             return f"{name}, ..." if name else f"{longer[: MOST_NAME - 3]}..."
@@ -96,7 +95,7 @@ def _direction(contrast: ColumnContrast, columns: Sequence[Column]) -> str | Non
 
 def _cell(place: tuple[int, int], columns: Sequence[Column]) -> str:
     column = columns[place[0]]
-    return f"{column.name} = {column.levels[place[1]]}"
+    return f"{column.shown} = {column.levels[place[1]]}"
 
 
 def meaning_results(
@@ -112,19 +111,9 @@ def meaning_results(
             "prevalence": meaning.prevalence,
             "prevalence_interval": meaning.interval() if meaning.whole else None,
             "sure_rows": meaning.sure,
-            "covariance": meaning.covariance,
             "other_starts": stable.of if found_by is not None else None,
             "found_by": int(found_by[k]) if found_by is not None else None,
             "columns": [_contrast_result(c, columns) for c in meaning.contrasts[:MOST_COLUMNS]],
-            "pairs": [
-                {
-                    "first": _cell(p.first, columns),
-                    "second": _cell(p.second, columns),
-                    "covariance": p.observed,
-                    "explained": p.explained,
-                }
-                for p in meaning.pairs
-            ],
         }
         for k, meaning in enumerate(found)
     ]
@@ -157,7 +146,7 @@ MOST_SHOWN = 8
 def meaning_sections(
     found: Sequence[Meaning], columns: Sequence[Column], stable: Stability
 ) -> list[Section]:
-    """The features in words and as a heat map, then the contrasts of each."""
+    """The features in words, and the answers with the strongest, then the contrasts of each."""
     if not found:
         return []
     found_by = stable.found_by if stable.of else None
@@ -171,14 +160,12 @@ def meaning_sections(
             f"{k + 1}: {short_name(meaning, columns)}",
             share_in_words(meaning),
             percent(meaning.sure),
-            "" if meaning.covariance is None else percent(meaning.covariance),
             "" if found_by is None else f"{found_by[k] + 1} of {stable.of + 1}",
         )
         for k, meaning in enumerate(found)
     ]
     heads = [
-        "feature", "share of the rows", "sure rows", "association explained",
-        "starts that found it",
+        "feature", "share of the rows", "sure rows", "starts that found it",
     ]  # fmt: skip
     if found_by is None:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
@@ -191,11 +178,10 @@ def meaning_sections(
     text = "\n".join(
         [_WHAT, *cautions, " ".join(defined), *([] if found[0].whole else [_TOO_SURE])]
     )
-    pictures = [_strongest(found, columns)]
-    if len(found) > 1:
-        pictures.append(_heat_map(found, columns))
     grids = (Grid(heads, rows),)
-    first = Section("What the features are", text, pictures, grids, tables_first=True)
+    first = Section(
+        "What the features are", text, [_strongest(found, columns)], grids, tables_first=True
+    )
     return [first, _changes(found, columns)]
 
 
@@ -243,9 +229,9 @@ def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
     """Return what a feature does most."""
     c, name = meaning.contrasts[0], short_name(meaning, columns)
     column, answers = columns[c.column], c.answers
-    most = f"{column.name} {percent(c.with_it)} against {percent(c.without_it)}"
+    most = f"{column.shown} {percent(c.with_it)} against {percent(c.without_it)}"
     if answers is not None and answers.clear:
-        most = f"{column.name} {answers.with_it:.2f} against {answers.without_it:.2f}"
+        most = f"{column.shown} {answers.with_it:.2f} against {answers.without_it:.2f}"
     elif f'"{column.levels[c.category]}"' not in name:
         most = f'"{column.levels[c.category]}" in {most}'
     return f"{name} ({most})"
@@ -264,7 +250,7 @@ def _strongest(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spe
         answers = c.answers
         if answers is not None and answers.clear:
             size = answers.high - answers.low
-            names.append(f"{columns[c.column].name} (mean)")
+            names.append(f"{columns[c.column].shown} (mean)")
             means += 1
             on.append(100.0 * (answers.with_it - answers.low) / size)
             off.append(100.0 * (answers.without_it - answers.low) / size)
@@ -282,38 +268,6 @@ def _strongest(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spe
 def _each(found: Sequence[Meaning]) -> str:
     """Return of whom a share is: of several features it is as if all rows, or none, had one."""
     return "each group" if len(found) == 1 else "the rows"
-
-
-def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:
-    """Draw every feature's shift of the mean answer in every column, or of its category."""
-    best: dict[int, ColumnContrast] = {}
-    for meaning in found:
-        for c in meaning.contrasts:
-            if c.column not in best or c.sure_nats > best[c.column].sure_nats:
-                best[c.column] = c
-    kept = sorted(best, key=lambda d: -best[d].sure_nats)[:MOST_CATEGORIES]
-    values = []
-    for meaning in found:
-        own = {c.column: c for c in meaning.contrasts}
-        values.append([_shift_at(own[d], best[d]) for d in kept])
-    names = [_labelled(best[d], columns) for d in kept]
-    lines = [f"feature {k + 1}" for k in range(len(found))]
-    parts = [
-        ("the mean answer, as a share of its scale", any(columns[d].ordered for d in kept)),
-        ("the probability of a category", not all(columns[d].ordered for d in kept)),
-    ]
-    title = f"What each feature adds to {' or to '.join(words for words, on in parts if on)}"
-    return plots.heat_map(lines, names, values, title, legend="change, of at most 1")
-
-
-def _shift_at(own: ColumnContrast, shown: ColumnContrast) -> float:
-    """Return a feature's shift of the mean answer, or of the category that is shown."""
-    return own.differences[shown.category] if own.answers is None else own.answers.shift
-
-
-def _labelled(shown: ColumnContrast, columns: Sequence[Column]) -> str:
-    column = columns[shown.column]
-    return column.name if column.ordered else f"{column.name} = {column.levels[shown.category]}"
 
 
 def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
@@ -345,10 +299,7 @@ _TOO_SURE = (
     'Read 95 % as "likely", not as 19 in 20: on 20 simulated tables probabilities of rows by '
     "multinomial were too sure (slope .74; 1 is right), and laplace was not checked."
 )
-_DEFINED = (
-    "Sure rows: those with a probability below 10 % or above 90 %. Association explained: how "
-    "much of the dependence between columns is gone among rows alike in the feature."
-)
+_DEFINED = "Sure rows: those with a probability below 10 % or above 90 %."
 _STARTS = "Starts that found it: those of {} random ones that contained it (correlation above 0.8)."
 _WITHIN = ", with a 95 % interval for a population like them (in simulations slightly too narrow)"
 _NO_DOUBT = (
@@ -358,7 +309,7 @@ _NO_DOUBT = (
 
 
 def _contrast_row(c: ColumnContrast, columns: Sequence[Column]) -> tuple[str, ...]:
-    answers, name = c.answers, columns[c.column].name
+    answers, name = c.answers, columns[c.column].shown
     if answers is not None and answers.clear:
         away, half = answers.with_it - answers.without_it, 1.96 * answers.sd
         return (

@@ -123,7 +123,7 @@ class FeaturesFamily:
         storage.write_table(
             paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
         )
-        weights, fit = None, _finished(forms.read, model, q, settings)
+        fit = _finished(forms.read, model, q, settings)
         if index == 0:
             weights = weight_table(fit, columns)
             storage.write_table(
@@ -148,7 +148,6 @@ class FeaturesFamily:
             hidden=forms.scored_cells(model, q, batch, local),
             sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),
-            weights=weights,
         )
 
     def keep(

@@ -10,7 +10,6 @@ from vbmodels.features.forms import completion
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.states import MEMBERS
 from vbmodels.features.laplace_gibbs import LaplaceIBP
-from vbmodels.features.search.fit import BIRTH, DELETE, RARE, REFIT, SWAP
 from vbmodels.features.search.states import SearchGlobal
 
 _MIXTURE = "their mixture"
@@ -118,63 +117,23 @@ def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Secti
         ]
     if isinstance(q, CompletedGlobal):
         cells, warnings = filling_section(model, q, results)
-        return [*cells, _search(q.search, results)], warnings
+        results["search"] = _search(q.search)
+        return cells, warnings
     return [], []
 
 
-def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
+def _search(q: SearchGlobal) -> dict[str, Any]:
+    """Return how the model was found, for run.json."""
     history = q.history
-    moves: list[dict[str, Any]] = [
-        {"move": str(stage), "before": int(size[0]), "after": int(size[1]), "gain": float(gain)}
-        for stage, size, gain in zip(history.stages, history.sizes, history.gains, strict=True)
-    ]
-    results["search"] = {
+    return {
         "starts": q.starts.tolist(),
         "slots": q.slots,
         "rounds": q.round,
         "passes": q.sweep,
         "sampled": bool(q.widened),
         "measured": history.tried,
-        "moves": moves,
+        "moves": [
+            {"move": str(stage), "before": int(size[0]), "after": int(size[1]), "gain": float(gain)}
+            for stage, size, gain in zip(history.stages, history.sizes, history.gains, strict=True)
+        ],
     }
-    rows = [(_move_name(m), m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
-    return Section(
-        "How the model was found",
-        f"It is the best of {len(q.starts)} random starts (setting starts), improved by "
-        f"{len(moves)} of {history.tried} changes that were tried."
-        + _NUMBER * (results["features"] > 1 and any(m["move"] == DELETE.name for m in moves))
-        + (_SAMPLED if q.widened else "")
-        + (_RESIDUALS if q.probes else ""),
-        (),
-        (Grid(_MOVE_HEADS, rows, f"The {len(rows)} changes", folded=True),) if rows else (),
-        needs_fit=True,
-    )
-
-
-_MOVE_HEADS = ("change", "features before", "features after", "bound rose by (nats)")
-_NUMBER = (
-    " The number of features was right on 19 of 20 simulated tables of 200 rows with four "
-    "features, and on 6 of 10 with eight."
-)
-_SAMPLED = (
-    " A sample of rows was searched (search_rows); then all rows were fitted to what it "
-    "showed, and changes were tried on all of them once more."
-)
-_RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
-_MOVES = {
-    DELETE.name: "a feature deleted",
-    REFIT.name: "which rows have a feature was sampled again, from the fit so far",
-    BIRTH.name: "taken from another start",
-    SWAP.name: "replaced by one of another start",
-    RARE.name: "born of what rows left unexplained",
-}
-
-
-def _move_name(move: Mapping[str, Any]) -> str:
-    """Return what a move did.
-
-    >>> _move_name({"move": DELETE.name, "before": 5, "after": 1})
-    '4 features deleted'
-    """
-    lost = move["before"] - move["after"]
-    return f"{lost} features deleted" if lost > 1 else _MOVES[move["move"]]

@@ -9,9 +9,7 @@ for draws of the weights and of the rows' features. The information of a column 
     I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
 
 nats a row; columns rank by the 10 % quantile of I_kd over the draws, so that doubt counts against
-a column. Of the covariance S of categories in different columns the feature explains
-E_k = pi_k (1 - pi_k) (p1 - p0)(p1 - p0)', a share of 1 - |S - E_k|^2 / |S|^2. All of it needs
-sums over rows only.
+a column. All of it needs sums over rows only.
 """
 
 from __future__ import annotations
@@ -28,9 +26,7 @@ from vbmodels.features.draw_kernels import draw_uniform, row_keys
 
 ROWS = 1000
 """About so many rows, drawn by their numbers, are compared; of fewer, all."""
-MOST_CATEGORIES = 600
-"""Covariances of more categories than that are not looked at."""
-NAMED, PAIRS = 4, 2
+NAMED = 4
 ALIKE = 0.7
 """Share of the largest fall from which on a category that rises is shown in its place."""
 SURE = 0.1
@@ -52,9 +48,6 @@ class MeaningSums(Stats):
         [S, F] of the rows that are compared, those that have a feature by each draw.
     on, sure
         [F] sums of the probabilities nu, and of the rows whose probability is near 0 or 1.
-    together, shown, pairs
-        Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
-        cells in two columns [D, D]; None for too many categories.
     """
 
     rows: float
@@ -64,9 +57,6 @@ class MeaningSums(Stats):
     drawn: FloatArray
     on: FloatArray
     sure: FloatArray
-    together: FloatArray | None
-    shown: FloatArray | None
-    pairs: FloatArray | None
 
 
 @dataclass(frozen=True)
@@ -128,16 +118,6 @@ class ColumnContrast:
 
 
 @dataclass(frozen=True)
-class PairExplained:
-    """Categories (column, category) of two columns: covariance as observed and by the feature."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
-    observed: float
-    explained: float
-
-
-@dataclass(frozen=True)
 class Meaning:
     """What one reported feature is.
 
@@ -149,11 +129,6 @@ class Meaning:
         Posterior standard deviation of the share of rows with it, and how many rows there are.
     contrasts
         Every column, the most informative first.
-    covariance
-        Share of the squared covariance between columns that goes with it; None for too
-        many categories.
-    pairs
-        The pairs of columns that it ties most.
     whole
         Whether standard deviations allow for unknown features of the rows.
     """
@@ -161,8 +136,6 @@ class Meaning:
     prevalence: float
     sure: float
     contrasts: tuple[ColumnContrast, ...]
-    covariance: float | None
-    pairs: tuple[PairExplained, ...]
     sd: float
     rows: float
     whole: bool = False
@@ -206,13 +179,6 @@ def meaning_sums(
     rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
     z = draw(rows)
     with_it, without_it = contrast_sums(z, weights, levels, count[rows])
-    together = shown = pairs = None
-    if int(np.sum(levels)) <= MOST_CATEGORIES:
-        there = (codes >= 0).astype(np.float64)
-        column, category = places(levels)
-        cells = (codes[:, column] == category).astype(np.float64)
-        own = there * count[:, None]
-        together, shown, pairs = cells.T @ (cells * count[:, None]), cells.T @ own, there.T @ own
     return MeaningSums(
         rows=float(count.sum()),
         compared=float(count[rows].sum()),
@@ -221,9 +187,6 @@ def meaning_sums(
         drawn=np.einsum("smf,m->sf", z, count[rows]),
         on=(nu * count[:, None]).sum(0),
         sure=(((nu < SURE) | (nu > 1.0 - SURE)) * count[:, None]).sum(0),
-        together=together,
-        shown=shown,
-        pairs=pairs,
     )
 
 
@@ -247,7 +210,6 @@ def meanings(
     """
     column, category = places(levels)
     with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
-    observed = _covariance(sums, levels)
     found = []
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
@@ -275,10 +237,9 @@ def meanings(
                     else _mean_answer(with_it[:, k, own], without_it[:, k, own], points[d]),
                 )
             )
-        share, pairs = _explained(observed, pi, centre, column, category)
         sure = float(sums.sure[k] / sums.rows)
         of_share = float(sums.drawn[:, k].std(ddof=1) / sums.compared)
-        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs, of_share, sums.rows, whole))
+        found.append(Meaning(pi, sure, tuple(contrasts), of_share, sums.rows, whole))
     return found
 
 
@@ -289,43 +250,3 @@ def _mean_answer(with_it: FloatArray, without_it: FloatArray, points: FloatArray
     return MeanAnswer(
         float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
     )
-
-
-def _covariance(sums: MeaningSums, levels: IntArray) -> FloatArray | None:
-    """Return the covariances of categories of different columns, over rows with both cells."""
-    if sums.together is None or sums.shown is None or sums.pairs is None:
-        return None
-    column, _ = places(levels)
-    both = np.maximum(sums.pairs[column[:, None], column], 1.0)
-    share = sums.shown[:, column] / both
-    covariance: FloatArray = sums.together / both - share * share.T
-    covariance[column[:, None] == column] = 0.0
-    return covariance
-
-
-def _explained(
-    observed: FloatArray | None, pi: float, centre: FloatArray, column: IntArray, category: IntArray
-) -> tuple[float | None, tuple[PairExplained, ...]]:
-    if observed is None or not np.any(observed):
-        return None, ()
-    own = pi * (1.0 - pi) * np.outer(centre, centre)
-    own[column[:, None] == column] = 0.0
-    share = 1.0 - float(((observed - own) ** 2).sum() / (observed**2).sum())
-    order = np.argsort(-np.abs(np.triu(own)).ravel(), kind="stable")
-    seen: set[tuple[int, int]] = set()
-    pairs: list[PairExplained] = []
-    for place in order.tolist():
-        a, b = divmod(place, len(column))
-        key = (int(column[a]), int(column[b]))
-        if own[a, b] == 0.0 or len(pairs) == PAIRS:
-            break
-        if key in seen:
-            continue
-        seen.add(key)
-        pairs.append(
-            PairExplained(
-                (key[0], int(category[a])), (key[1], int(category[b])),
-                float(observed[a, b]), float(own[a, b]),
-            )
-        )  # fmt: skip
-    return share, tuple(pairs)

@@ -11,6 +11,7 @@ import numpy as np
 
 from flows.data.row_weights import WEIGHT
 from flows.features.check import Column
+from flows.features.copies import find_copies, on_copies
 from flows.features.description import (
     again_in_words,
     meaning_results,
@@ -25,7 +26,6 @@ from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import (
     AnswerPatterns,
     answer_sections,
-    category_sections,
     occurrence_sections,
 )
 from flows.features.settings import FeatureSettings
@@ -37,7 +37,6 @@ from flows.features.simpler_models import (
     model_results,
     model_section,
     no_feature_in_words,
-    undecided_in_words,
 )
 from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
@@ -62,7 +61,6 @@ class FeatureSummary:
     hidden: HiddenCells | None = None
     sample: RowSample | None = None
     columns: tuple[Any, ...] = ()
-    weights: dict[str, list[Any]] | None = None
 
 
 def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any]]:
@@ -108,7 +106,6 @@ def report(
     """Say what was found in all partitions."""
     found = occurrence(merge_patterns([s.patterns for s in summaries]), MOST_PATTERNS)
     columns = next(s.columns for s in summaries if s.columns)
-    weights = next(s.weights for s in summaries if s.weights is not None)
     rows = sum(s.rows for s in summaries)
     imputed = sum(s.imputed for s in summaries)
     n = len(fit.chosen.index)
@@ -141,17 +138,15 @@ def report(
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)
     sampled = [s.sample for s in summaries if s.sample is not None]
-    models = compare_models(sampled, _levels(columns), q, fit.n_rows, n) if sampled else None
+    warnings += on_copies(find_copies(sampled)) if sampled else []
+    models = compare_models(sampled, columns, q, fit.n_rows, n) if sampled else None
     meaning = meaning_sections(described, columns, stable)
     sections = [
         *meaning[:1],
-        *answer_sections(
-            [s.answers for s in summaries], columns, fit.weights, [m.prevalence for m in described]
-        ),
+        *answer_sections([s.answers for s in summaries], columns),
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
         *occurrence_sections(found),
-        *category_sections(weights, columns, n),
     ]
     if cells := [s.hidden for s in summaries if s.hidden is not None]:
         from flows.features import cell_baselines as baselines  # scikit-learn loads slowly
@@ -169,7 +164,7 @@ def report(
     fitted, more = fit_section(model, q, results)
     sections += fitted
     warnings += more
-    undecided = undecided_in_words(models, rows) if n == 1 else ""
+    undecided = models.undecided if models is not None and n == 1 else ""
     headline, number = f"No feature in {rows:,} row{'' if rows == 1 else 's'}", 0
     if described:
         k = strongest(described)
@@ -179,7 +174,7 @@ def report(
         headline += f"(feature {k + 1}) in {share} of {rows:,} rows"
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if n == 1:
-            headline = undecided or groups_in_words(models, rows)
+            headline = groups_in_words(models, rows)
             headline += (
                 f". {'If two groups, one' if undecided else 'One group'} has {share} of the rows"
             )
@@ -203,11 +198,10 @@ def report(
         }
         for k, one in enumerate(described)
     ]
-    other = models.rival(1)[0] if models is not None and undecided else ""
     return Findings(
         headline, sections, results, tuple(warnings), top,
         tiles_of(results, WEIGHT in settings.columns),
-        next_steps(n, stable.of, number, other),
+        next_steps(n, stable.of, number),
     )  # fmt: skip
 
 

@@ -1,28 +1,21 @@
-"""Sections of the features report: the text's tables 1 to 5 and its figures 5, 7 and 8."""
+"""Sections of the features report: the text's tables 1 to 5."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc
 
 from flows.features.check import Column
 from flows.features.description import chance_in_words
-from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.patterns import Occurrence, profile
+from vbmodels.features.patterns import Occurrence
 
-LEAST_EXPECTED = 5.0  # rows a combination of answers, on average, for a test of fit
 MOST_PAIRS = 12  # features in the tables of pairs
-MOST_CATEGORIES = 60  # in one figure of all columns
 MOST_ANSWERED, MOST_ANSWERS = 6, 64
 """Columns (and features) and different rows of answers beyond which these are not shown."""
-Weights = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -60,13 +53,9 @@ def _together(codes: IntArray, rows: FloatArray, has: FloatArray) -> AnswerPatte
 
 
 def answer_sections(
-    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column], weights: FloatArray,
-    shares: Sequence[float],
-) -> list[Section]:  # fmt: skip
-    """Show all rows of answers, the most frequent first, where a table has few.
-
-    ``weights``: draws of the features' weights; ``shares``: of the rows that have each feature.
-    """
+    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column]
+) -> list[Section]:
+    """Show all rows of answers, the most frequent first, where a table has few."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or not known[0].has.shape[1]:
         return []
@@ -76,7 +65,7 @@ def answer_sections(
         return []
     order = np.argsort(-found.rows, kind="stable")[: np.count_nonzero(found.rows)]
     codes, count, has = found.codes[order], found.rows[order], found.has[order]
-    heads = ["how many", *(c.name for c in columns)]
+    heads = ["how many", *(c.shown for c in columns)]
     for k in range(has.shape[1]):
         heads += [f"P(feature {k + 1})", f"with feature {k + 1}"]
     rows = [
@@ -103,56 +92,7 @@ def answer_sections(
             f"\nTo estimate how many have it, add the probabilities ({total:,.0f}). Counting those "
             f"above 50 % instead ({above:,.0f}) {unclear}."
         )
-    if (codes >= 0).all() and len(shares) <= MOST_ANSWERED:
-        text += (
-            "\nExpected: the model's number; the nearer to how many there are, the better it fits."
-        )
-        heads.insert(1, "expected")
-        expected = count.sum() * _chances(weights, shares, columns, codes)
-        for row, number in zip(rows, expected.tolist(), strict=True):
-            row.insert(1, f"{number:,.1f}")
-        text += fit_in_words(count, expected, [len(c.levels) for c in columns], len(shares))
     return [Section("Who has which answers", text, (), (Grid(heads, rows),), needs_fit=True)]
-
-
-def fit_in_words(
-    count: FloatArray, expected: FloatArray, levels: Sequence[int], features: int
-) -> str:
-    """Say by Pearson's chi-square whether combinations of answers are as often as expected.
-
-    ``count`` and ``expected`` are of the combinations that occur. Nothing is said where there are
-    too few rows for a combination, no degree of freedom, or weights that are no counts.
-
-    >>> some = np.full(8, 30.0)
-    >>> fit_in_words(some, some, [2, 2, 2], 1)
-    ''
-    >>> fit_in_words(np.full(16, 30.0), np.full(16, 28.0), [2, 2, 2, 2], 1)
-    " Pearson's chi-square is 34.3 on 6 degrees of freedom (p < 0.01): there is more in the \
-answers than the model has."
-    """
-    total, combinations = count.sum(), int(np.prod(levels))
-    free = combinations - 1 - features - (1 + features) * sum(n - 1 for n in levels)
-    if free < 1 or total < LEAST_EXPECTED * combinations or (count % 1.0).any():
-        return ""
-    square = np.sum((count - expected) ** 2 / expected) + total - expected.sum()
-    p = float(chdtrc(free, square))
-    found = "no sign of misfit" if p > 0.05 else "there is more in the answers than the model has"
-    chance = f"p = {p:.2f}" if p > 0.01 else "p < 0.01"
-    return (
-        f" Pearson's chi-square is {square:.1f} on {free} degrees of freedom ({chance}): {found}."
-    )
-
-
-def _chances(
-    weights: FloatArray, shares: Sequence[float], columns: Sequence[Column], codes: IntArray
-) -> FloatArray:
-    """Return the probability of each row of answers, [P], at any features of ``shares``."""
-    total, share = np.zeros(len(codes)), np.asarray(shares)
-    for on in itertools.product((False, True), repeat=len(share)):
-        p = profile(weights, np.array([len(c.levels) for c in columns]), [*np.flatnonzero(on)])
-        each = np.prod([one[code] for one, code in zip(p, codes.T, strict=True)], axis=0)
-        total += np.where(on, share, 1.0 - share).prod() * each
-    return total
 
 
 def occurrence_sections(found: Occurrence) -> list[Section]:
@@ -198,47 +138,6 @@ def _pair_grids(found: Occurrence) -> tuple[Grid, Grid]:
             "Share of the rows with the feature at the left that have the one above.",
         ),
     )  # fmt: skip
-
-
-def category_sections(weights: Weights, columns: Sequence[Column], n: int) -> list[Section]:
-    """Figures 5, 7 and 8 for columns whose categories have no order, if there are more than two."""
-    shown = {c.name for c in columns if not c.ordered and len(c.levels) > 2}
-    rows = [row for row in zip(*weights.values(), strict=True) if row[0] in shown]
-    return _figures(rows, n) if rows and n else []
-
-
-def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
-    """What no feature, or a single one, adds to the share of every category."""
-    table: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
-    for column, category, k, _, _, p, ratio in rows:
-        table.setdefault((column, category), {})[k] = (p, ratio)
-    first = {column: category for column, category in reversed(table)}
-    keys = [key for key in table if first[key[0]] != key[1]]
-    if len(keys) > MOST_CATEGORIES:
-        spread = {key: np.ptp([np.log(max(r, 1e-12)) for _, r in table[key].values()])
-                  for key in keys}  # fmt: skip
-        kept = set(sorted(keys, key=lambda key: -spread[key])[:MOST_CATEGORIES])
-        keys = [key for key in keys if key in kept]
-    labels = [f"{c} = {r}" for c, r in keys]
-    lines = ["no feature", *(f"feature {k} alone" for k in range(1, n + 1))]
-    base = [p / ratio if ratio else 0.0 for p, ratio in (table[key][0] for key in keys)]
-    none = [table[key][0][0] - b for key, b in zip(keys, base, strict=True)]
-    alone = [
-        [table[key][k][0] - b for key, b in zip(keys, base, strict=True)] for k in range(1, n + 1)
-    ]
-    title = "Probability of each category less its share of all rows"
-    drawn = plots.heat_map(lines, labels, [none, *alone], title, legend="change, of at most 1")
-    shown = (
-        "" if len(table) - len(first) == len(keys)
-        else f" The {MOST_CATEGORIES} categories that features change most."
-    )  # fmt: skip
-    text = (
-        "Columns of more than two categories without an order: each category but the most "
-        "frequent one." + shown + " Its probability where no feature is on, and where a single one "
-        "is, less its share of all rows: blue is more, orange less."
-    )
-    section = Section("Which categories features change", text, (drawn,), needs_fit=True)
-    return [section] if keys else []
 
 
 def _percent(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.description import percent
-from flows.features.simpler_models import SCALE, odds_in_words, slack_of, times_in_words
+from flows.features.simpler_models import slack_of
 from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
@@ -26,30 +26,13 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
         if len(meaning) > 1:
             of, note = "most common feature", f"feature {most['feature']}: {most['short_name']}"
         tiles.append(Tile(of, f"{percent(most['prevalence'])} of rows", note))
-        if len(meaning) > 1 and meaning[0]["other_starts"]:
-            again = sum(one["found_by"] > 0 for one in meaning)
-            starts = meaning[0]["other_starts"]
-            note = f"by at least one of {starts} other starts of the search"
-            if starts == 1:
-                note = "by the only other start of the search: two starts are little evidence"
-            tiles.append(Tile("features found again", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if results["features"] and models.get("features") is not None:
-        gain, slack = (
-            models["features"] - models["best_log_probability"],
-            slack_of(results["features"]),
-        )
-        value = f"this model is {'better' if gain > 0.0 else 'worse'}"
-        if abs(gain) < slack:
+        gain = models["features"] - models["best_log_probability"]
+        value = "this model is better" if gain > 0.0 else "this model is worse"
+        if abs(gain) < slack_of(results["features"]):
             value = "no clear difference"
-        note = f"answers {odds_in_words(gain)} with the features"
-        if results["features"] == 1:
-            other = "a scale" if models["best"] == SCALE else models["best"]
-            note = f"two groups {odds_in_words(gain, other)}"
-            gain = models["features"] - models["each"][0]
-            how = f"{'as' if gain >= 0.0 else 'less'} probable (by the BIC)"
-            tiles.append(Tile("two groups against one", f"{times_in_words(abs(gain))} times", how))
-        note += f"; below about {times_in_words(slack)} times no difference is clear"
+        note = f"log probability of a row {gain / models['rows']:+.4f}"
         tiles.append(Tile(f"against {models['best']}", value, note))
     if results["imputed_cells"]:
         note = "with the probability of each answer, in the table imputed/"
@@ -57,13 +40,10 @@ def tiles_of(results: Mapping[str, Any], weighted: bool = False) -> list[Tile]:
     return tiles
 
 
-def next_steps(
-    features: int, other_starts: int = 0, unclear: int = 0, other: str = ""
-) -> tuple[NextStep, ...]:
+def next_steps(features: int, other_starts: int = 0, unclear: int = 0) -> tuple[NextStep, ...]:
     """Return what to do next with that many features, of a search with so many other starts.
 
-    ``unclear``: rows of which it is not clear whether they have the only feature. ``other``: the
-    model that describes the answers about as well as two groups, if one does.
+    ``unclear``: rows of which it is not clear whether they have the only feature.
     """
     every = "vbflows show {run} rows --sort feature_1 --csv > rows.csv"
     text = "Write each row's probability of each feature to a CSV file"
@@ -76,14 +56,7 @@ def next_steps(
     if features and other_starts == 1:
         text = "Two starts are little evidence: fit again with ten:"
         second = NextStep(text, "{again starts=10}", True)
-    how = "along " * (other == SCALE) + other
-    careful = f"Report that the answers are related; describe them as two groups or {how}, and "
-    careful += "say that the data do not decide between them."
-    if other == SCALE:
-        careful += " For scores on the scale, which vbflows does not give, fit an item response "
-        careful += "model, as with the R package mirt."
     return (
-        *([NextStep(careful)] if other else []),
         *([first] if features else []),
         second,
         NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),

@@ -114,6 +114,18 @@ def test_text_is_read_as_by_the_command():
     assert_array_equal(filled["income"], frame["income"])
 
 
+def test_new_rows_have_the_fits_categories_or_are_refused():
+    table = data.categories()[0]
+    found = features().fit(table)
+    assert_array_equal(found.transform(np.char.upper(table.astype(str))), found.transform(table))
+    some = table.astype(object)
+    some[0, 0] = "perhaps"
+    with pytest.warns(ColumnWarning, match="x0: 'perhaps'"):
+        found.transform(some)
+    with pytest.raises(ValueError, match=r"'yes'.*found .'[45]'"):
+        found.transform(np.where(table == "yes", "4", "5"))
+
+
 def test_measurements_of_numbers_are_kept_with_a_warning():
     frame = pd.DataFrame(np.where(marks(), "yes", "no")).assign(income=np.arange(200) / 7)
     with pytest.warns(ColumnWarning, match="measurements or dates, each value .*: income; cut"):

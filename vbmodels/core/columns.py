@@ -31,6 +31,12 @@ _ID_NAME = re.compile(
     r"|respondent|participant|subject|caseid|case|patient|seqn|rowname|uid|pid|index|unnamed: 0",
     re.IGNORECASE,
 )
+_ID_WORDS = re.compile(
+    r"person|user|customer|client|student|member|employee|worker|rater|pupil|child|e-?mail"
+    r"|.+[ _.-](id|ids|uuid|guid|pid|token|e-?mail)|e-?mail.*",
+    re.IGNORECASE,
+)
+_ID_HUMPS = re.compile(r".*[a-z](Id|ID|Uuid|UUID)")
 _WEIGHT_NAME = re.compile(
     r"(.*[_. ])?(weight|weights|wt|wgt|wts|finalwt|pweight|sampleweight|survey_?weight)(_?\d+)?",
     re.IGNORECASE,
@@ -443,6 +449,16 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
     what = "text" if seen.characters > LONG * cells else "id"
     share = f"all {cells:,}" if distinct == cells else f"{distinct:,} of {cells:,}"
     return f"{what}: {share} cells differ"
+
+
+def looks_like_id(name: str) -> bool:
+    """Say whether a column is named like one of ids.
+
+    >>> [looks_like_id(name) for name in ("respondent", "worker_id", "WorkerId", "idea", "grid")]
+    [True, True, True, False, False]
+    """
+    name = name.strip()
+    return any(one.fullmatch(name) for one in (_ID_NAME, _ID_WORDS, _ID_HUMPS))
 
 
 def looks_like_weight(name: str) -> bool:

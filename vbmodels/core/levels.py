@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
@@ -91,3 +92,23 @@ def rare_levels(counts: Mapping[str, int], least: int, most: int) -> list[str]:
         own = min(own, most - 1)
     joined = ordered[max(own, 1) :]
     return joined if len(joined) > 1 else []
+
+
+def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Return the known level that each given one is; those that are none are left out.
+
+    That is itself, or else the only known level that differs by case and blanks alone.
+
+    >>> match_levels(["a", "strongly  AGREE", "B"], ["a", "Strongly agree", "b", " b"])
+    {'a': 'a', 'strongly  AGREE': 'Strongly agree'}
+    """
+    own = list(known)
+    spellings = Counter(map(_folded, own))
+    alike = {_folded(level): level for level in own if spellings[_folded(level)] == 1}
+    same = set(own)
+    found = {text: text if text in same else alike.get(_folded(text)) for text in given}
+    return {text: level for text, level in found.items() if level is not None}
+
+
+def _folded(level: str) -> str:
+    return " ".join(level.casefold().split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -12,9 +13,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vbmodels.core.column_table import USED, column_read
+from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import rules_of
-from vbmodels.core.levels import Levels, rare_levels
+from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
@@ -32,7 +33,9 @@ from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import (
     MISSING,
     feature_batch,
+    foreign_columns,
     is_measured,
+    long_format,
     measured_in_words,
     take_codes,
     why_left_out,
@@ -53,10 +56,11 @@ class LatentFeatures(
 
     The models are those of the pipeline ``features``. Every distinct value of a column is a
     category; text is read by the rules of the command (`vbmodels.core.columns`): 4, 4.0 and " 4"
-    are one category, "NA" and its like are missing cells, as are None, NaN and pandas' NA, and, in
-    new rows, categories that the fit never saw. Left out, with a warning, are columns with one
-    category, columns that name or describe their rows (an id, free text), repeated columns, and
-    text that is measurements or dates.
+    are one category, "NA" and its like are missing cells, as are None, NaN and pandas' NA. In new
+    rows a category is found whatever its case; one that the fit never saw is missing, with a
+    warning, and a column without a known category is refused. Left out, with a warning, are columns
+    with one category, columns that name or describe their rows (an id, free text), repeated
+    columns, and text that is measurements or dates.
 
     Attributes
     ----------
@@ -171,17 +175,20 @@ class LatentFeatures(
         seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}
         rules, unclear = take_codes(seen, *rules_of(seen))
         self._readers = readers_of(names, columns, list(seen.values()), rules, unclear)
-        self.categories_, self._places, self._columns = [], [], []
+        self.categories_, self._places = [], []
+        self._columns: list[ColumnRead] = []
         first: dict[bytes, str] = {}
-        measured = []
+        counted: dict[str, Levels] = {}
+        self._measured = set()
         for reader, one, column in zip(self._readers, seen.values(), columns, strict=True):
             texts, levels = reader.levels(column)
+            counted[reader.name] = levels
             why = why_left_out(reader.name, reader.rule, one, levels)
             if not why and is_measured(one, levels, reader.rule):
                 if any(isinstance(cell, str) for cell in column):
                     why = measured_in_words(reader.rule)
                 else:
-                    measured.append(reader.name)
+                    self._measured.add(len(self._columns))
             categories, places = self._dictionary(reader, column, texts, levels)
             if not why:
                 codes = np.array([MISSING if t is None else places[t] for t in texts])
@@ -193,6 +200,16 @@ class LatentFeatures(
             self._columns.append(
                 column_read(reader.name, reader.rule, one, levels, used, codes=not why)
             )
+        left_out = {
+            name: one.used.removeprefix("left out: ")
+            for name, one in zip(names, self._columns, strict=True)
+            if one.left_out
+        }
+        if found := long_format(counted, left_out):
+            raise ValueError(
+                "expected one row for all answers of a respondent, found a table in long format; "
+                f"pivot it, so that each value of {found[1]!r} is a column"
+            )
         self.used_columns_ = np.flatnonzero([not one.left_out for one in self._columns])
         if not self.used_columns_.size:
             listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
@@ -200,10 +217,11 @@ class LatentFeatures(
                 f"expected at least one column with two categories, found none ({listed})"
             )
         warn_of_columns(self._columns, 4)
-        if measured:
+        if self._measured:
+            measured = ", ".join(names[d] for d in sorted(self._measured)[:10])
             warnings.warn(
                 f"columns of measurements or dates, each value of which is a category: "
-                f"{', '.join(measured[:10])}; cut them into classes, or leave them out",
+                f"{measured}; cut them into classes, or leave them out",
                 ColumnWarning,
                 stacklevel=4,
             )
@@ -373,11 +391,39 @@ class LatentFeatures(
         return categories, {text: i for i, joined in enumerate(ordered) for text in joined}
 
     def _codes(self, cells: Any) -> IntArray:
+        """Return the categories of cells; new ones are missing, with a warning.
+
+        Raises
+        ------
+        ValueError
+            If a column of categories has cells, none of which is a category of the fit.
+        """
         codes = np.full((len(cells), self.used_columns_.size), MISSING, np.int64)
-        for i, d in enumerate(self.used_columns_):
-            known = self._places[d]
-            texts, _ = self._readers[d].levels(list(cells[:, d]))
-            codes[:, i] = [MISSING if t is None else known.get(t, MISSING) for t in texts]
+        given: dict[str, Mapping[str, int]] = {}
+        known: dict[str, dict[str, int]] = {}
+        unknown = []
+        for i, d in enumerate(self.used_columns_.tolist()):
+            places, reader = self._places[d], self._readers[d]
+            texts, levels = reader.levels(list(cells[:, d]))
+            match = match_levels(levels.counts, places)
+            codes[:, i] = [places[match[t]] if t in match else MISSING for t in texts]
+            if strange := [repr(text) for text in levels.counts if text not in match]:
+                unknown.append(f"{reader.name}: {', '.join(strange[:5])}")
+            if d not in self._measured:
+                given[str(d)], known[str(d)] = levels.counts, places  # names may repeat
+        for column in foreign_columns(given, known):
+            raise ValueError(
+                f"column {self._readers[int(column)].name!r}: expected categories of the fit, such "
+                f"as {list(known[column])[:3]}, found {list(given[column])[:3]}; write these cells "
+                "as in the table of the fit, or make them None"
+            )
+        if unknown:
+            warnings.warn(
+                f"cells of categories that the fit never saw count as missing: "
+                f"{'; '.join(unknown[:5])}",
+                ColumnWarning,
+                stacklevel=4,
+            )
         return codes
 
 

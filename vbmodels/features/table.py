@@ -11,7 +11,8 @@ Draws from the model, whose features are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from vbmodels.core.columns import Rule, Unclear, names_rows
-from vbmodels.core.levels import Levels
+from vbmodels.core.columns import LEAST_DISTINCT, Rule, Unclear, looks_like_id, names_rows
+from vbmodels.core.levels import Levels, match_levels
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
@@ -201,10 +202,10 @@ def unit_counts(batch: FeatureBatch) -> UnitCounts:
     )
 
 
+# Values of a column of numbers up to which they are codes.
 FEW_VALUES = 20
-"""Values of a column of numbers up to which they are codes."""
+# Rows a value, of more values, from which on they are codes.
 FEW_ROWS = 20
-"""Rows a value, of more values, from which on they are codes."""
 
 
 def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
@@ -221,16 +222,23 @@ def measured_in_words(rule: Rule) -> str:
 
 
 def take_codes(
-    seen: Mapping[str, Seen], rules: Mapping[str, Rule], unclear: Mapping[str, Unclear]
+    seen: Mapping[str, Seen],
+    rules: Mapping[str, Rule],
+    unclear: Mapping[str, Unclear],
+    cut: bool = False,
 ) -> tuple[dict[str, Rule], dict[str, Unclear]]:
-    """Return rules by which columns of codes and a few words are categories; see `rules_of`."""
-    codes = {
-        name: one
-        for name, one in unclear.items()
-        if one.has_odd and seen[name].numbers and not seen[name].measured
-    }
-    read = {name: Rule(remark=f"codes and words: {one.found}") for name, one in codes.items()}
-    return {**rules, **read}, {name: one for name, one in unclear.items() if name not in codes}
+    """Return rules by which columns of codes and a few words are categories; see `rules_of`.
+
+    Dates are left out, so that their order of day and month, or a cell that is none, is no matter
+    unless they are ``cut`` into classes.
+    """
+    read = {}
+    for name, one in unclear.items():
+        if one.has_odd and seen[name].numbers and not seen[name].measured:
+            read[name] = Rule(remark=f"codes and words: {one.found}")
+        elif not cut and 2 * max(seen[name].dates.values(), default=0) > seen[name].cells:
+            read[name] = Rule("date")
+    return {**rules, **read}, {name: one for name, one in unclear.items() if name not in read}
 
 
 def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool = False) -> str:
@@ -247,11 +255,122 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
         return "no cell"
     if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
         return why
+    if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
+        return why
     if rule.kind in ("number", "date") and levels.many:
         return ""
     if levels.many:
         return "more than 10,000 categories"
-    return "one category only" if len(levels.counts) == 1 else ""
+    if len(levels.counts) > 1:
+        return ""
+    if rule.kind == "yes or no" and seen.words and seen.missing > sum(seen.words.values()):
+        return "one category only: write its blank cells as no, if they are"
+    return "one category only"
+
+
+# What the reason begins with why a column is left out whose ids name several rows each.
+REPEATED = "repeated ids"
+# Rows a value, on average, up to which a column that is named like one of ids has ids.
+FEW_EACH = 20
+
+
+def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> str:
+    """Say why a column has ids of which some name several rows; else nothing."""
+    if rule.kind in ("date", "yes or no") or (rule.kind == "number" and seen.fractions):
+        return ""
+    distinct, most = len(levels.counts), max(levels.counts.values(), default=0)
+    by_name = looks_like_id(name)
+    if levels.many and by_name:
+        return f"{REPEATED}, by their name"
+    if distinct < LEAST_DISTINCT:
+        return ""
+    if by_name and seen.cells <= FEW_EACH * distinct:
+        return f"{REPEATED}, by their name: {distinct:,} different, each in at most {most:,} rows"
+    if rule.kind == "category" and not seen.declared and most <= 2:
+        return f"{REPEATED}: {distinct:,} different, each in at most 2 rows"
+    return ""
+
+
+_QUESTION = re.compile(
+    r"(.*[ _.-])?(question|item|variable|measure|attribute|field|prompt|statement|indicator)s?"
+    r"([ _.-]?(id|code|name|label|text|no|nr|number))?",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"(.*[ _.-])?(response|answer|value|score|rating|reply)s?([ _.-]?(code|label|text))?",
+    re.IGNORECASE,
+)
+
+
+def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns that say a table has one row an answer: ids, questions, answers.
+
+    None where it is not so; an empty name where that column is not known.
+
+    Parameters
+    ----------
+    levels
+        Of every column, its categories.
+    reasons
+        Why some are left out.
+
+    Examples
+    --------
+    >>> ids, answers = dict.fromkeys(map(str, range(50)), 2), {"yes": 60, "no": 40}
+    >>> levels = {"person": ids, "item": {"a": 50, "b": 50}, "says": answers}
+    >>> found = {name: Levels(counts, 0) for name, counts in levels.items()}
+    >>> long_format(found, {"person": "repeated ids"}), long_format(found, {})
+    (('person', 'item', 'says'), ())
+    """
+    ids = [
+        name for name, why in reasons.items() if why.startswith(REPEATED) and levels[name].counts
+    ]
+    kept = [name for name in levels if name not in reasons]
+    named = [name for name in levels if _QUESTION.fullmatch(name.strip())]
+    answers = [name for name in kept if _ANSWER.fullmatch(name.strip())]
+    questions = named or (kept if len(kept) == 2 else [])
+    for question in questions:
+        counts = levels[question].counts
+        others = [name for name in answers or kept if name != question]
+        if len(counts) < 2 or 2 * min(counts.values()) < max(counts.values()) or not others:
+            continue
+        answer = others[0] if answers or len(others) == 1 else ""
+        for one in ids:
+            rows = levels[one].counts
+            each = max(rows.values()) <= len(counts) and max(counts.values()) <= len(rows)
+            if one != question and each and 2 * sum(rows.values()) >= len(counts) * len(rows):
+                return one, question, answer
+        if not ids and named and answers:
+            return "", question, answer
+    return ()
+
+
+# Cells of a column, none of a known category, that are refused: one alone may be a new one.
+LEAST_FOREIGN = 2
+
+
+def foreign_columns(
+    given: Mapping[str, Mapping[str, int]], known: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Return the columns of new rows that are written otherwise than the fit's: no cell is known.
+
+    Parameters
+    ----------
+    given
+        By column, how many cells have each category.
+    known
+        By column, the categories of the fit.
+
+    Examples
+    --------
+    >>> fit = {"q0": ["Agree", "Disagree"], "q1": ["Agree", "Disagree"]}
+    >>> foreign_columns({"q0": {"agree": 3}, "q1": {"4": 2, "5": 1}}, fit)
+    ['q1']
+    """
+    cells = {name: sum(counts.values()) for name, counts in given.items()}
+    strange = [name for name in given if cells[name] and not match_levels(given[name], known[name])]
+    nothing = all(name in strange or not cells[name] for name in given)
+    return [name for name in strange if nothing or cells[name] >= LEAST_FOREIGN]
 
 
 def simulate_table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -18,6 +20,7 @@ from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.levels import Levels
+from vbmodels.estimators import LatentFeatures
 from vbmodels.features.forms import make
 from vbmodels.features.table import split_rows
 
@@ -67,7 +70,6 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     for heading in (
         "Most frequent patterns",
         "What the features are",
-        "How the model was found",
         "Columns",
     ):
         assert heading in report
@@ -76,14 +78,16 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
 @pytest.mark.thorough
 def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
     rng = np.random.default_rng(0)
-    path = written(tmp_path, {f"c{i}": words(rng, 80) for i in range(4)})
+    path = written(tmp_path, {f"c{i}": words(rng, 400) for i in range(4)})
     succeed("features", path, tmp_path / "out", *QUICK)
     folder, record = latest(tmp_path / "out")
     assert record["results"]["features"] == 0
-    assert any("simpler models agree" in warning for warning in record["warnings"])
+    assert (
+        record["results"]["simpler_models"]["best_log_probability"]
+        < (record["results"]["simpler_models"]["each"][0])
+    )
     report = (folder / "report.html").read_text()
     assert "the rows do not say more than each column" in report
-    assert "no feature (1 group)" in report
     assert pq.read_table(folder / "rows").column_names == ["id"]
 
 
@@ -105,6 +109,41 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     pq.write_table(absent, tmp_path / "absent.parquet")
     said = refused(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path)
     assert "question_02" in said
+
+
+@pytest.fixture(scope="module")
+def agreed(tmp_path_factory):
+    """A fit of answers in words, of 60 rows."""
+    folder = tmp_path_factory.mktemp("agreed")
+    rng = np.random.default_rng(0)
+    columns = {f"q{d}": words(rng, 60, ("Agree", "Disagree")) for d in range(3)}
+    source = written(folder, columns)
+    succeed("features", source, folder / "out", *setting_args("n_features=1", "starts=1"))
+    return folder / "out", columns
+
+
+def test_new_answers_are_the_fits_whatever_their_case(agreed, tmp_path, capsys):
+    run, columns = agreed
+    half = {name: [c.lower() for c in cells[:30]] + cells[30:] for name, cells in columns.items()}
+    said = printed(capsys, "score", run, written(tmp_path, half), tmp_path / "out")
+    assert "'agree' (" in said
+    scored, fitted = (pq.read_table(latest(at)[0] / "rows") for at in (tmp_path / "out", run))
+    assert scored.drop_columns(["id"]).equals(fitted.drop_columns(["id"]))
+    assert not pq.read_table(latest(tmp_path / "out")[0] / "imputed").num_rows
+
+
+def test_new_answers_of_which_none_is_known_are_refused(agreed, tmp_path, capsys):
+    run, columns = agreed
+    coded = [str(1 + (cell == "Agree")) for cell in columns["q1"]]
+    source = written(tmp_path, {**columns, "q1": coded})
+    said = refused(capsys, "score", run, source, tmp_path / "out")
+    assert "column q1" in said
+    assert "'Agree'" in said
+    assert "'2'" in said
+    one = {name: ["perhaps"] for name in columns}
+    assert "'perhaps'" in refused(capsys, "score", run, written(tmp_path, one), tmp_path / "out")
+    blank = {name: pa.nulls(3, pa.string()) for name in columns}
+    refused(capsys, "score", run, written(tmp_path, blank), tmp_path / "out")
 
 
 @pytest.mark.thorough
@@ -157,9 +196,11 @@ def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
     column = order_levels("x", Levels(counts, 0), 5, 100)
     assert column.levels == ("(rare)", "often", "also")
     assert column.counts == (100_000, 60_000, 5)
-    codes, unknown = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
-    assert codes[:, 0].tolist() == [0, 1, -1, -1, 2]
-    assert unknown == {"x": {"new": 1}}
+    coded = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
+    assert coded.codes[:, 0].tolist() == [0, 1, -1, -1, 2]
+    assert (coded.unknown, coded.respelt) == ({"x": {"new": 1}}, {})
+    said = encode({"x": pa.array([" OFTEN", "also"])}, [column])
+    assert (said.codes[:, 0].tolist(), said.respelt) == ([1, 2], {"x": {" OFTEN": 1}})
 
 
 @pytest.mark.thorough
@@ -185,6 +226,54 @@ def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path
         found.append(latest(target)[1]["results"])
     assert found[0]["columns"] == found[1]["columns"]
     assert found[0]["prevalence"] == found[1]["prevalence"]
+
+
+def people(answers, ids, **more):
+    """Fifty people, three rows each."""
+    rng = np.random.default_rng(0)
+    return {**ids, **{name: words(rng, 150) for name in answers}, **more}
+
+
+REPEATED = {
+    "respondent": [f"R{i // 3}" for i in range(150)],
+    "worker_id": [1000 + i // 3 for i in range(150)],
+    "whose": [f"{i % 80}x" for i in range(150)],
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_ids_that_repeat_are_no_answers(tmp_path, capsys, name):
+    source = written(tmp_path, people(["a", "b", "c"], {name: REPEATED[name]}))
+    found = json.loads(printed(capsys, "check", "features", source, "--json"))
+    used = {one["name"]: one["used"] for one in found["columns"]}
+    assert used[name].startswith("left out: repeated ids")
+    assert {used[c] for c in "abc"} == {"yes"}
+    assert any(f"{name} has {len(set(REPEATED[name]))} in 150 rows" in w for w in found["warnings"])
+
+
+def test_a_table_in_long_format_is_refused_and_one_of_waves_is_not(tmp_path, capsys):
+    item = [f"item {i % 3}" for i in range(150)]
+    ids = {"subject": REPEATED["respondent"]}
+    long = written(tmp_path, people(["says", "mode"], ids, item=item))
+    said = refused(capsys, "features", long, tmp_path / "out")
+    assert "long format" in said
+    assert "column item" in said
+    assert "each value of subject" in said
+    printed(capsys, "check", "features", long, "--set", "include=item,says,mode")
+    with pytest.raises(ValueError, match="long format"):
+        LatentFeatures().fit(pq.read_table(long))
+    waves = written(tmp_path, people(["a", "b"], ids, wave=item))
+    printed(capsys, "check", "features", waves)
+
+
+def test_a_date_that_is_left_out_is_not_asked_about(tmp_path, capsys):
+    dates = [f"0{1 + i % 9}/03/2024 08:00:00" for i in range(60)]
+    table = many(60, {"b": words(np.random.default_rng(1), 60), "Timestamp": dates})
+    source = written(tmp_path, table)
+    found = json.loads(printed(capsys, "check", "features", source, "--json"))
+    used = {one["name"]: one["used"] for one in found["columns"]}
+    assert used["Timestamp"] == "left out: dates, not categories"
+    assert "Timestamp" in refused(capsys, "check", "features", source, "--set", "bins=2")
 
 
 def many(n, columns):
@@ -258,22 +347,15 @@ def test_rows_of_answers_are_shown_where_a_table_has_few():
     columns = [Column(n, ("yes", "no"), (4, 2), 0) for n in ("a", "b")]
     codes = np.array([[0, 0], [0, 1], [0, 0], [1, -1], [0, 0], [1, -1]])
     has, count = np.array([[0.9], [0.2], [0.9], [0.1], [0.9], [0.1]]), np.ones(6)
-    fit = np.array([[[0.0, 1.0], [-1.0, 4.0]]]), [0.25]  # biases and weights of two columns
     whole = [answer_patterns(codes, count, has)]
     halves = [answer_patterns(codes[i::2], count[i::2], has[i::2]) for i in (0, 1)]
-    (one,), (two,) = (answer_sections(parts, columns, *fit) for parts in (whole, halves))
+    (one,), (two,) = (answer_sections(parts, columns) for parts in (whole, halves))
     assert one.grids == two.grids
     assert [*map(tuple, one.grids[0].rows)] == [
         ("3 rows", "yes", "yes", "90\u00a0%", "2.7"),
         ("2 rows", "no", "missing", "10\u00a0%", "0.2"), ("1 row", "yes", "no", "20\u00a0%", "0.2"),
     ]  # fmt: skip
     assert one.grids[0].columns == ["how many", "a", "b", "P(feature 1)", "with feature 1"]
-    codes[codes < 0] = 1  # with no answer missing it is said how many rows the model expects
-    (full,) = answer_sections([answer_patterns(codes, count, has)], columns, *fit)
-    expected = {tuple(row[2:4]): float(row[1]) for row in full.grids[0].rows}
-    on, off = 1.0 / (1.0 + np.exp(-np.array([[1.0, 3.0], [0.0, -1.0]])))  # P(second category)
-    chance = 0.25 * (1 - on[0]) * (1 - on[1]) + 0.75 * (1 - off[0]) * (1 - off[1])
-    assert abs(expected["yes", "yes"] - 6 * chance) < 0.051
     wide = np.zeros((3, 7), int)
     assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
-    assert answer_sections([*whole, None], columns, *fit) == []
+    assert answer_sections([*whole, None], columns) == []

@@ -1,11 +1,11 @@
-"""What a feature is: contrasts by going through rows, doubt, covariances, and the name it gets."""
+"""What a feature is: contrasts by going through rows, and doubt."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.testing import assert_allclose
 
-from flows.features.naming import _covariance, meaning_sums, meanings
+from flows.features.naming import meaning_sums, meanings
 from vbmodels.core.state import tree_sum
 from vbmodels.features.ibp.predict import category_probabilities
 
@@ -58,18 +58,6 @@ def test_a_feature_is_described_by_the_columns_that_it_changes():
     assert first.contrasts[0].nats > 10 * third.nats
 
 
-def test_what_is_explained_is_the_covariance_of_the_columns_that_a_feature_ties():
-    nu, mean, codes = known(rows=6000)
-    sums = summed(nu, mean, codes, np.arange(len(nu)), len(nu))
-    first, _ = meanings(sums, LEVELS)
-    observed = _covariance(sums, LEVELS)
-    plain = np.cov((codes[:, 0] == 1).astype(float), codes[:, 2] == 0, ddof=0)[0, 1]
-    assert_allclose(observed[1, 5], plain, atol=1e-12)
-    assert first.covariance > 0.7
-    assert {first.pairs[0].first[0], first.pairs[0].second[0]} == {0, 2}
-    assert_allclose(first.pairs[0].explained, first.pairs[0].observed, atol=0.02)
-
-
 def test_no_cut_of_the_rows_changes_what_a_feature_is():
     nu, mean, codes = known(rows=2500)
     ids, parts = np.arange(2500), []
@@ -80,4 +68,3 @@ def test_no_cut_of_the_rows_changes_what_a_feature_is():
     together = tree_sum(parts)
     assert together.compared == whole.compared
     assert_allclose(together.with_it, whole.with_it, rtol=1e-12)
-    assert_allclose(together.together, whole.together)

@@ -93,6 +93,18 @@ def test_a_column_without_an_order_is_refused(tmp_path, capsys):
     assert "colour" in said
 
 
+def test_names_are_shown_without_tags_and_without_the_question_they_begin_with(tmp_path):
+    _, columns = likert(120)
+    named = {f"<p>How do you rate &ndash; <b>{n}</b></p>": columns[n] for n in ("cheap", "fast")}
+    source = written(tmp_path, named | {"How do you rate - it is kind": columns["kind"]})
+    succeed("features", source, tmp_path / "out",
+            *setting_args("n_features=1", "starts=1", "max_iter=90"))  # fmt: skip
+    (feature,) = latest(tmp_path / "out")[1]["results"]["meaning"]
+    said = feature["name"].removeprefix("agrees more with: ").split(", ")
+    assert sorted(said) == ["cheap", "fast", "it is kind"]
+    assert feature["columns"][0]["column"] in [*named, "How do you rate - it is kind"]
+
+
 def test_answers_at_both_ends_are_described_by_a_category():
     """The feature moves answers from the middle to both ends: the mean has no direction."""
     from flows.features.check import Column

@@ -62,6 +62,17 @@ def test_a_rare_answer_without_a_cell_by_chance_is_no_reason():
     assert not found.warnings
 
 
+def test_parts_of_a_questionnaire_are_no_answers_that_skip_a_question():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, (300, 4))
+    first = rng.random(300) < 0.5
+    codes[first, 2:] = -1
+    codes[~first, :2] = -1
+    codes[:9, :] = 0  # a few rows have both parts
+    kept, _ = compared(codes, [("a", "b", "c")] * 4)
+    assert [c.structural for c in kept] == [None] * 4
+
+
 def test_dummies_of_one_question_are_said_also_where_some_rows_have_none():
     rng = np.random.default_rng(0)
     of = rng.integers(0, 5, 300)
