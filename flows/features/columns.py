@@ -447,7 +447,7 @@ def compare_columns(
 # Share of missing cells from which on it matters that rows answer few columns.
 SPARSE = 0.3
 # Pairs of a row's answers for each number that describes a group, below which answers on a scale
-# are used as low and high: on simulated tables two groups were then found that were missed else.
+# are used as low and high: chosen on two tables, one where it is needed and one where it is not.
 LEAST_PAIRS = 100.0
 
 
