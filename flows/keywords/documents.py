@@ -18,6 +18,7 @@ from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.listed_only import ListedPhrase
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import read_documents
 from vbmodels.keywords.reading_report import Report
@@ -45,6 +46,7 @@ class Prepared:
     report: Report
     known: int
     several: int
+    listed: list[ListedPhrase]
 
 
 def prepare(
@@ -92,6 +94,7 @@ def prepare(
         report=read.report,
         known=read.known,
         several=read.several,
+        listed=read.listed,
     )
 
 

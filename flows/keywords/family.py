@@ -63,7 +63,7 @@ from flows.keywords.shards import (
 from flows.keywords.summary import Given, KeywordSummary, names_of
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
-from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
+from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
@@ -453,6 +453,7 @@ def _write(
         storage.write_table(paths.part(name, index), pa.table({name: column}))
     for name, state in (("tokens", prepared.tokens), ("marks", prepared.marks)):
         write_narrow(paths.part(name, index, "npz"), state)
+    write_listed(prepared.listed, index, paths)
     for kind, counts in prepared.counts.items():
         storage.write_table(counts_url(paths, kind, index), counts, GROUP)
     about = AboutPart(

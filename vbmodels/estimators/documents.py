@@ -16,11 +16,12 @@ from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candida
 from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import build_batch, fold_of, in_phrases, label_rates
+from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import ReadDocuments, read_documents
-from vbmodels.keywords.surfaces import Written, written
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, split_terms
 
@@ -240,7 +241,7 @@ class Corpus:
         return cls(
             Counts.of([part.word_counts for part in parts], True),
             Counts.of([part.phrase_counts for part in parts], False) if phrases else None,
-            sum(len(part.documents) for part in parts),
+            sum(part.read.tokens.n_documents for part in parts),
             in_phrases(sum(p.read.known for p in parts), sum(p.read.several for p in parts)),
             all(bool(part.read.tokens.looked_at.all()) for part in parts),
         )
@@ -248,7 +249,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class ReadPart:
-    """A partition's documents as they were read, and their numbers [D], of those with a word."""
+    """A partition's documents as they were read, and the numbers of those that it names."""
 
     read: ReadDocuments
     documents: IntArray
@@ -261,19 +262,15 @@ class ReadPart:
         """Read rows named by their number among all documents, whose folds are given."""
         read = read_documents(rows, options, phrases, vocabulary)
         documents = np.array(list(map(int, read.names)), np.int64)
-        tokens = replace(read.tokens, fold=folds[documents])
+        tokens = replace(read.tokens, fold=folds[documents[: read.tokens.n_documents]])
         return cls(replace(read, tokens=tokens), documents)
 
     @property
-    def document(self) -> IntArray:
-        """Numbers [M] of the candidates' documents."""
-        return self.documents[self.read.spans.document]
-
-    @property
-    def texts(self) -> Written:
-        """How the candidates are written."""
+    def rows(self) -> ResultRows:
+        """The rows of the result."""
         read = self.read
-        return written(read.tokens, read.spans, read.vocabulary, read.marks, read.forms)
+        texts = written(read.tokens, read.spans, read.vocabulary, read.marks, read.forms)
+        return ResultRows.of(read.spans, texts, read.listed, len(self.documents))
 
     @property
     def word_counts(self) -> Rows:
