@@ -20,6 +20,7 @@ from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.listed_only import ListedPhrase
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.reading import read_documents
@@ -51,6 +52,7 @@ class Prepared:
     several: int
     sample: Sample
     originals: Originals
+    listed: list[ListedPhrase]
 
 
 def prepare(
@@ -97,6 +99,7 @@ def prepare(
         several=read.several,
         sample=read.sample,
         originals=read.originals,
+        listed=read.listed,
     )
 
 

@@ -65,7 +65,7 @@ from flows.keywords.shards import (
 from flows.keywords.summary import Given, KeywordSummary, names_of
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
-from flows.keywords.work import AboutPart, about_url, read_wide, write_narrow
+from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
@@ -487,6 +487,7 @@ def _write(
     for name, state in states.items():
         write_narrow(paths.part(name, index, "npz"), state)
     _write_counts(prepared.counts, index, paths)
+    write_listed(prepared.listed, index, paths)
     about = AboutPart(
         documents=prepared.tokens.n_documents,
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},

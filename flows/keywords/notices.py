@@ -32,6 +32,13 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
             "",
         ),
         (
+            "known keyphrase that is in the result alone: no candidate, so nothing is learned "
+            "from it",
+            report.listed_only,
+            report.listed,
+            "",
+        ),
+        (
             f"document cut to its {settings.max_words} most frequent words",
             report.shortened,
             report.documents,

@@ -20,7 +20,7 @@ from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.texts import shown_documents
-from flows.keywords.work import read_wide
+from flows.keywords.work import read_listed, read_wide
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import (
     UncertainSelections,
@@ -39,6 +39,7 @@ from vbmodels.keywords.corpus.selection import (
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.near_duplicates import (
     with_whole_phrases,
     without_near_duplicates,
@@ -174,24 +175,32 @@ def _write(
     names = _column(paths, "documents", index)
     spans = spans_of(tokens, vocabulary, settings.with_phrases)
     forms = _column(paths, "forms", index).to_pylist()
-    texts = written(tokens, spans, vocabulary, marks, forms)
-    r, offsets, observed = scores.probability, scores.offsets, marks.y
-    ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
-    chosen = _selected(r, observed, offsets, least, number, settings)
+    r, observed = scores.probability, marks.y
+    chosen = _selected(r, observed, scores.offsets, least, number, settings)
     above = chosen if least is None else observed | (bins_of(r) >= least)
-    beyond_limit, before = int(np.sum(above & ~chosen)), int(chosen.sum())
+    beyond_limit = int(np.sum(above & ~chosen))
     if settings.with_phrases:
         chosen = with_whole_phrases(chosen, observed, spans, tokens.n_tokens)
-        chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
-        chosen = without_parts(chosen, observed, r, spans)
-    of = names.take(pa.array(spans.document))
+    rows = ResultRows.of(
+        spans,
+        written(tokens, spans, vocabulary, marks, forms),
+        read_listed(index, paths),
+        len(names),
+    )
+    r, observed, chosen = rows.take(r, 1.0), rows.take(observed, True), rows.take(chosen, True)
+    offsets, texts, before = rows.offsets, rows.texts, int(chosen.sum())
+    ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
+    if settings.with_phrases:
+        chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
+        chosen = without_parts(chosen, observed, r, rows.spans)
+    of = names.take(pa.array(rows.spans.document))
     table = pa.table(
         [
             of,
             pa.array(texts.term, pa.string()),
             pa.array(texts.surface, pa.string()),
             pa.array(texts.stem, pa.string()),
-            pa.array(spans.size, pa.int32()),
+            pa.array(rows.words, pa.int32()),
             pa.array(r),
             pa.array(observed),
             pa.array(chosen),
@@ -200,7 +209,7 @@ def _write(
             pa.array(texts.occurrences, pa.int32()),
             pc.equal(*(pc.utf8_lower(pa.array(own, pa.string())) for own in (texts.term, of))),
             pa.array(
-                longer_phrases(spans.document, texts.stem, texts.term, chosen, observed),
+                longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
                 pa.string(),
             ),
         ],
@@ -208,20 +217,20 @@ def _write(
     )
     storage.write_table(paths.table("keywords", index), table)
     _export(table, names.to_pylist(), index, paths)
-    gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
-    open_ = None
-    if scores.by_node is not None and scores.weights is not None and settings.ask:
-        # Where none is selected, all are in doubt.
-        doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
-        open_ = uncertain_selections(
-            scores.by_node, scores.weights, observed, doubtful, scores.complete, offsets,
-            settings.ask,
-        )  # fmt: skip
-    nodes, by_rate = r[None], None
+    true = rows.take(marks.gold, UNKNOWN_TRUTH)
+    gold = pa.chunked_array([pa.array(true == 1, mask=true == UNKNOWN_TRUTH)])
+    open_, nodes, by_rate = None, r[None], None
     if scores.by_node is not None and scores.weights is not None:
-        counts = scores.weights > 0.0
-        nodes, by_rate = scores.by_node[counts], scores.by_node[~counts]
-    shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
+        by_node, counts = rows.take(scores.by_node, 1.0), scores.weights > 0.0
+        nodes, by_rate = by_node[counts], by_node[~counts]
+        if settings.ask:
+            # Where none is selected, all are in doubt.
+            doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
+            open_ = uncertain_selections(
+                by_node, scores.weights, observed, doubtful, rows.complete(scores.complete),
+                offsets, settings.ask,
+            )  # fmt: skip
+    shown = shown_documents(index, partitions, paths, names.to_pylist(), table, rows, marks, forms)
     summary = summarise(table, gold, offsets, nodes, by_rate, scores.r_hat, shown)
     alike = before - int(chosen.sum())
     return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)

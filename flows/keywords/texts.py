@@ -20,8 +20,8 @@ from vbmodels.core.sampling import text_key
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.cleaning import cleaned
+from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.surfaces import occurring_forms
 
 BYTES = 1_900_000
 """Of all texts on the page: with its charts' script it has less than 3 MB."""
@@ -106,7 +106,7 @@ def _text_of(documents: pa.Table, row: int) -> tuple[str, bool]:
 
 def shown_documents(
     index: int, partitions: int, paths: RunPaths, names: Sequence[str], table: pa.Table,
-    spans: Spans, marks: Marks, forms: Sequence[str],
+    result: ResultRows, marks: Marks, forms: Sequence[str],
 ) -> tuple[ShownDocument, ...]:  # fmt: skip
     """Return the documents of a partition that the report shows, in their order.
 
@@ -117,24 +117,25 @@ def shown_documents(
     names
         Names of the partition's documents with a candidate.
     table
-        Rows of the table keywords/, those of ``spans``.
+        Rows of the table keywords/, those of ``result``.
     marks, forms
         As `vbmodels.keywords.surfaces.written` takes them.
     """
     texts = storage.read_table(paths.part("texts", index)).to_pylist()
     number = {name: d for d, name in enumerate(names)}
-    taken = table["selected"].to_numpy().astype(bool) | marks.y
+    known = table["observed"].to_numpy().astype(bool)
+    taken = table["selected"].to_numpy().astype(bool) | known
     rows = {
-        one["doc_id"]: _rows_of(number[one["doc_id"]], spans, taken)
+        one["doc_id"]: _rows_of(number[one["doc_id"]], result.spans, taken)
         for one in texts
         if one["doc_id"] in number
     }
     wanted = np.concatenate([np.zeros(0, np.int64), *rows.values()])
-    found = occurring_forms(spans, marks, forms, wanted)
+    found = result.occurring_forms(marks, forms, wanted)
     own = table.select(["stem", "term", "probability"]).take(pa.array(wanted)).to_pylist()
     phrases = {
         row: Keyphrase(
-            one["stem"], one["term"], one["probability"], bool(marks.y[row]), tuple(found[row])
+            one["stem"], one["term"], one["probability"], bool(known[row]), tuple(found[row])
         )
         for row, one in zip(wanted.tolist(), own, strict=True)
     }

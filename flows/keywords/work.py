@@ -5,15 +5,18 @@ Arrays are stored with whole numbers as short as they are, and read back to 64 b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from vbmodels.core.state import State, to_bytes
+from vbmodels.keywords.listed_only import ListedPhrase
 from vbmodels.keywords.reading_report import Report
 
 S = TypeVar("S", bound=State)
@@ -37,6 +40,32 @@ class AboutPart(json_files.Form):
     complete: int
     report: Report
     labelled: list[str]
+
+
+_LISTED = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("term", pa.string(), nullable=False),
+        pa.field("stem", pa.string(), nullable=False),
+        pa.field("forms", pa.list_(pa.string()), nullable=False),
+        pa.field("words", pa.int64(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("start", pa.list_(pa.int64()), nullable=False),
+        pa.field("size", pa.list_(pa.int64()), nullable=False),
+    ]
+)
+
+
+def write_listed(listed: Sequence[ListedPhrase], index: int, paths: RunPaths) -> None:
+    """Write a partition's known keyphrases that are no candidates."""
+    rows = [one._asdict() for one in listed]
+    storage.write_table(paths.part("listed", index), pa.Table.from_pylist(rows, schema=_LISTED))
+
+
+def read_listed(index: int, paths: RunPaths) -> list[ListedPhrase]:
+    """Return what `write_listed` wrote."""
+    rows = storage.read_table(paths.part("listed", index)).to_pylist()
+    return [ListedPhrase(**row) for row in rows]
 
 
 def about_url(paths: RunPaths, index: int) -> str:

@@ -1,16 +1,20 @@
-"""Known keyphrases that a text has are candidates, whatever their signs, stop words and length.
+"""Known keyphrases that a text has are in the result, and make no candidates.
 
 Each row is a kind of input from reports about other tools; texts are our own.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
 from flows.keywords.documents import prepare
 from vbmodels.keywords.candidates import spans_of
+from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
@@ -57,21 +61,21 @@ def read(rows, phrases=True, **options):
 
 
 def terms_of(prepared, phrases=True):
-    """Return the candidates of a partition as they are shown, and those that are known."""
+    """Return the rows of a result as they are shown, and those that are known."""
     vocabulary, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
     spans = spans_of(prepared.tokens, vocabulary, phrases)
-    every = written(prepared.tokens, spans, vocabulary, prepared.marks, forms).term
-    known = prepared.marks.y if phrases else prepared.tokens.y
+    texts = written(prepared.tokens, spans, vocabulary, prepared.marks, forms)
+    rows = ResultRows.of(spans, texts, prepared.listed, len(prepared.names))
+    every, known = rows.texts.term, rows.take(prepared.marks.y, True)
     return every, [term for term, y in zip(every, known, strict=True) if y]
 
 
 @pytest.mark.parametrize(("text", "keyword"), [(t, k) for t, known in SIGNS for k in known])
-def test_a_known_keyword_that_is_in_the_text_is_a_candidate(text, keyword):
+def test_a_known_keyword_that_is_in_the_text_is_in_the_result(text, keyword):
     prepared = read([{"doc_id": "d", "text": text, "keywords": [keyword]}])
     every, known = terms_of(prepared)
     assert len(known) == 1, every
     assert prepared.report.absent_keywords.count == 0
-    assert prepared.report.observed > 0
     assert not {"it", "us", "who", "the", "of"} & set(every)
 
 
@@ -107,17 +111,52 @@ def test_phrases_with_stop_words_that_recur_are_candidates_without_being_known()
     )[0]  # fmt: skip
 
 
-def test_a_known_keyword_is_counted_as_others_are():
-    """Where the rules find it: else their counts would show which phrases are known."""
-    text = "Market runs. The market run was long; they market runs often and market run it."
-    known = read([{"doc_id": "d", "text": text, "keywords": ["market runs"]}])
-    without = read([{"doc_id": "d", "text": text, "keywords": None}])
-    for name in ("word", "position", "pos", "offsets", "term"):
-        assert (getattr(known.tokens, name) == getattr(without.tokens, name)).all(), name
-    one, other = (
-        spans_of(p.tokens, p.vocabulary.to_pylist(), True) for p in (known, without)
-    )  # fmt: skip
-    assert (one.count == other.count).all()
+LONG = "Rare things happen here. " + "Common words fill the common pages of a book. " * 150
+LISTS = (
+    *SIGNS,
+    ("Market runs. The market run was long; they market runs often and market run it.",
+     ("market runs", "often")),
+    (LONG, ("rare things", "happen here", "rare")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("phrases", [True, False])
+@pytest.mark.parametrize("most", [2000, 3])
+def test_a_list_makes_no_candidate(phrases, most):
+    """Else a model would learn that what is listed is listed."""
+    rows = [{"doc_id": str(i), "text": text} for i, (text, _) in enumerate(LISTS)]
+    lists = [{**row, "keywords": list(own)} for row, (_, own) in zip(rows, LISTS, strict=True)]
+    without = read([{**row, "keywords": []} for row in rows], phrases, max_words=most)
+    known = read(lists, phrases, max_words=most)
+    for field in dataclasses.fields(known.tokens):
+        if field.name != "y":
+            pair = (getattr(one.tokens, field.name) for one in (known, without))
+            np.testing.assert_array_equal(*pair, err_msg=field.name)
+    one, other = (spans_of(p.tokens, p.vocabulary.to_pylist(), phrases) for p in (known, without))
+    for field in dataclasses.fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+    names = ("key", "fold", "documents", "looked_at")
+    for kind, counts in known.counts.items():
+        assert counts.select(names).equals(without.counts[kind].select(names))
+    rate = [(p.marks.y.sum(), p.marks.listed) for p in (known, without)]
+    assert rate[0][0] + len(known.listed) >= 40
+    assert rate[1] == (0, 0)
+
+
+def test_a_document_of_listed_phrases_alone_has_a_row():
+    rows = [
+        {"doc_id": "a", "text": "They were running quickly.", "keywords": ["running quickly"]},
+        {"doc_id": "b", "text": "Bees fly to the hive.", "keywords": ["hive", "Fly to"]},
+        {"doc_id": "c", "text": "of the", "keywords": ["the"]},
+        {"doc_id": "d", "text": "of the", "keywords": ["bees"]},
+    ]
+    prepared = read(rows)
+    every, known = terms_of(prepared)
+    assert known == ["running quickly", "hive", "Fly to", "the"]
+    assert prepared.names.to_pylist() == ["a", "b", "c"]
+    assert prepared.report.without_words.names == ("d",)
+    assert prepared.report.absent_keywords.names == ("d: bees",)
+    assert every
 
 
 def test_a_capital_at_the_beginning_of_a_sentence_is_that_of_most_forms():
@@ -136,7 +175,7 @@ def test_a_capital_at_the_beginning_of_a_sentence_is_that_of_most_forms():
 
 
 @pytest.mark.parametrize("name", ["k04_signs", "k13_inner_stop", "k18_upper"])
-def test_known_keywords_of_the_cases_are_candidates(shared_data, name):
+def test_known_keywords_of_the_cases_are_in_the_result(shared_data, name):
     path = shared_data.parent / "cases" / "keywords" / f"{name}.csv"
     if not path.exists():
         pytest.skip("the folder of cases is not there")
@@ -148,4 +187,8 @@ def test_known_keywords_of_the_cases_are_candidates(shared_data, name):
     ]  # fmt: skip
     prepared = read(rows)
     there = sum(k.lower() in row["text"].lower() for row in rows for k in row["keywords"])
-    assert int(prepared.marks.y.sum()) == there == sum(len(row["keywords"]) for row in rows)
+    assert (
+        int(prepared.marks.y.sum()) + len(prepared.listed)
+        == there
+        == sum(len(row["keywords"]) for row in rows)
+    )

@@ -37,7 +37,7 @@ def read(language, *texts, keywords=()):
     spans = spans_of(prepared.tokens, vocabulary, True)
     found = written(prepared.tokens, spans, vocabulary, prepared.marks, forms)
     known = [t for t, y in zip(found.term, prepared.marks.y, strict=True) if y]
-    return prepared, found.term, known
+    return prepared, found.term, [*known, *(one.term for one in prepared.listed)]
 
 
 @pytest.mark.parametrize("given", ["auto", "chinese"])
@@ -90,7 +90,7 @@ def test_marks_that_writers_leave_out_are_joined():
          ("人工智能", "GPT-4", "机器翻译")),
     ],
 )  # fmt: skip
-def test_known_keywords_of_other_scripts_are_candidates(text, language, known):
+def test_known_keywords_of_other_scripts_are_in_the_result(text, language, known):
     prepared, _, found = read("auto", text, keywords=known)
     assert prepared.report.languages == {language: 1}
     assert len(found) == len(known)

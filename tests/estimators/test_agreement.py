@@ -195,6 +195,42 @@ def test_settings_of_keywords_mean_the_same(tmp_path, settings, options):
     compare(run, KeywordExtractor(**options, n_partitions=2).fit(columns))
 
 
+@pytest.mark.parametrize("unit", ["phrase", "word"])
+def test_what_only_a_list_makes_is_known_and_changes_nothing(tmp_path, unit):
+    documents = pd.read_csv(ABSTRACTS)
+    lists = [one.split(";") for one in documents["keywords"].fillna("")]
+    texts = documents["text"].tolist()
+    # A word that is too rare is no candidate, nor is what has it.
+    more = [f"quox{'abcdef'[i % 6]}{'klmnop'[i // 6]}ish" for i in range(len(texts))]
+    texts = [f"{text} It was {word}." for text, word in zip(texts, more, strict=True)]
+    texts.append("Of it.")
+    lists.append(["of it"])
+    more.append("it")
+    options = {"unit": unit, "min_count": 2}
+    plain = KeywordExtractor(**options).fit(texts, lists)
+    columns = {
+        "doc_id": list(map(str, range(len(texts)))),
+        "text": texts,
+        "keywords": [[*own, word] for own, word in zip(lists, more, strict=True)],
+    }
+    found = KeywordExtractor(**options, n_partitions=2).fit(pa.table(columns))
+    compare(piped("keywords", columns, tmp_path, *(f"{k}={v}" for k, v in options.items())), found)
+    rows, key = found.candidates_, ["doc_id", "stem"]
+    rows["doc_id"] = rows["doc_id"].astype(int)
+    both = rows.merge(plain.candidates_, on=key, how="outer", indicator=True)
+    assert (both["_merge"] != "right_only").all()
+    assert_allclose(both["probability_x"], both["probability_y"].fillna(1.0), rtol=1e-9)
+    new = both[both["_merge"] == "left_only"]
+    assert len(new) > 0.8 * len(documents)
+    assert new["observed_x"].all()
+    assert new["selected_x"].all()
+    times = both.groupby("doc_id")["observed_x"].sum()[new["doc_id"]]
+    assert (new["rank_x"].to_numpy() <= times.to_numpy()).all()
+    scored = found.score_candidates(pa.table(columns)).to_pandas()
+    scored["doc_id"] = scored["doc_id"].astype(int)
+    assert scored.merge(new[key], on=key)["observed"].sum() == len(new)
+
+
 def test_tags_sentences_and_a_vocabulary_are_those_of_the_pipeline(tmp_path):
     words = [
         [("Deep", "JJ"), ("neural", "JJ"), ("networks", "NNS"), ("learn", "VBP"), ("maps", "NNS")],

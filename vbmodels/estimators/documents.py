@@ -16,12 +16,13 @@ from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candida
 from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import build_batch, fold_of, in_phrases, label_rates
+from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import ReadDocuments, read_documents
 from vbmodels.keywords.repeats import Copies
-from vbmodels.keywords.surfaces import Written, written
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
 
@@ -255,9 +256,9 @@ class Corpus:
 
 @dataclass(frozen=True)
 class ReadPart:
-    """A partition's documents as they were read, and their numbers [D], of those with a word.
+    """A partition's documents as they were read, and the numbers of those that it names.
 
-    ``counted`` [D]: which of them count in a fit.
+    ``counted`` [D]: which of the documents with a candidate word count in a fit.
     """
 
     read: ReadDocuments
@@ -272,10 +273,10 @@ class ReadPart:
         """Read rows named by their number among all documents, whose folds are given."""
         read = read_documents(rows, options, phrases, vocabulary, shared)
         documents = np.array(list(map(int, read.names)), np.int64)
-        fold = folds[documents]
+        fold = folds[documents[: read.tokens.n_documents]]
         originals = replace(read.originals, fold=fold)
         read = replace(read, tokens=replace(read.tokens, fold=fold), originals=originals)
-        return cls(read, documents, np.ones(len(documents), bool))
+        return cls(read, documents, np.ones(len(fold), bool))
 
     def with_copies(self, copies: Copies) -> Self:
         """Return the partition with what is known of documents that are copies of others."""
@@ -283,15 +284,11 @@ class ReadPart:
         return replace(self, read=replace(self.read, tokens=tokens), counted=copies.counted)
 
     @property
-    def document(self) -> IntArray:
-        """Numbers [M] of the candidates' documents."""
-        return self.documents[self.read.spans.document]
-
-    @property
-    def texts(self) -> Written:
-        """How the candidates are written."""
+    def rows(self) -> ResultRows:
+        """The rows of the result."""
         read = self.read
-        return written(read.tokens, read.spans, read.vocabulary, read.marks, read.forms)
+        texts = written(read.tokens, read.spans, read.vocabulary, read.marks, read.forms)
+        return ResultRows.of(read.spans, texts, read.listed, len(self.documents))
 
     @property
     def word_counts(self) -> Rows:

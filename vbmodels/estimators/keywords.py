@@ -244,7 +244,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         self._covariance = own.posterior_covariance(its)
         self.coef_sds_ = np.sqrt(np.diag(self._covariance))
         self.keyword_rate_ = its.rate
-        self._known = sum(int(part.read.marks.y.sum()) for part in parts)
+        self._known = sum(int(part.read.marks.y.sum()) + len(part.read.listed) for part in parts)
         self._absent = absent.count
         report = reduce(add, (part.read.report for part in parts))
         self._left_out = (
@@ -385,7 +385,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         true = {
             (int(d), int(key))
             for d, key in zip(
-                known.document[known.read.marks.y],
+                known.documents[known.read.spans.document[known.read.marks.y]],
                 known.read.spans.key[known.read.marks.y],
                 strict=True,
             )
@@ -453,23 +453,26 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     def _columns(self, scored: Scored, least: int) -> dict[str, Any]:
         """Return the columns of a partition's candidates; those from bin ``least`` are selected."""
         part, units, r = scored
-        texts, spans = part.texts, part.read.spans
         chosen = select_above(r, units.y, units.offsets, least, self._most(units))
         if self.unit == "phrase":
-            chosen = with_whole_phrases(chosen, units.y, spans, part.read.tokens.n_tokens)
-            chosen = without_near_duplicates(chosen, units.y, r, texts.stem, spans.offsets)
-            chosen = without_parts(chosen, units.y, r, spans)
+            chosen = with_whole_phrases(chosen, units.y, part.read.spans, part.read.tokens.n_tokens)
+        rows = part.rows
+        texts, spans = rows.texts, rows.spans
+        r, known, chosen = rows.take(r, 1.0), rows.take(units.y, True), rows.take(chosen, True)
+        if self.unit == "phrase":
+            chosen = without_near_duplicates(chosen, known, r, texts.stem, spans.offsets)
+            chosen = without_parts(chosen, known, r, spans)
         return {
-            "document": part.document,
+            "document": part.documents[spans.document],
             "key": spans.key,
             "term": texts.term,
             "surface": texts.surface,
             "stem": texts.stem,
-            "words": spans.size,
+            "words": rows.words,
             "probability": r,
-            "observed": units.y,
+            "observed": known,
             "selected": chosen,
-            "rank": word_ranks(r, units.offsets),
+            "rank": word_ranks(r, rows.offsets),
             "position": texts.position,
             "occurrences": texts.occurrences,
         }

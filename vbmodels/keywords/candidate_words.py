@@ -1,10 +1,11 @@
-"""Which words of documents are candidates; those of phrases that the user names are."""
+"""Which words of documents are candidates; those of a vocabulary's terms are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,29 +13,18 @@ from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.languages import ENGLISH, plain
-from vbmodels.keywords.named_phrases import (
-    Finder,
-    Occurrence,
-    Pattern,
-    Rules,
-    occurrences_of,
-    patterns_of,
-)
+from vbmodels.keywords.named_phrases import Finder, Occurrence, Pattern, patterns_of
 from vbmodels.keywords.phrases.spans import VERB
 from vbmodels.keywords.text import (
     GENITIVE,
-    MOST_KNOWN,
     NUMBERED,
     SLASH,
     Normaliser,
-    Parts,
     TextOptions,
     is_letter,
 )
-from vbmodels.keywords.tokens import Labels, Tokens
+from vbmodels.keywords.tokens import Tokens
 
-SEPARATORS = (",", "|", "/", "\t", "\n", "，", "、", "；", "،")
-"""What people put between keywords, where the product has ;."""
 _PROPER = POS_GROUPS.index("proper_noun")
 _NOUNS = (kernels.UNKNOWN, *(i for i, name in enumerate(POS_GROUPS) if "noun" in name))
 
@@ -43,7 +33,7 @@ _NOUNS = (kernels.UNKNOWN, *(i for i, name in enumerate(POS_GROUPS) if "noun" in
 class Vocabulary:
     """Phrases that are candidates wherever a text has them.
 
-    ``terms``: the phrases. ``only``: whether no others are candidates, but for the known ones.
+    ``terms``: the phrases. ``only``: whether no others are candidates.
     """
 
     terms: tuple[str, ...] = ()
@@ -64,7 +54,7 @@ class Kinds:
     link
         [V] whether it is a stop word, which may be inside a phrase.
     named
-        [V] whether it is of phrases that the user names: candidates however rare.
+        [V] whether it is of a vocabulary's terms: candidates however rare.
     letter
         [V] whether it is one capital or digit: a candidate with a noun, and never alone.
     """
@@ -93,11 +83,9 @@ class CandidateWords:
     term, count, offsets
         [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
     named
-        Phrases that the user names, in their order.
-    separators, found_terms
-        As `Report` has them: the latter are its terms.
-    reasons
-        Why a known keyphrase of a document is no candidate, where that can be said.
+        A vocabulary's terms, in their order.
+    found_terms
+        The terms of `Report`.
     """
 
     tokens: Tokens
@@ -108,13 +96,11 @@ class CandidateWords:
     count: IntArray
     offsets: IntArray
     named: Sequence[Occurrence] = ()
-    separators: Counter[str] = field(default_factory=Counter)
     found_terms: Counter[str] = field(default_factory=Counter)
-    reasons: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @property
     def kept(self) -> BoolArray:
-        """[W] whether a candidate is of a phrase that the user names."""
+        """[W] whether a candidate is of a vocabulary's term."""
         found = np.zeros(len(self.term), bool)
         for d in np.flatnonzero(np.diff(self.offsets)):
             own = self.tokens.token[self.tokens.offsets[d] : self.tokens.offsets[d + 1]]
@@ -221,19 +207,6 @@ def same_sentence(tokens: Tokens) -> BoolArray:
     return np.asarray(same, bool)
 
 
-def _bound(tokens: Tokens, kinds: Kinds) -> BoolArray:
-    """Return whether a phrase that begins, or ends, with a token [2, T] is a part of longer ones.
-
-    Of letters that have a word before them, or behind.
-    """
-    word = (kinds.stem[tokens.token] >= 0) & (tokens.pos != kernels.OTHER) & (tokens.pos != VERB)
-    joined = word[1:] & word[:-1] & same_sentence(tokens)
-    letter = kinds.letter[tokens.token]
-    bound = np.zeros((2, len(letter)), bool)
-    bound[0, 1:], bound[1, :-1] = joined, joined
-    return bound & letter
-
-
 def _counted(tokens: Tokens, kinds: Kinds, stems: list[str], least: IntArray) -> CandidateWords:
     """Count the candidate words of every document."""
     found = kernels.candidates(
@@ -242,69 +215,32 @@ def _counted(tokens: Tokens, kinds: Kinds, stems: list[str], least: IntArray) ->
     return CandidateWords(tokens, kinds, stems, least, *found)
 
 
-def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntArray) -> str | None:
-    """Return why a document's known keyphrase is not in its text; None where it just is not."""
-    if not variants:
-        return "no letter and no digit"
-    if all(sum(one.is_word) > MOST_KNOWN for one in variants):
-        return f"more than {MOST_KNOWN} words"
-    own = {number.get(token, -1) for token in variants[0].tokens}
-    if len(own) > 1 and own <= set(normal.tolist()):
-        return "its words are apart"
-    return None
-
-
-def name_phrases(
-    words: CandidateWords, labels: Sequence[Labels], options: TextOptions, vocabulary: Vocabulary
+def name_terms(
+    words: CandidateWords, options: TextOptions, vocabulary: Vocabulary
 ) -> CandidateWords:
-    """Make candidates of the known keyphrases and of a vocabulary's terms that a text has."""
+    """Make candidates of the terms of a vocabulary that a text has."""
     tokens, kinds = words.tokens, words.kinds
     number = {text: i for i, text in enumerate(words.stems)}
     normal = kinds.normal[tokens.token]
-
-    def is_link(places: IntArray) -> bool:
-        return words.is_link(tokens.token[places].tolist(), options)
-
-    bound = _bound(tokens, kinds)
-    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link, bound)
     found: set[Occurrence] = set()
     finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
-    for d, label in enumerate(labels):
-        start, end = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
+    for d, (start, end) in enumerate(pairwise(tokens.offsets.tolist())):
         if start == end:
             continue
-        normalise = words.normaliser(d, options)
         language = tokens.languages[tokens.token[start]]
-        for term in label.keywords or ():
-            there = occurrences_of(normalise.variants(term), number, normal[start:end], start)
-            named = there
-            if not vocabulary.only:  # else what the rules find is no candidate
-                named = rules.to_name(there, start, end - start, int(words.least[d]))
-            found.update(named)
-            if there:
-                continue
-            for sign in SEPARATORS:
-                pieces = [piece for piece in term.split(sign) if piece.strip()]
-                split = (
-                    occurrences_of(normalise.variants(p), number, normal[start:end], start)
-                    for p in pieces
-                )
-                words.separators[sign] += len(pieces) > 1 and any(split)
-            if reason := _why_absent(normalise.variants(term), number, normal[start:end]):
-                words.reasons[d, term] = reason
-        if vocabulary.terms:
-            if language not in finders:
-                terms_of: dict[Pattern, set[str]] = {}
-                for term in vocabulary.terms:
-                    for pattern in patterns_of(normalise.variants(term), number):
-                        terms_of.setdefault(pattern, set()).add(term)
-                finders[language] = Finder(terms_of), terms_of
-            finder, terms_of = finders[language]
-            own: set[str] = set()
-            for pattern, one in finder(normal[start:end], start):
-                found.add(one)
-                own.update(terms_of[pattern])
-            words.found_terms.update(own)
+        if language not in finders:
+            normalise = words.normaliser(d, options)
+            terms_of: dict[Pattern, set[str]] = {}
+            for term in vocabulary.terms:
+                for pattern in patterns_of(normalise.variants(term), number):
+                    terms_of.setdefault(pattern, set()).add(term)
+            finders[language] = Finder(terms_of), terms_of
+        finder, terms_of = finders[language]
+        own: set[str] = set()
+        for pattern, one in finder(normal[start:end], start):
+            found.add(one)
+            own.update(terms_of[pattern])
+        words.found_terms.update(own)
     if not found:
         return words
     places = np.unique(np.array([place for one in found for place in one.words], np.int64))
@@ -331,6 +267,7 @@ def name_phrases(
     )
     in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
     return replace(
-        _counted(tokens, kinds, words.stems, words.least), named=in_order,
-        separators=words.separators, found_terms=words.found_terms, reasons=words.reasons,
-    )  # fmt: skip
+        _counted(tokens, kinds, words.stems, words.least),
+        named=in_order,
+        found_terms=words.found_terms,
+    )

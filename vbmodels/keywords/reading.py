@@ -20,13 +20,14 @@ from vbmodels.keywords.candidate_words import (
     CandidateWords,
     Vocabulary,
     candidate_words,
-    name_phrases,
+    name_terms,
 )
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of, spans_of
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
 from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
 from vbmodels.keywords.links import document_of, links_of
+from vbmodels.keywords.listed_only import ListedPhrase, Unmatched, listed_word, sort_out
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.reading_report import Named, Report, by_document
 from vbmodels.keywords.repeats import Originals, Sample
@@ -54,7 +55,8 @@ class ReadDocuments:
     vocabulary
         [V] the distinct stems, sorted; ``tokens.term`` counts in it.
     names
-        [D] of the documents that have a word.
+        Of the [D] documents that have a word, and after them of those with a phrase of ``listed``
+        alone.
     marks
         What the user says of the candidates, phrases or words.
     spans
@@ -67,6 +69,8 @@ class ReadDocuments:
         Known keyphrases with a candidate word, and those of them with several.
     sample, originals
         What is looked at for sentences and documents that are there several times.
+    listed
+        Known keyphrases that are no candidates.
     """
 
     tokens: DocumentTokens
@@ -80,6 +84,7 @@ class ReadDocuments:
     several: int
     sample: Sample
     originals: Originals
+    listed: list[ListedPhrase]
 
 
 @dataclass
@@ -102,6 +107,8 @@ class _Matched:
         {row: whether it is a true keyword} of documents whose truth is known.
     said
         [D] of phrases, where these are the candidates.
+    listed
+        Where words are the candidates: known words that are none, with the numbers of their rows.
     """
 
     known: set[int] = field(default_factory=set)
@@ -111,6 +118,7 @@ class _Matched:
     unused: Named = field(default_factory=Named)
     gold: dict[int, bool] = field(default_factory=dict)
     said: list[Said] = field(default_factory=list)
+    listed: dict[tuple[int, str], ListedPhrase] = field(default_factory=dict)
 
 
 def read_documents(
@@ -137,15 +145,16 @@ def read_documents(
     """
     tokens, labels, readings = read_tokens(rows, options, shared)
     words = candidate_words(tokens, options, phrases)
-    if phrases:
-        words = name_phrases(words, labels, options, vocabulary)
-    matched = _match(labels, words, options, phrases)
+    if vocabulary.terms:
+        words = name_terms(words, options, vocabulary)
     names = [label.doc_id for label in labels]
+    shortened = _shorten(words, names, options.max_words)
+    matched = _match(labels, words, options, phrases)
     report = Report(
         documents=len(names),
         tokens=len(words.tokens.token),
         absent_keywords=Named.of(matched.absent),
-        shortened=Named.of(_shorten(words, matched, names, options.max_words)),
+        shortened=Named.of(shortened),
         unused_scores=matched.unused,
         cleaned=Named.of(
             [
@@ -179,13 +188,13 @@ def _match(
             found.known.update(map(places.__getitem__, there))
             found.sizes[0] += bool(there)
             found.sizes[1] += len(there) > 1
-            if missing:
-                every = words.stand_in(d)
-                reasons = (
-                    f"{word}: {'too rare' if normalise(word) in every else 'absent'}"
-                    for word in missing
-                )
-                found.absent.append(f"{doc_id}: {keyword} ({', '.join(reasons)})")
+            every = words.stand_in(d) if missing and not phrases else set()
+            for word in missing:
+                stem = normalise(word)
+                if stem in every:
+                    found.listed[d, stem] = listed_word(words, d, word, stem)
+            if absent := [f"{word}: absent" for word in missing if normalise(word) not in every]:
+                found.absent.append(f"{doc_id}: {keyword} ({', '.join(absent)})")
         if scored is not None and scores is not None:
             unused = []
             for term, score in zip(scored, scores, strict=True):
@@ -204,25 +213,18 @@ def _match(
     return found
 
 
-def _shorten(words: CandidateWords, labels: _Matched, names: list[str], most: int) -> list[str]:
-    """Cut long documents to the known and the most frequent words, of equal ones the earlier."""
+def _shorten(words: CandidateWords, names: list[str], most: int) -> list[str]:
+    """Cut long documents to the most frequent words, of equal ones the earlier."""
     shortened, out = [], []
     long = np.flatnonzero(np.diff(words.offsets) > most)
-    kept_rows = {*labels.known, *(np.flatnonzero(words.kept).tolist() if len(long) else ())}
+    named = words.kept if len(long) else np.zeros(0, bool)
     for d in long:
-        first, last = int(words.offsets[d]), int(words.offsets[d + 1])
-        shortened.append(f"{names[d]} ({last - first})")
-        rows = range(first, last)
-        known = sum(row in kept_rows for row in rows)
-        ranked = sorted(rows, key=lambda row: (row not in kept_rows, -words.count[row], row))
-        out += ranked[max(most, known) :]
+        rows = np.arange(words.offsets[d], words.offsets[d + 1])
+        shortened.append(f"{names[d]} ({len(rows)})")
+        ranked = rows[np.lexsort((rows, -words.count[rows], ~named[rows]))]
+        out.append(ranked[max(most, int(named[rows].sum())) :])
     if out:
-        kept = np.setdiff1d(np.arange(len(words.term)), out)
-        place = {int(row): i for i, row in enumerate(kept)}
-        words.keep(kept)
-        labels.known = {place[row] for row in labels.known}
-        labels.scores = {place[r]: value for r, value in labels.scores.items() if r in place}
-        labels.gold = {place[r]: value for r, value in labels.gold.items() if r in place}
+        words.keep(np.setdiff1d(np.arange(len(words.term)), np.concatenate(out)))
     return shortened
 
 
@@ -263,7 +265,6 @@ def _pack(
     place = {text: i for i, text in enumerate(stems)}
     term = np.array([place[words.stems[i]] for i in used], np.int64)[term]
     observed = np.zeros(size, bool)
-    observed[list(labels.known)] = True
     written = list(forms)
     shortest, form = distinct(best, len(forms))
     surfaces = [written[i] for i in shortest]
@@ -294,49 +295,59 @@ def _pack(
         given_only=phrases and vocabulary.only,
         letter=letter if letter.any() else None,
     )
-    missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
-    without = Named.of([row.doc_id for row in missing])
     listed = sum(len(row.keywords or ()) for row in rows)
-    report = replace(
-        report, words=size, observed=len(labels.known), without_words=without, listed=listed
-    )
+    report = replace(report, words=size, listed=listed)
     between = np.full(len(token), -1) if linked is None else linked.form
     own, code = distinct(np.concatenate([token, shown, between[between >= 0]]), len(written))
     of_form, of_shown = code[: len(token)], code[len(token) : 2 * len(token)]
     of_link = np.full(len(token), -1)
     of_link[between >= 0] = code[2 * len(token) :]
+    unmatched = Unmatched(list(labels.listed.values()))
+    kept_rows, lost_rows = np.flatnonzero(has).tolist(), np.flatnonzero(~has).tolist()
     if phrases:
         marks, spans, absent = mark(packed, stems, labels.said, (of_form, of_shown, of_link))
         observed[spans.words[marks.y][spans.words[marks.y] >= 0]] = True
         packed = replace(packed, y=observed)
-        rows_of = np.flatnonzero(has).tolist()
-        lost = [f"{row.doc_id}: {term}" for row in missing for term in row.keywords or ()]
-        for d, keyword in absent:
-            reason = words.reasons.get((rows_of[d], keyword))
-            lost.append(f"{names[d]}: {keyword}" + (f" ({reason})" if reason else ""))
-        bare = [names[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0).tolist()]
+        every = [(d, term) for d in lost_rows for term in rows[d].keywords or ()]
+        every += [(kept_rows[d], term) for d, term in absent]
+        unmatched = sort_out(words, every, occurrences, options)
+        lost = [
+            f"{rows[d].doc_id}: {term}" + (f" ({reason})" if reason else "")
+            for d, term, reason in unmatched.absent
+        ]
+        lost_rows += [kept_rows[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0).tolist()]
         report = replace(
-            report, observed=int(observed.sum()), absent_keywords=Named.of(by_document(lost)),
-            without_words=without + Named.of(bare),
-            separators=+words.separators,
-        )  # fmt: skip
+            report,
+            absent_keywords=Named.of(by_document(lost)),
+            separators=+unmatched.separators,
+        )
     else:
+        observed[list(labels.known)] = True
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
         own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
         none_listed = np.zeros(len(names), np.int64)
         marks = Marks(observed, gold, none_listed, own_form, own_shown, none, packed.score)
         spans = spans_of(packed, stems, False)
+    there = {one.document for one in unmatched.listed}
+    number = {d: i for i, d in enumerate([*kept_rows, *sorted(there - {*kept_rows})])}
+    report = replace(
+        report,
+        observed=int(observed.sum()),
+        without_words=Named.of([rows[d].doc_id for d in lost_rows if d not in there]),
+        listed_only=Named.of([f"{rows[o.document].doc_id}: {o.term}" for o in unmatched.listed]),
+    )
     return ReadDocuments(
         tokens=packed,
         vocabulary=stems,
-        names=names,
+        names=[rows[d].doc_id for d in number],
         marks=marks,
         spans=spans,
         forms=[written[i] for i in own],
         report=report,
         known=labels.sizes[0],
         several=labels.sizes[1],
+        listed=[one._replace(document=number[one.document]) for one in unmatched.listed],
         sample=Sample.of([one.key for one in readings], [one.sentences for one in readings]),
         originals=Originals(
             np.array([one.key for one in readings], np.uint64)[has], folds, packed.looked_at

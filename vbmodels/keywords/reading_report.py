@@ -48,14 +48,16 @@ class Report:
     documents, tokens, words, observed
         Documents read, their tokens, their candidate words, and the observed among these.
     without_words
-        Documents without any candidate word: no row of the result is theirs.
+        Documents of which the result has no row.
     listed
         Known keyphrases.
     absent_keywords
-        Those of them that are no candidates, as "doc_id: keyword". Of words, where a word of the
+        Those of them that no text has, as "doc_id: keyword". Of words, where a word of the
         keyword is none, "doc_id: keyword (missing word: absent or too rare)"; an absent word does
         not occur as a noun, adjective or verb, a rare one fewer than ``min_count`` times, and the
         keyword's other words count as observed.
+    listed_only
+        Those of them that the text has and that the rules for candidates do not find.
     shortened
         Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
     unused_scores
@@ -82,6 +84,7 @@ class Report:
     listed: int = 0
     without_words: Named = field(default_factory=Named)
     absent_keywords: Named = field(default_factory=Named)
+    listed_only: Named = field(default_factory=Named)
     shortened: Named = field(default_factory=Named)
     unused_scores: Named = field(default_factory=Named)
     cleaned: Named = field(default_factory=Named)

@@ -152,10 +152,10 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
 def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
     """Join texts by blanks, row by row of their numbers [M, K]; -1 is none."""
     rows = zip(*numbers.T.tolist(), strict=True)  # no list of each row is kept
-    return [_close_up(" ".join([texts[i] for i in row if i >= 0])) for row in rows]
+    return [close_up(" ".join([texts[i] for i in row if i >= 0])) for row in rows]
 
 
-def _close_up(text: str) -> str:
+def close_up(text: str) -> str:
     """Leave out the blanks that no writer puts between two words."""
     text = text.replace(" / ", "/")
     if "'" in text or "’" in text:
