@@ -2,6 +2,7 @@
 
     python -m benchmarks.keyphrases [--data FOLDER] [--corpora hulth,kdd,...] [--seeds 0,1]
                                     [--schemes share,one,...] [--documents N] [--yake]
+    python -m benchmarks.keyphrases --lists [--corpora ...] [--seeds 0,1,2] [--documents N]
 
 Known phrases are drawn from the gold phrases that occur; all hidden gold phrases are the truth,
 those that the text does not contain too, so that F has a ceiling below 1.
@@ -17,6 +18,14 @@ selections at .1, .3 and .5, and F of the selection of largest expected F, which
 Logistic regression has the same features (the words' scores among them), every other phrase a
 negative, and is calibrated by the true rate. TextRank joins adjacent words of the best third
 (Mihalcea and Tarau 2004); "words joined" takes the mean word score of a phrase.
+
+With ``--lists`` the estimator is given lists, drawn from all gold phrases, candidates or not, with
+a prior of the other corpora. What is not listed, of documents that are not complete, is scored:
+
+    28 %       each gold phrase is listed with probability .28
+    whole      20 documents list all of theirs, of the others nobody has looked for any
+
+"expected" and "real" are the precision of what the product selects, and of all above .5.
 """
 
 from __future__ import annotations
@@ -26,6 +35,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +55,23 @@ from benchmarks.keyword_corpora import (
     ranked,
     short,
 )
+from benchmarks.keyword_prior import KINDS, others
+from benchmarks.keyword_prior import LANGUAGES as LANGUAGES_READ
+from benchmarks.keyword_prior import load as load_corpus
 from flows.keywords.counts import rows_of
 from flows.keywords.documents import Prepared, prepare
 from vbmodels.core.fit import fit
+from vbmodels.estimators.keyword_prior import (
+    LabelledCorpus,
+    ReadCorpus,
+    read_corpus,
+    whole_corpus,
+)
+from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.features import FEATURE_NAMES, label_rates
+from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
@@ -246,6 +267,94 @@ def answers(task: Task, scheme: str, yake: np.ndarray | None) -> dict[str, Answe
     return found
 
 
+def listed(
+    corpus: LabelledCorpus, case: str, number: bool, seed: int, prior: LearntPrior
+) -> dict[str, float]:
+    """Give the estimator lists, and return the figures of what is not listed."""
+    rng = np.random.default_rng([seed, 7])
+    gold = [list(dict.fromkeys(term.lower() for term in one)) for one in corpus.keywords]
+    size = len(gold)
+    whole = np.zeros(size, bool)
+    if case == "whole":
+        whole[rng.choice(size, min(20, size // 2), replace=False)] = True
+        lists = [one if all_of_it else None for one, all_of_it in zip(gold, whole, strict=True)]
+    else:
+        lists = [[term for term in one if rng.random() < 0.28] for one in gold]
+    mean = float(np.mean([len(one) for one in gold])) if number else None
+    language = LANGUAGES_READ.get(corpus.name, "english")
+    found = KeywordExtractor(language=language, prior=prior, keyphrases=mean, n_partitions=1)
+    found.fit(corpus.texts, lists, complete=whole, ids=[str(d) for d in range(size)])
+    read = read_corpus(corpus)
+    spans, numbers = read.part.read.spans, read.part.documents
+    rows = read.phrases
+    truth = set(zip(numbers[spans.document[rows]].tolist(), spans.key[rows].tolist(), strict=True))
+    every = found._fitted  # with the numbers of the candidates
+    document, key = np.array(every["document"]), every["key"].tolist()
+    at = ~every["observed"] & ~whole[document]
+    true = np.array([pair in truth for pair in zip(document.tolist(), key, strict=True)])[at]
+    r, chosen, own = every["probability"][at], every["selected"][at], document[at]
+    order = np.lexsort((-r, own))
+    place = np.arange(len(order)) - np.searchsorted(own[order], own[order])
+    ten = order[place < 10]
+    hidden = sum(
+        len(one) - len(known or ())
+        for one, known, all_of_it in zip(gold, lists, whole, strict=True)
+        if not all_of_it
+    )
+    sure, bins = r > 0.5, np.minimum((r * 10).astype(int), 9)
+    return {
+        "selected": float(chosen.sum()),
+        "expected": float(r[chosen].sum()),
+        "real": float(true[chosen].sum()),
+        "sure": float(sure.sum()),
+        "sure expected": float(r[sure].sum()),
+        "sure real": float(true[sure].sum()),
+        "ECE": sum(abs((r - true)[bins == b].sum()) for b in range(10)) / len(r),
+        "P@10": float(true[ten].sum() / (10 * (~whole).sum())),
+        "F": float(2 * true[chosen].sum() / (chosen.sum() + hidden)),
+        "rate": float(found.keyword_rate_ / true_rate(read, ~whole)),
+    }
+
+
+def true_rate(read: ReadCorpus, documents: np.ndarray) -> float:
+    """Return the share of keyphrases among the candidates of some documents."""
+    of = documents[read.part.documents[read.part.read.spans.document]]
+    return float(read.phrases[of].mean())
+
+
+LISTED = (
+    "| | selected: expected / real | above .5: n, expected / real | ECE | P@10 | F | rate |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def show_lists(options: argparse.Namespace, seeds: Sequence[int]) -> None:
+    """Write the tables of lists."""
+    names = options.corpora.split(",")
+    learnt = {name: whole_corpus(load_corpus(name, options.data, 250)) for name in KINDS}
+    priors = {name: others(name, learnt) for name in names}
+    corpora = {n: load_corpus(n, options.data, options.documents) for n in names}
+    for case, number in product(("28 %", "whole"), (False, True)):
+        given = "the true number given" if number else "no number given"
+        sys.stdout.write(f"\n## {case}, {given}\n\n{LISTED}\n")
+        each = []
+        for name in names:
+            draws = [listed(corpora[name], case, number, seed, priors[name]) for seed in seeds]
+            total = {key: sum(one[key] for one in draws) for key in draws[0]}
+            mean = {key: value / len(draws) for key, value in total.items()}
+            pairs = [("selected", "expected", "real"), ("sure", "sure expected", "sure real")]
+            (e, t), (se, st) = (
+                [short(total[key] / max(total[of], 1)) for key in keys] for of, *keys in pairs
+            )
+            each.append((total["expected"] - total["real"]) / max(total["selected"], 1))
+            cells = [short(mean[key]) for key in ("ECE", "P@10", "F")]
+            sure = f"{mean['sure']:.0f}, {se} / {st}"
+            line = [name, f"{e} / {t}", sure, *cells, f"x{mean['rate']:.2f}"]
+            sys.stdout.write(f"| {' | '.join(line)} |\n")
+            sys.stdout.flush()
+        sys.stdout.write(f"\nFarthest: {max(map(abs, each)):.3f}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run all forms on all corpora and write Markdown to stdout."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -255,11 +364,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--documents", type=int, default=None, help="the first N of each corpus")
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
+    parser.add_argument("--lists", action="store_true", help="give the estimator lists")
     parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
     parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     everything: dict[tuple[str, str], list[dict[str, float]]] = {}
+    if options.lists:
+        with threadpool_limits(1):
+            show_lists(options, seeds)
+        return
     with threadpool_limits(1):
         for name in options.corpora.split(","):
             text = TextOptions(

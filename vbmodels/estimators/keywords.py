@@ -142,8 +142,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     vocabulary: Any = parameter(
         None,
         [list, tuple, None],
-        "Terms: these, where a text has them, and the known keyphrases are the candidates (unit "
-        "phrase).",
+        "Terms: these, where a text has them, are the candidates (unit phrase).",
     )
 
     def __sklearn_tags__(self) -> Any:
