@@ -71,6 +71,7 @@ def begin(
         paths = RunPaths(storage.absolute(target), run_id)
         run = Run(family, source, paths, settings, Events(), options, since, resume)
         with _followed(run):
+            run.open.enter_context(resuming.turn(run))
             yield run
 
 

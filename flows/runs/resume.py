@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -109,6 +110,24 @@ def check_same_request(run: Run) -> None:
         raise InputError(faults)
 
 
+@contextmanager
+def turn(run: Run) -> Iterator[None]:
+    """Let one run of a target at a time look for an unfinished one; raise `RunBusy` for another.
+
+    Runs that a schedule missed meet the first of them, or what it has published.
+    """
+    if run.resume != AUTO:
+        yield
+        return
+    made = storage.absent(run.paths.target)
+    try:
+        with claim(run.paths.target, run.paths.run_id) as run.turn:
+            yield
+    finally:
+        for folder in made:
+            storage.remove_empty(folder)
+
+
 def find(run: Run) -> None:
     """Let a run go on with the unfinished one that ``resume`` means.
 
@@ -157,6 +176,8 @@ def is_named(resume: str | None) -> bool:
 def _take(run: Run, paths: RunPaths) -> None:
     run.paths, run.is_resume, run.can_resume = paths, True, True
     run.complete = is_complete(paths)
+    if run.turn is not None:
+        run.turn.rename(paths.run_id)
 
 
 def _none(resume: str, target: str) -> PublishError:

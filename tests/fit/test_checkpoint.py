@@ -200,7 +200,7 @@ def elsewhere(holder, monkeypatch):
 @pytest.mark.thorough
 def test_a_living_driver_elsewhere_is_seen_by_its_heartbeat(elsewhere):
     store, _ = elsewhere
-    with pytest.raises(RunBusy, match="is being worked on"):
+    with pytest.raises(RunBusy, match="is still going"):
         claim(store, "run").__enter__()
 
 

@@ -56,13 +56,10 @@ def uses(extra: str, folder: Path) -> Iterator[Use]:
         yield Use(("vbflows", "show", target))
     keywords, bags = (str(folder / "in" / name) for name in ("keywords", "bags"))
     yield Use(("vbflows", "keywords", keywords, str(folder / "out" / "two"), "--workers", "2"))
-    recorded = ("vbflows", "bags", bags, str(folder / "out" / "recorded"), "--record")
     call = ("python", "-c", f"import vbflows; vbflows.bags(source={bags!r}, target='flow')")
     if "prefect" in named:
-        yield Use(recorded)
         yield Use(call)
     else:
-        yield Use(recorded, 2, "pip install 'vbflows[prefect]'")
         yield Use(call, 1, "pip install 'vbflows[prefect]'")
     if "genomics" not in named:
         sheet = folder / "sheet.csv"

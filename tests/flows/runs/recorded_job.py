@@ -12,9 +12,6 @@ from flows import pipelines
 from flows.events import Message, Stage, Sweep, listening
 from flows.faults import Interrupted
 from flows.keywords.settings import KeywordSettings
-from flows.prefect import server
-from flows.prefect.flow import recorded
-from flows.settings import ComputeSettings
 
 
 class Listener:
@@ -55,18 +52,10 @@ class Listener:
 
 
 def main(what: str, folder: str) -> None:
-    if what == "serve":
-        with server.running() as url:
-            Path(folder, "url").write_text(url)
-            time.sleep(60)
-        return
     settings = KeywordSettings(unit="word", keyword_rate=0.2, checkpoint_every=1)
     try:
         with listening(Listener(what, folder)):
-            outcome = recorded(
-                pipelines.keywords, f"{folder}/in", f"{folder}/out", settings,
-                ComputeSettings.model_validate({}), None, "auto",
-            )  # fmt: skip
+            outcome = pipelines.keywords(f"{folder}/in", f"{folder}/out", settings)
     except Interrupted as error:
         print(error, flush=True)
         sys.exit(130)
