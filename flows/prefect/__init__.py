@@ -49,15 +49,14 @@ def require_server() -> str:
     url, remedy = PREFECT_API_URL.value(), "start one: prefect server start"
     if not url:
         remedy += "; then set PREFECT_API_URL=http://127.0.0.1:4200/api"
-        raise InputError.of("PREFECT_API_URL", "the address of a Prefect server", "none", None,
-                            None, remedy)  # fmt: skip
+        expected = "the address of a Prefect server"
+        raise InputError.of("PREFECT_API_URL", expected, "none", remedy=remedy)
     try:
         httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         found = f"no answer from {url}: {str(error) or type(error).__name__}"
-        raise InputError.of(
-            "PREFECT_API_URL", "a Prefect server", found, None, None, remedy
-        ) from error
+        expected = "a Prefect server"
+        raise InputError.of("PREFECT_API_URL", expected, found, remedy=remedy) from error
     return url
 
 

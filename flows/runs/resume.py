@@ -131,10 +131,17 @@ def turn(run: Run) -> Iterator[None]:
 def find(run: Run) -> None:
     """Let a run go on with the unfinished one that ``resume`` means.
 
-    Without one, ``auto`` starts from the beginning; ``latest`` is refused.
+    Without one it starts from the beginning; ``latest`` is refused where others have finished.
     """
     if run.resume is None:
         return
+    above = storage.join(run.paths.target, "runs")
+    for name in storage.names(above):
+        storage.remove_empty(storage.join(above, name))
+    runs = [RunPaths(run.paths.target, name) for name in names_of_runs(run.paths.target)]
+    empty = [paths for paths in runs if storage.names(paths.root) == [storage.MARK]]
+    for paths in empty:  # it was stopped before it wrote anything
+        storage.remove_own(paths.root, RUN)
     if run.resume == AUTO:
         ours = request_of(run)
         for paths in unfinished(run.paths.target):
@@ -142,11 +149,12 @@ def find(run: Run) -> None:
             if theirs is not None and _same(theirs, ours, run.since):
                 run.events.say(f"going on with run {paths.run_id}, which was stopped")
                 return _take(run, paths)
-        run.events.say("no unfinished run of this request: it starts from the beginning")
-        return
-    for paths in unfinished(run.paths.target):
-        return _take(run, paths)
-    raise _none(LATEST, run.paths.target)
+    else:
+        for paths in unfinished(run.paths.target):
+            return _take(run, paths)
+        if len(runs) > len(empty):
+            raise _none(LATEST, run.paths.target)
+    run.events.say("no unfinished run of this request: it starts from the beginning")
 
 
 def find_named(run: Run) -> None:
