@@ -27,6 +27,7 @@ from flows.data.runs import (
     mark_latest,
     peak_memory,
     read_record,
+    refuse_removed,
     unsaid,
     versions,
     write_posterior,
@@ -83,6 +84,7 @@ def publish(run: Run) -> dict[str, Any]:
     )  # fmt: skip
     storage.write_bytes(url, html.encode())
     run.verify()
+    refuse_removed(run.paths)
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
     # What is printed is read before: once it is published, a run cannot fail.

@@ -14,7 +14,7 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.runs import RUN, RemovedError, latest_of
 from flows.events import Stage, Sweep, listening
-from flows.faults import RunError
+from flows.faults import InputError, RunError
 from flows.run import run as launch
 from tests.faults import pipelines
 
@@ -105,6 +105,8 @@ def test_resume_latest_before_anything_was_written_starts_from_the_beginning(sou
     other.mkdir()
     run_id = fit(source, target, resume="latest")["run_id"]
     assert os.listdir(target / "runs") == [run_id]
+    with pytest.raises(InputError, match="there is nothing to resume"):
+        fit(source, target, resume="latest")
 
 
 def test_a_flipped_bit_of_a_published_table_is_found(source, tmp_path, capsys):

@@ -393,9 +393,6 @@ def test_auto_goes_on_since_the_run_that_was_the_latest(source, stopped, tmp_pat
 
 def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
     target = tmp_path / "out"
-    with pytest.raises(InputError, match="resume latest: expected a run that was stopped, below"):
-        go(source, target, "latest")
-    assert not target.exists()
     stopped(source, target)
     time.sleep(1.1)  # ids hold seconds
     run_id = stopped(source, target)
