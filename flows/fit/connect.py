@@ -57,6 +57,7 @@ SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 m
 def over(client: Client, name: str) -> Cluster:
     """Return the cluster of a client that its owner opened and will close, once it is checked."""
     cluster = Cluster(client, name)
+    _await_workers(cluster, "start some")
     cluster.check()
     return cluster
 

@@ -166,6 +166,7 @@ def wait_for(condition, log):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_after_a_power_cut_a_deployment_goes_on(prefect_home, tmp_path):
     """The run that died is continued by the next one; another deployment is not delayed."""
     (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 300, 1)
