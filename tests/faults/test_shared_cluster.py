@@ -10,10 +10,13 @@ from contextlib import closing
 import pytest
 from distributed import Client, LocalCluster
 
+from flows.data.runs import open_run
 from flows.fit import cluster as clusters
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.job import ClusterError
+from flows.settings import ComputeSettings
+from tests.faults import pipelines
 from tests.faults.processes import ROOT, Deployment
 from tests.fit.jobs import toy_job
 
@@ -104,3 +107,11 @@ def test_all_packages_that_differ_are_named(tmp_path):
             connect(scheduler=made.address).__enter__()
     finally:
         made.end()
+
+
+def test_the_record_names_the_cluster(shared, tmp_path):
+    source = pipelines.simulate("experts", str(tmp_path / "in"))
+    compute = ComputeSettings(scheduler=shared.address)
+    outcome = pipelines.run("experts", source, str(tmp_path / "out"), compute)
+    _, record = open_run(outcome["target"])
+    assert (record.scheduler, record.workers) == (shared.address, 2)
