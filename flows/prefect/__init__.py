@@ -41,9 +41,23 @@ def names_server() -> bool:
     return bool(os.environ.get("PREFECT_API_URL") or _active().get("PREFECT_API_URL"))
 
 
+lost: list[str] = []
+"""Why the end of a run could not be recorded: Prefect would wait for its server at the exit."""
+
+
+def unanswered(url: str) -> str | None:
+    """Say why a Prefect server does not answer; None where it does."""
+    import httpx
+
+    try:
+        httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"no answer from {url}: {str(error) or type(error).__name__}"
+    return None
+
+
 def require_server() -> str:
     """Return the address of the configured Prefect server; refuse where none answers."""
-    import httpx
     from prefect.settings import PREFECT_API_URL
 
     url, remedy = PREFECT_API_URL.value(), "start one: prefect server start"
@@ -51,12 +65,8 @@ def require_server() -> str:
         remedy += "; then set PREFECT_API_URL=http://127.0.0.1:4200/api"
         expected = "the address of a Prefect server"
         raise InputError.of("PREFECT_API_URL", expected, "none", remedy=remedy)
-    try:
-        httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        found = f"no answer from {url}: {str(error) or type(error).__name__}"
-        expected = "a Prefect server"
-        raise InputError.of("PREFECT_API_URL", expected, found, remedy=remedy) from error
+    if found := unanswered(url):
+        raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
     return url
 
 

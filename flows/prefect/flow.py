@@ -7,14 +7,18 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
 from prefect import Flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    temporary_settings,
+)
 from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
@@ -24,7 +28,7 @@ from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
-from flows.prefect import in_flow_run
+from flows.prefect import in_flow_run, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
 
 
@@ -61,6 +65,9 @@ class _Body:
     error: BaseException | None = None
     outcome: Any = None
 
+    def __init__(self) -> None:
+        self.ends = ExitStack()  # of settings
+
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function and note how it ends."""
         try:
@@ -69,6 +76,11 @@ class _Body:
         except BaseException as error:
             self.error = error
             raise
+        finally:
+            if why := unanswered(PREFECT_API_URL.value()):
+                lost.append(why)
+                # Prefect would try for minutes to record the end.
+                self.ends.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
         return self.outcome
 
 
@@ -88,7 +100,8 @@ class PipelineFlow(Flow[..., Any]):
         body = _Body()
         token = _body.set(body)
         try:
-            return super().__call__(*args, **kwargs)
+            with body.ends:
+                return super().__call__(*args, **kwargs)
         except Exception as error:
             if body.error is not None:
                 raise body.error from None

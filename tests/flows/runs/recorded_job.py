@@ -8,10 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from flows import pipelines
+from flows import cli
 from flows.events import Message, Stage, Sweep, listening
-from flows.faults import Interrupted
-from flows.keywords.settings import KeywordSettings
 
 
 class Listener:
@@ -52,14 +50,11 @@ class Listener:
 
 
 def main(what: str, folder: str) -> None:
-    settings = KeywordSettings(unit="word", keyword_rate=0.2, checkpoint_every=1)
-    try:
-        with listening(Listener(what, folder)):
-            outcome = pipelines.keywords(f"{folder}/in", f"{folder}/out", settings)
-    except Interrupted as error:
-        print(error, flush=True)
-        sys.exit(130)
-    print(outcome["run_id"], flush=True)
+    with listening(Listener(what, folder)):
+        settings = ("unit=word", "keyword_rate=0.2", "checkpoint_every=1")
+        sys.argv[1:] = ["keywords", f"{folder}/in", f"{folder}/out", "--resume", "auto"]
+        sys.argv += [word for one in settings for word in ("--set", one)]
+        cli.main()
 
 
 if __name__ == "__main__":
