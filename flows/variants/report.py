@@ -263,7 +263,6 @@ MEANINGS = {
     "log_M_sd": "precision of replicates M: sd of its logarithm",
     "rho": "share of the variants by their rate (of few variants mostly the prior)",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
-    "shift_sd": "case against control: sd of the differences over substitutions",
     "site_sd": "case against control: sd of the differences between sites",
     "v": "share of sites far off that difference",
     "error_rate": "mean error rate",
