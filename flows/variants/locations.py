@@ -161,6 +161,8 @@ class Piece:
         [J, R, 4] those of them on the forward strand.
     sums
         [J, R, 4, 11] sums over the reads, as `READ_SUMS` has them.
+    deleted
+        [J, R] reads with a deletion there.
     ref
         [J] reference bases.
     columns
@@ -175,6 +177,7 @@ class Piece:
     counts: np.ndarray
     forward: np.ndarray
     sums: np.ndarray
+    deleted: np.ndarray
     ref: np.ndarray
     columns: list[Column]
     account: IntArray
@@ -203,6 +206,7 @@ def count_positions(
                 by_strand.sum(axis=2, dtype=np.int32),
                 by_strand[:, :, 0],
                 np.stack([one.sums for one in found], axis=1),
+                np.stack([one.deleted for one in found], axis=1),
                 ref[: piece.length],
                 columns,
                 np.stack([one.account for one in found]),
@@ -262,7 +266,7 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     tables = [
         variant_counts.to_table(
             piece.counts, piece.ref, piece.region.contig, piece.region.start, piece.columns,
-            piece.forward, piece.sums,
+            piece.forward, piece.sums, piece.deleted,
         )
         for piece in count_positions(part, settings, compared=False)
     ]  # fmt: skip
@@ -286,6 +290,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
             np.arange(piece.region.start + 1, piece.region.stop + 1), piece.forward, piece.sums,
             anchors=None if piece.indels is None else of_case(piece.indels, case),
+            deleted=piece.deleted,
         )  # fmt: skip
         kept.append((counts, loci))
         empty += _without_reads(piece.counts, piece.region)[: _NAMED - len(empty)]

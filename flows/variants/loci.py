@@ -257,7 +257,7 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
     """Return contig, position and depth of the case and of all controls at some locations."""
-    depth = batch.counts.sum(axis=2)
+    depth = batch.depth
     step = max(1, -(-len(loci.pos) // points))
     return tuple(
         (
