@@ -24,7 +24,8 @@ UNMAPPED_FLAG, SECONDARY_FLAG, FAILED_FLAG, DUPLICATE_FLAG = 0x4, 0x100, 0x200, 
 REACHED, UNMAPPED, SECONDARY, FAILED, DUPLICATE, LOW_MAPPING, NOT_PROPER = range(7)
 # Of the reads that count, their bases at the positions, and those that a rule leaves out.
 BASES, LOW_QUALITY, OF_MATE, NO_BASE, PRIMER = range(7, 12)
-ACCOUNT = 12
+PRIMED = 12  # reads that count and begin in a primer
+ACCOUNT = 13
 MASKED = 254  # in place of the quality that was given, of a base that a primer shows
 
 

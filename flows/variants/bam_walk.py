@@ -67,6 +67,8 @@ class Reading:
         Whether reads count that are flagged as duplicates.
     primers
         Begin and end of the contig's primers, [P, 2] of each strand; None for none.
+    primer_offset
+        Bases by which a read may begin before its primer.
     """
 
     base_quality: int
@@ -74,6 +76,7 @@ class Reading:
     orphans: bool = False
     duplicates: bool = False
     primers: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    primer_offset: int = 0
 
     @property
     def left_out(self) -> int:
@@ -216,7 +219,7 @@ class _Walk:
         if self.reading.primers is not None and n > self._kept:
             primer_kernels.mask_primers(
                 self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
-                *self.reading.primers, self.account,
+                self.floor, *self.reading.primers, self.reading.primer_offset, self.account,
             )  # fmt: skip
         mates_kernels.pair_mates(
             self._data,

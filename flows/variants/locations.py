@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -249,7 +249,17 @@ def refuse_changed(part: Part) -> None:
         storage.refuse_changed(named.url, named.fingerprint)
 
 
-def write_part_counts(part: Part, settings: VariantSettings, target: str, names: list[str]) -> int:
+class PartCounts(NamedTuple):
+    """Rows of counts that were written, and the account [R, FIELDS] of the replicates' reads."""
+
+    rows: int
+    columns: list[Column]
+    account: IntArray
+
+
+def write_part_counts(
+    part: Part, settings: VariantSettings, target: str, names: list[str]
+) -> PartCounts:
     """Count the reads of all samples at a partition's positions; write rows of the counts table.
 
     Parameters
@@ -263,16 +273,25 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     names
         Their names, by partition.
     """
-    tables = [
-        variant_counts.to_table(
-            piece.counts, piece.ref, piece.region.contig, piece.region.start, piece.columns,
-            piece.forward, piece.sums, piece.deleted,
+    tables, columns = list[pa.Table](), list[Column]()
+    account: Any = 0
+    for piece in count_positions(part, settings, compared=False):
+        account, columns = account + piece.account, piece.columns
+        tables.append(
+            variant_counts.to_table(
+                piece.counts,
+                piece.ref,
+                piece.region.contig,
+                piece.region.start,
+                columns,
+                piece.forward,
+                piece.sums,
+                piece.deleted,
+            )
         )
-        for piece in count_positions(part, settings, compared=False)
-    ]  # fmt: skip
     table = pa.concat_tables(tables)
     storage.write_table(storage.join(target, names[part.index]), table)
-    return int(table.num_rows)
+    return PartCounts(table.num_rows, columns, whole_account(part, columns, account, settings))
 
 
 def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:

@@ -60,6 +60,7 @@ class PartCalls:
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
     next_best: tuple[float, float, str] | None = None  # not called: probability, q-value, name
+    disagreeing: tuple[str, ...] = ()  # not called, and how the case's replicates differ
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 

@@ -87,7 +87,7 @@ class ReadCounter:
         settings = self.settings
         return Reading(
             least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep", self._primers.get(contig),
+            settings.duplicates == "keep", self._primers.get(contig), settings.primer_offset,
         )  # fmt: skip
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:

@@ -196,10 +196,11 @@ def _misplaced_contig(local: str) -> str | None:
     """Return a contig that a plain FASTA does not have as its index says; None for none."""
     with open(f"{local}.fai", encoding="utf-8") as index:
         rows = [line.rstrip("\n").split("\t") for line in index]
-    placed = sorted((int(row[2]), row[0], *map(int, (row[1], *row[3:5]))) for row in rows)
+    rows.sort(key=lambda row: int(row[2]))
     behind = b""
     with open(local, "rb") as fasta:
-        for offset, name, length, bases, width in placed:
+        for name, *numbers in rows:
+            length, offset, bases, width = map(int, numbers[:4])
             fasta.seek(max(offset - _HEADER, 0))
             lines = fasta.read(min(offset, _HEADER)).splitlines(keepends=True)
             header = lines[-1] if lines else b""
@@ -211,7 +212,7 @@ def _misplaced_contig(local: str) -> str | None:
             behind = fasta.read(_HEADER).lstrip(b"\r\n")[:1]
             if not header.endswith(b"\n") or behind not in (b"", b">"):
                 return name
-    return placed[-1][1] if behind else None
+    return rows[-1][0] if behind else None
 
 
 def _no_fasta(path: str, error: Exception) -> Fault:

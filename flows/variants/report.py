@@ -22,7 +22,7 @@ from flows.variants import (
     read_account,
 )  # fmt: skip
 from flows.variants.calls import ALPHA, SAMPLER
-from flows.variants.calls_report import call_in_words, is_mnv, level_of, variants
+from flows.variants.calls_report import call_in_words, is_mnv, level_of, name_of, variants
 from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.part_calls import PartCalls, callable_of, filters_not_run, positions_of
 from flows.variants.samples import mixed_warnings
@@ -33,6 +33,7 @@ from vbmodels.variants.panel.model import CONTAMINATION
 from vbmodels.variants.two_groups.batch_null import names_of_types
 
 CALLABLE = 0.9
+DELETED = 0.05  # share of the depth at a call from which on its deletions are said
 """Share of the positions that are callable from which on a headline with a call leaves it out."""
 
 
@@ -145,6 +146,11 @@ def warnings_of(
     if fit is not None:
         warnings += indel_report.warnings(fit)
     warnings += calls_report.power_warnings(part_calls.in_order(parts), settings)
+    warnings += [f"Not called: {one}." for part in parts for one in part.disagreeing]
+    under = [c for c in part_calls.in_order(parts) if c.get("deleted", 0) >= DELETED * _depth(c)]
+    if under:
+        names = (f"{name_of(c)} ({c['deleted']:,} of {_depth(c):,})" for c in under)
+        warnings.append(f"Reads with a deletion are part of the depth of {', '.join(names)}.")
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     mixing = _mixing(parts)
@@ -157,6 +163,11 @@ def warnings_of(
             f"{part_calls.GOOD_R_HAT}, the largest {largest:.2f}); draw more, or thin."
         )
     return warnings
+
+
+def _depth(call: dict[str, Any]) -> int:
+    """Return the reads of the case at a call."""
+    return max(int(call["samples"]["case"]["depth"]), 1)
 
 
 def headline_of(

@@ -75,7 +75,7 @@ class Counts(State, kind="variants.Counts"):
     def depth(self) -> IntArray:
         """Reads at each location: of any base, or with a deletion there, [J, R]."""
         shown = self.counts.sum(axis=2, dtype=np.int64)
-        return shown if self.deleted is None else shown + self.deleted
+        return np.asarray(shown if self.deleted is None else shown + self.deleted)
 
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
