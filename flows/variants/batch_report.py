@@ -5,7 +5,6 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -88,32 +87,7 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{said} (the intervals reach from {low.min():.2f} to {high.max():.2f})."
 
 
-def _far_in_words(
-    calls: Sequence[dict[str, Any]], rates: Mapping[str, float], settings: VariantSettings
-) -> str:
-    """Say how far the surest call is from the control's error rate at its position.
-
-    ``rates``: the control's by substitution, at all positions.
-    """
-    for one in calls[:1]:
-        ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
-        pair, other = f"{one['ref']}>{one['alt']}", settings.compared_with
-        others = [*one["replicates"].get("control", ()), *one["replicates"].get("panel", ())]
-        how = "estimated" if any(reads for reads, _ in others) else "expected"
-        every = f" The mean of all {pair} positions in {other} is "
-        every = f"{every}{rate_in_words(rates[pair])}." if pair in rates else ""
-        which = "The surest call" if len(calls) > 1 else f"{one['chrom']}:{one['pos']} {pair}"
-        return (
-            f"{which}: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
-            f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of {other} at this "
-            f"position, about {float(f'{ratio:.2g}'):,.0f}-fold.{every}"
-        )
-    return ""
-
-
-def batch_section(
-    q: BatchGlobal, settings: VariantSettings, calls: Sequence[dict[str, Any]]
-) -> Section:
+def batch_section(q: BatchGlobal, settings: VariantSettings) -> Section:
     """Return the difference by substitution, as a table and a picture."""
     names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
@@ -138,7 +112,7 @@ def batch_section(
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
         f"by that in {control}; calls and QUAL allow for it, and for single positions that differ "
-        f"further.\n{_far_in_words(calls, dict(zip(names, control_rate, strict=True)), settings)}"
+        "further."
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from scipy.special import chdtrc
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
-from flows.variants.calls_report import name_of, with_reads
+from flows.variants.calls_report import name_of
 from flows.variants.counts import Loci
 from flows.variants.part_calls import Mixing, PartCalls
 from flows.variants.samples import mixed
@@ -180,16 +180,11 @@ def call_part(
          int(batch.deleted[of.location[i], batch.case].sum())}
         for k, i in enumerate(at.tolist())
     )  # fmt: skip
-    histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
-    i = int(np.argmax(np.where(called, -1.0, prob)))
-    name = with_reads(call_of(shown, i, loci, settings), settings)
-    next_best = float(prob[i]), float(q_value[i]), name
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
+        len(loci.pos), len(evidence.score), names, calls, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
-        next_best=None if called.all() else next_best,
         disagreeing=tuple(
             f"{name_of(call_of(shown, k, loci, settings))} has a probability of {prob[k]:.2f}; its "
             f"replicates disagree: {', '.join(map(str, of.alt_reads[k, of.case].tolist()))}"

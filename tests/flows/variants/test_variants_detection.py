@@ -200,7 +200,7 @@ def test_quantiles_are_of_the_limits_themselves():
 
 def test_the_caption_of_the_limits_has_their_figures_and_the_setting_has_a_mark():
     limits = detection.LimitCounts.of(np.array([0.0100001, 0.015, 0.03, 0.5, np.nan]))
-    part = PartCalls(5, 15, ("1",), (), np.zeros(40, int))
+    part = PartCalls(5, 15, ("1",), ())
     section = detection_section([limits], [part], VariantSettings(callable_share=0.03))
     (plot,) = section.plots
     assert plot["usermeta"]["how"] == (
