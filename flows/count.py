@@ -104,9 +104,8 @@ def count(
         *(f"{one.reason}: {one.count:,}" for one in dropped(account, settings) if one.count),
         *warnings(account, columns, settings),
     ]
-    return {
-        "target": target, "files": len(written), "rows": rows, "reads": reads, "lines": lines,
-    }  # fmt: skip
+    done = {"target": target, "files": len(written), "rows": rows}
+    return {**done, "reads": reads, "lines": lines}
 
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:
