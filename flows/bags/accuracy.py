@@ -31,7 +31,7 @@ class TestedBags:
 
     ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known;
     ``grouped``: whether bags have groups. There are none where every labelled bag was fitted and no
-    model predicts it without itself.
+    model predicts it without itself, or all bags are of one group.
     """
 
     which: Which
@@ -56,7 +56,8 @@ class TestedBags:
             tested, probability = ~np.isnan(without), without
         if which != "new":
             base[tested] = (np.sum(label[fitted]) + 0.5) / (np.sum(fitted) + 1.0)
-        if np.unique(label[tested]).size < 2:
+        one_group = which != "new" and np.unique(group).size == 1
+        if one_group or np.unique(label[tested]).size < 2:
             tested = np.zeros(label.size, bool)
         return cls(which, label[tested], probability[tested], group[tested], base[tested], grouped)
 

@@ -44,6 +44,7 @@ from flows.bags.form_warnings import (
     warnings_of,
     without_instances,
 )
+from flows.bags.found_groups import with_groups
 from flows.bags.groups import groups_of
 from flows.bags.markers import explainer, feature_sums
 from flows.bags.model_report import Block, about_members
@@ -120,13 +121,14 @@ class BagsFamily:
         return True
 
     def settings_from_input(self, source: Sources, settings: BagSettings) -> BagSettings:
-        """Return the settings with the features and the positive label that the input says."""
+        """Return the settings with groups, features and the positive label as the input says."""
         try:
             files = storage.expand(source, self.suffixes)
+            with reading_of(self, settings):
+                grouped = with_groups(files, settings)
+                return input_columns.settings_from_input(files, grouped)
         except storage.StorageError:
             return settings  # the check says it
-        with reading_of(self, settings):
-            return input_columns.settings_from_input(files, settings)
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
@@ -188,7 +190,12 @@ class BagsFamily:
         several = settings.model in GAUSSIAN_PROCESSES
         rows, checked, numbers_read = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
-            rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
+            rows,
+            part.index,
+            settings.held_out or 0.0,
+            settings.seed,
+            settings.precision,
+            settings.group_parts or 0,
         )
         storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
@@ -252,7 +259,7 @@ class BagsFamily:
         if fitted is None:
             form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
-        groups, counts, said = groups_of(len(parts), paths, each, settings.numeric)
+        groups, counts, said = groups_of(len(parts), paths, each, settings)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []

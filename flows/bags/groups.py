@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.bags.settings import BagSettings
 from flows.data import storage
 from flows.data.names import digests_of
 from flows.data.runs import RunPaths
@@ -25,7 +26,7 @@ class Groups:
 
 
 def groups_of(
-    count: int, paths: RunPaths, each: Each, numeric: bool
+    count: int, paths: RunPaths, each: Each, settings: BagSettings
 ) -> tuple[list[Groups], list[int], list[str]]:
     """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
 
@@ -38,8 +39,9 @@ def groups_of(
     if number.size:
         _, of = np.unique(number, return_inverse=True)
         held = np.bincount(of, held)[of] > 0
-        sides = np.full_like(label, UNLABELLED) if numeric else label
-        said = _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
+        sides = np.full_like(label, UNLABELLED) if settings.numeric else label
+        said = _said_of_groups(number, settings)
+        said += _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
             said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
     held &= label >= 0
@@ -47,6 +49,19 @@ def groups_of(
     numbers = np.split(number, ends) if number.size else [number] * count
     groups = [Groups(*one) for one in zip(numbers, np.split(held, ends), strict=True)]
     return groups, [int(np.count_nonzero((label == y) & ~held)) for y in (0, 1)], said
+
+
+def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
+    """Say what groups bags, where settings do, and how many groups there are."""
+    if not (settings.group_parts or "group" in settings.columns):
+        return []
+    by = f"column {settings.columns.get('group', 'group')}"
+    if parts := settings.group_parts:
+        by = f"the first {parts} parts of their names"
+    return [
+        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}: bags of a group are "
+        "held out together (--set group_parts=0: not grouped)."
+    ]
 
 
 def _bag_columns(index: int, paths: RunPaths) -> tuple[IntArray, IntArray, IntArray, BoolArray]:

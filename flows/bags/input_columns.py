@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
+from flows.bags.settings import NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -36,8 +36,6 @@ LOOKED = 20_000
 """Rows of the first file that say what its columns hold."""
 FILES = 20
 """Files whose labels are looked at."""
-MANY_BAGS, MANY_GROUPS = 500, 50
-"""Labelled bags, and groups of them, from which some are held out by default."""
 MOST_GRADES = 10
 """Values of a label up to which whole numbers are classes."""
 MOST_FRACTIONS = 3
@@ -64,7 +62,7 @@ class FoundColumn:
 
 
 def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
-    """Return the settings with features, positive label and held-out share as the input says.
+    """Return the settings with features and positive label as the input says.
 
     Raises
     ------
@@ -84,11 +82,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         texts = {one.name for one in schema if is_text(one.type)}
         if not settings.decimal_comma and texts - (set(OWN) - {"label"}):
             settings = _with_commas(files, settings)
-        settings = _with_positive(files, settings)
-        if settings.held_out is None:
-            share = HELD_OUT if _many_bags(files, settings) else 0.0
-            settings = settings.model_copy(update={"held_out": share})
-        return settings
+        return _with_positive(files, settings)
     except StorageError:
         return settings  # the check says it
 
@@ -375,31 +369,6 @@ def _with_number(
         )  # fmt: skip
     half = {"target": "number", "threshold": values[len(values) // 2]}
     return settings.model_copy(update=half)
-
-
-def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
-    """Whether there are bags enough with a label, and groups where there are any, to hold some out.
-
-    No more is read than says so.
-    """
-    names = {name: settings.columns.get(name, name) for name in ("bag_id", "label", "group")}
-    bags: set[str] = set()
-    groups: set[str] = set()
-    for file in files:
-        parquet = storage.parquet_file(file.url)
-        kept = [name for name in names.values() if name in parquet.schema_arrow.names]
-        if names["bag_id"] not in kept or names["label"] not in kept:
-            return False
-        for batch in storage.read_batches(file.url, LOOKED, kept, parquet.metadata):
-            known = pa.Table.from_batches([batch])
-            label = mixed.taken(known[names["label"]], settings.missing)[0]
-            known = known.filter(pc.is_valid(label))
-            bags |= set(map(str, pc.unique(known[names["bag_id"]]).to_pylist()))
-            grouped = names["group"] in kept
-            groups |= set(map(str, pc.unique(known[names["group"]]).to_pylist()) if grouped else ())
-            if len(bags) >= MANY_BAGS and (not grouped or len(groups) >= MANY_GROUPS):
-                return True
-    return False
 
 
 def _only_bits(file: pq.ParquetFile, name: str) -> bool:

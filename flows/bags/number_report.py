@@ -60,6 +60,8 @@ class TestedNumbers:
         base = np.full(label.size, mean)
         which = which_bags(summaries[0].new, bool(held.any()))
         tested = known & held if which == "held out" else known
+        if which != "new" and np.unique(group).size == 1:
+            tested = np.zeros(label.size, bool)
         if which == "without":
             n = int(known.sum())
             base = mean + (mean - label) / max(n - 1, 1)
@@ -197,7 +199,7 @@ def _in_short(
     test: TestedNumbers, results: dict[str, Any], examples: Sequence[NumberExample], name: str
 ) -> str:
     if "rmse" not in results:
-        return "How well bags are predicted is not known: fewer than two bags have a label."
+        return "How well bags are predicted is not known."
     gain = 1.0 - results["rmse"] / results["mean_rmse"] if results["mean_rmse"] else 0.0
     line = (
         f"A new bag's {name} is predicted to within {results['rmse']:.4g} (root mean square), "

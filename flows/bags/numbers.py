@@ -246,7 +246,8 @@ def with_baselines(
         if not fold.any():  # one group: no bags to fit to without it
             return list(summaries)
         splits = [(known & (fold != f), known & (fold == f)) for f in range(FOLDS)]
-    found = []
+    mean = np.full(int(tested.sum()), label[known & ~held].mean())
+    found = [_compared("the mean", mean, own[tested], label[tested], group[tested], settings.seed)]
     for name, predict in (("ridge regression", _ridge), ("boosted trees", _trees)):
         out = np.full(label.size, np.nan)
         for seen, new in splits:

@@ -107,7 +107,7 @@ def report(
         subject = "" if several else "The label" if column == "label" else column
         open_ones = _count_unsure(probability)
         headline = in_headline(test, results, things, subject, open_ones, label.size)
-    elif (label >= 0).any() and not held_out.any() and not new:
+    elif (label >= 0).any() and not held_out.any() and not new and np.unique(group).size > 1:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
     to_label = new and not test.label.size and bool(_count_unsure(probability))
@@ -199,7 +199,7 @@ def _in_short(
     unsure = _order_unsure(examples)
     lines = [f"{one.rstrip('.')}." for one in found]
     if not test.label.size and not words.new:
-        lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
+        lines.append("How well new bags are predicted is not known.")
     if results.get("beats_base_rate") is False:
         lines.insert(
             0,

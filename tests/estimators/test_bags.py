@@ -81,3 +81,17 @@ def test_the_stack_says_why(model):
     if model == "embedding":
         with pytest.raises(ValueError, match="no probabilities of instances"):
             found.predict_instance_proba(x)
+
+
+def test_names_of_bags_that_share_a_label_are_groups():
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(12), 5)
+    label = rng.permutation(np.arange(12) % 2)[patient]
+    table = pd.DataFrame({
+        "bag_id": [f"P{p:02d}_t{i % 5}" for i, p in enumerate(patient)],
+        "label": label,
+        "f1": rng.normal(size=60),
+    })  # fmt: skip
+    with pytest.warns(UserWarning, match="60 bags are 12 groups"):
+        found = MultimodalMIC(random_state=0, max_iter=5000).fit(table)
+    assert "12 groups" in found.summary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from scipy.sparse import issparse
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
+from vbmodels.bags.shared_labels import find_group_parts, first_parts
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import names_rows, rules_of
 from vbmodels.core.options import LARGEST
@@ -80,27 +82,49 @@ class GivenBags:
         size = len(self.ids)
         return bags(self.instances, np.full(size, UNLABELLED) if label is None else label)
 
-    def grouped(self, label: Any, groups: Any = None) -> Bags:
+    def grouped(self, label: Any, groups: Any, number: Any = None) -> Bags:
         """Return the bags with these labels, in groups [bags], or those of the table.
 
         Copies of a bag are in its group. A bag whose group is missing is a group of its own.
+        Without groups the first parts of bags' names are these, where bags that share them share
+        their label, or ``number``.
         """
         groups = self.groups if groups is None else values_of(groups)
+        if groups is None:
+            values = np.where(np.asarray(label) == UNLABELLED, np.nan, label)
+            groups = self._groups_by_name(values if number is None else number)
         names = np.zeros(0, np.int64)
         if groups is not None:
             if len(groups) != len(self.ids):
                 raise ValueError(
                     f"expected a group for each of the {len(self.ids)} bags, found {len(groups)}"
                 )
-            number: dict[Any, int] = {}
+            place: dict[Any, int] = {}
             names = np.array(
                 [
-                    -1 - i if is_missing(one) else number.setdefault(one, len(number))
+                    -1 - i if is_missing(one) else place.setdefault(one, len(place))
                     for i, one in enumerate(groups)
                 ]
             )
         data = self.bags(label)
         return replace(data, group=join_groups(bag_prints(data), names))
+
+    def _groups_by_name(self, label: FloatArray) -> list[str] | None:
+        """Return the first parts of bags' names, where they name groups; None where they do not."""
+        names = [name for name in self.ids if isinstance(name, str)]
+        if len(names) < len(self.ids):
+            return None
+        values = np.unique(label, return_inverse=True)[1]
+        parts, _ = find_group_parts(names, np.where(np.isnan(label), -1, values))
+        if not parts:
+            return None
+        groups = [first_parts(name, parts) for name in names]
+        warnings.warn(
+            f"{len(names):,} bags are {len(set(groups)):,} groups by the first {parts} parts of "
+            "their names; groups=... gives others",
+            stacklevel=6,
+        )
+        return groups
 
     def give_back(self, values: Sequence[FloatArray]) -> Any:
         """Return values of instances [N_k], by modality, in the form that the bags came in.

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy.stats import binom
 
@@ -57,14 +58,41 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     assert found["lines"][0].startswith("No better than the base rate on ")
 
 
-def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, capsys):
-    path = written(tmp_path, patients())
-    code, out, _ = run(capsys, "check", "bags", path, *PLAIN)
-    assert code == 0
-    (said,) = [text for text in json.loads(out)["warnings"] if "--column group" in text]
-    assert said.startswith("patient has one label per value (40 values in 200 bags)")
-    code, out, _ = run(capsys, "check", "bags", path, "--column", "group=patient", *PLAIN)
-    assert not [text for text in json.loads(out)["warnings"] if "--column group" in text]
+NAMES = {
+    "barcode": lambda bag, of: f"TCGA-{'ABCD'[of % 4]}{of % 7}-A{of:03d}-01Z-00-DX{bag % 5}",
+    "visit": lambda bag, of: f"P{of:02d}_t{bag % 5}",
+    "no sign": lambda bag, of: f"P{of:02d}t{bag % 5}",
+    "column": lambda bag, of: f"s{bag}",
+    "numbers": lambda bag, of: f"s{bag}",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_bags_that_share_a_label_are_held_out_together(kind, tmp_path, capsys):
+    """Labels are drawn by patient; without groups the AUROC is .8."""
+    table = patients()
+    patient = np.repeat(np.arange(40), 30)
+    bag = np.repeat(np.arange(200), 6)
+    names = pa.array([NAMES[kind](b, of) for b, of in zip(bag, patient, strict=True)])
+    table = table.drop_columns("patient").set_column(0, "bag_id", names)
+    if kind == "column":
+        table = table.append_column("lot", pa.array([f"p{i}" for i in patient]))
+    if kind == "numbers":
+        table = table.append_column("patient", pa.array(1000 + patient))
+    path = written(tmp_path, table)
+    found = fitted(capsys, path, tmp_path / "t", "model=embedding", "partitions=3")
+    low, high = found["results"]["auroc_interval"]
+    assert low < 0.5 < high
+    assert found["results"]["beats_base_rate"] is False
+    assert "200 bags are 40 groups" in "".join(found["warnings"])
+    assert found["results"]["baselines"]["base rate"]["auroc"] == 0.5
+    assert len(table_of(tmp_path / "t", "markers").filter(pc.field("feature") == "patient")) == 0
+    if kind == "visit":
+        alone = fitted(capsys, path, tmp_path / "a", "model=embedding", "group_parts=0")
+        assert alone["results"]["auroc"] > 0.75
+    if kind == "numbers":
+        new = written(tmp_path, table.drop_columns(["patient", "label"]), "new.parquet")
+        answer(capsys, "score", tmp_path / "t", new, tmp_path / "s")
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
@@ -144,6 +172,7 @@ def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys)
     one = table.append_column("group", [["all"] * len(table)])
     found = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
     assert any(text.startswith("All bags are of one group") for text in found["warnings"])
+    assert "auroc" not in found["results"]
 
 
 def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):

@@ -206,7 +206,10 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "P(primary)</th>" in new
     for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new
-    assert set(found["results"]["baselines"]) == {"boosted trees on pooled features"}
+    assert set(found["results"]["baselines"]) == {
+        "base rate",
+        "boosted trees on pooled features",
+    }
     assert "Each of the bags is predicted by fits to the other folds" in page
     assert "What marks these most often: " in page
     assert "Bags by P(positive) and label" in page
