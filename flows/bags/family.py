@@ -27,6 +27,7 @@ from flows.bags.form import (
     gap_warnings,
     gaps_of,
     instance_label_warning,
+    joined_labels,
     kept_form,
     kept_url,
     known_instances,
@@ -188,7 +189,7 @@ class BagsFamily:
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         several = settings.model in GAUSSIAN_PROCESSES
-        rows, checked, numbers_read = pieces_of.check_part(part, several, instances_in(settings))
+        rows, checked, seen = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
             rows,
             part.index,
@@ -212,7 +213,8 @@ class BagsFamily:
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
             known=known_instances(found.bags),
-            numbers=numbers_read,
+            numbers=seen.columns,
+            labels=dict(seen.labels),
         )
         json_files.write(paths.part("about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -283,7 +285,7 @@ class BagsFamily:
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
-        warnings += doubts
+        warnings += doubts + joined_labels(about)
         with reading_of(self, settings):
             warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags

@@ -6,12 +6,12 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
@@ -268,11 +268,11 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
         return settings
-    labels: dict[str, None] = {}
+    labels: Counter[str] = Counter()
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if theirs not in parquet.schema_arrow.names:
-            return settings
+            continue
         kind = parquet.schema_arrow.field(theirs).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             if settings.target in ("number", "ordered"):
@@ -288,10 +288,12 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         if column.null_count == len(column):
             continue
         cells = mixed.texts(mixed.taken(column, settings.missing)[0])
-        labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
+        for one in cells.drop_null().value_counts():
+            labels[one["values"].as_py()] += one["counts"].as_py()
         if len(labels) > 1000:
             break
-    names = sorted(labels)
+    spelt = {label.lower(): label for label, _ in reversed(labels.most_common())}
+    names = sorted(spelt.values())
     if (order := _order_of(names, settings)) or settings.target == "ordered":
         return _with_order(files, theirs, names, order, settings)
     decimal = "," if theirs in settings.decimal_comma else "."

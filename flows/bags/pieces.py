@@ -17,6 +17,7 @@ from flows.bags.columns import thinned
 from flows.data import partition, reading, storage
 from flows.data.checks import Checker
 from flows.data.partition import ROWS, Part, Slice, read_slice
+from flows.data.reading import SeenNumbers
 from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import CheckedPiece
@@ -81,13 +82,13 @@ def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs |
 
 def check_part(
     part: Part, several: bool, table: Table
-) -> tuple[pa.Table, tuple[CheckedPiece, ...], dict[str, Seen]]:
+) -> tuple[pa.Table, tuple[CheckedPiece, ...], SeenNumbers]:
     """Read and check a partition's rows; its bags have none elsewhere.
 
     Returns
     -------
-    rows, checked, numbers
-        The latter: what columns of text hold that are read as numbers.
+    rows, checked, seen
+        The latter: what columns of text hold that are read as numbers, and labels.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def check_part(
         If something is wrong with them.
     """
     read, runs, pieces = [], [], []
-    numbers: dict[str, Seen] = {}
+    seen = SeenNumbers()
     for file, rows_of, given in rows_by_file(part, table):
         checker = Checker(table, file, rows_of)
         [rows] = checker.chunks([(0, given)])
@@ -108,11 +109,12 @@ def check_part(
         runs.append(found)
         about = asdict(_held(found, rows, checker, several))
         pieces.append(CheckedPiece(file, checker.rows, about=about))
-        for name, seen in checker.numbers.columns.items():
-            numbers[name] = numbers.get(name, Seen()) + seen
+        seen.labels += checker.numbers.labels
+        for name, own in checker.numbers.columns.items():
+            seen.columns[name] = seen.columns.get(name, Seen()) + own
     if faults := validate_dataset([one.url for one in pieces], runs):
         raise InputError(faults)
-    return partition.merge(read, table), tuple(pieces), numbers
+    return partition.merge(read, table), tuple(pieces), seen
 
 
 def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:

@@ -105,7 +105,7 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
     if not _may_be_numbers(rows.column(place).type):
         return rows
     if positive.least is None:
-        flags = _positive_flags(rows.column(place), positive, table.missing)
+        flags = _positive_flags(rows.column(place), positive, table.missing, seen)
         return rows.set_column(place, positive.column, flags)
     numbers = _label_numbers(rows.column(place), positive, table, seen)
     none = np.isnan(numbers)
@@ -118,12 +118,17 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
 
 
 def _positive_flags(
-    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
 ) -> pa.Array:
-    """Return 1 for cells that are positive, 0 for others, null for missing ones."""
+    """Return 1 for cells that are positive, 0 for others, null for missing ones.
+
+    Labels that differ in case or outer blanks are one; they are counted in ``seen``.
+    """
     known = mixed.taken(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
-    flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
+    seen.count_labels(words.filter(known))
+    labels = pa.array([label.strip().lower() for label in positive.labels], pa.string())
+    flags = pc.is_in(pc.utf8_lower(words), labels).cast(pa.int8())
     return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
 
 
@@ -138,7 +143,7 @@ def _label_numbers(
         If some cells are no numbers.
     """
     if positive.order:
-        return _places(column, positive, table.missing)
+        return _places(column, positive, table.missing, seen)
     try:
         return _read_numbers(positive.column, column, table, seen)
     except UnreadableCells as error:
@@ -146,7 +151,9 @@ def _label_numbers(
         raise
 
 
-def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]) -> FloatArray:
+def _places(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
+) -> FloatArray:
     """Return the places of labels in their order, from 1; NaN for missing ones.
 
     Raises
@@ -155,7 +162,9 @@ def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[
         If some labels are not in it.
     """
     cells = mixed.texts(mixed.taken(column, missing)[0])
-    place = pc.index_in(cells, pa.array(positive.order, pa.string()))
+    seen.count_labels(cells.drop_null())
+    order = [level.strip().lower() for level in positive.order]
+    place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
     odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
     if odd.size:
         row = int(odd[0])
@@ -403,11 +412,19 @@ class SeenNumbers:
         Whether the file sets its columns apart by semicolons.
     columns
         What was seen so far.
+    labels
+        Rows of each label, where labels are words.
     """
 
     where: Callable[[int], str] | None = None
     semicolons: bool = False
     columns: dict[str, Seen] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def count_labels(self, words: pa.Array) -> None:
+        """Add the rows of each label, as the file writes it."""
+        for one in words.value_counts():
+            self.labels[one["values"].as_py()] += one["counts"].as_py()
 
 
 def _one_list(
