@@ -15,6 +15,7 @@ from vbmodels.bags.multilabel import bag_prints, join_groups
 from vbmodels.bags.shared_labels import find_group_parts, first_parts
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import names_rows, rules_of
+from vbmodels.core.levels import join_case
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import warn_of_columns
@@ -329,7 +330,9 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
             features = _of_lists([(lists or [])[i] for i in here], here)
         instances.append(Instances.from_rows(bag[here], features, len(ids)))
         rows.append(here)
-    labels = _of_bags(LABEL, cells_of(table, LABEL), bag, ids) if LABEL in names else None
+    labels = (
+        _of_bags(LABEL, join_case(cells_of(table, LABEL)), bag, ids) if LABEL in names else None
+    )
     groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
     own = () if numbers is None else columns
     left_out = tuple(ColumnRead(name, "", used=f"left out: {why}") for name, why in out.items())
