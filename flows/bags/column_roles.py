@@ -13,18 +13,24 @@ from flows.bags.input_columns import (
     FoundColumn,
     bags_of,
     codes_of,
+    lists_in,
     names_of_rows,
     others_in,
+    places_in,
     read_given,
 )
 from flows.bags.settings import BagSettings
+from flows.data import mixed
 from flows.data.arrow_types import is_number
 from flows.data.column_table import FEATURE, suggestions
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
+from flows.data.names import listed
 from flows.data.storage import InputFile
 from flows.data.table import matches
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule
+
+NOT_NAMED = "not named as a feature"
 
 
 def describe(
@@ -60,13 +66,24 @@ def describe(
             theirs = settings.columns.get(name, name)
             rows.append(_own_column(name, theirs, header[name].type, settings, labels))
     used: list[str] = []
+    lists = lists_in(file, settings)
+    for name, width in lists.items():
+        role = FEATURE if matches(name, features) else f"left out: {NOT_NAMED}"
+        rows.append(ColumnRead(name, "list of numbers", 0, f"{width} numbers", role))
+    for name in header.column_names:
+        if name not in (*OWN, *lists, *found) and pa.types.is_nested(header[name].type):
+            kind = str(header[name].type)
+            rows.append(ColumnRead(name, kind, 0, "", f"left out: {kind}"))
+    places = places_in(given, found, settings)
     for name, one in found.items():
+        if name in lists:
+            continue
         is_feature = bool(features) and matches(name, features)
         role = own.get(name, FEATURE if is_feature else "")
         if is_feature and name in constant:
             role = "left out: constant"
-        why = names_of_rows(name, one, settings) if not is_feature else ""
         if not role:
+            why = names_of_rows(name, one, settings) or places.get(name)
             role = f"left out: {why or _plain_kind(one.rule)}"
         row = column_read(name, one.rule, one.seen, one.levels, role)
         filled, _ = gaps.get(name, (0, False))
@@ -74,6 +91,7 @@ def describe(
         used += [name] if is_feature else []
     warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
     warnings += _constant_in_bags(given, found, used)
+    warnings += _copied_columns(found, used)
     return tuple(rows), warnings
 
 
@@ -101,9 +119,7 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _plain_kind(rule: Rule) -> str:
-    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: "not named as a feature"}.get(
-        rule.kind, rule.kind
-    )
+    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: NOT_NAMED}.get(rule.kind, rule.kind)
 
 
 def _constant_in_bags(
@@ -127,3 +143,16 @@ def _constant_in_bags(
         f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
         f"than measurements of the bag, --exclude {','.join(constant)}."
     ]
+
+
+def _copied_columns(found: dict[str, FoundColumn], used: Sequence[str]) -> list[str]:
+    """Say which features have the cells of another one."""
+    first: dict[bytes, str] = {}
+    copies = []
+    for name in used:
+        if found[name].rule.kind != NUMBER:
+            continue
+        values, _ = mixed.numbers(found[name].cells, found[name].rule)
+        if (original := first.setdefault(values.tobytes(), name)) != name:
+            copies.append(f"{name} (of {original})")
+    return [f"Copied columns count twice: {listed(copies, 8)}."] if copies else []

@@ -7,7 +7,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from flows.data.names import row_of
 from flows.data.storage import InputFile, StorageError
 from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
+from vbmodels.bags.places import find_places, is_called_place
 from vbmodels.core.cells import number_of
 from vbmodels.core.columns import Rule, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
@@ -44,6 +45,8 @@ LEAST_LEVELS, MOST_ORDERED = 3, 7
 """Levels of a label from which on, and up to which, they are taken as ordered."""
 MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
+MOST_AXES = 3
+"""Numbers of a list up to which these may be coordinates."""
 FEWEST_ROWS = 5
 """Rows with a level from which it is a feature."""
 
@@ -72,7 +75,8 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
     try:
         schema = read_given(files[0].url, settings, 0).schema
         if "features" not in schema.names and "features" not in settings.columns:
-            names = feature_names(files[0], settings)
+            names = list(lists_in(files[0], settings))
+            names += feature_names(files[0], settings)
             names += categories_of(files[0], settings)
             if names:
                 columns = {**settings.columns, "features": ",".join(names)}
@@ -93,14 +97,45 @@ def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
     schema = read_given(file.url, settings, 0).schema
     if not wanted or "features" in schema.names:
         return []
-    parts = [part.strip() for part in wanted.split(",")]
-    found = [[name for name in schema.names if matches(name, part)] for part in parts]
     levels = levels_by_column(settings.levels)
-    return [
-        one
-        for name in dict.fromkeys(name for names in found for name in names)
-        for one in ([f"{name}={level}" for level in levels[name]] if name in levels else [name])
+    lists = lists_in(file, settings)
+    if wanted in lists:
+        return []
+    found: list[str] = []
+    for name in schema.names:
+        if not matches(name, wanted):
+            continue
+        if name in lists:
+            found += [f"{name} {i + 1}" for i in range(lists[name])]
+        else:
+            found += [f"{name}={level}" for level in levels[name]] if name in levels else [name]
+    return found
+
+
+def lists_in(file: InputFile, settings: BagSettings) -> dict[str, int]:
+    """Return how many numbers the columns of lists have that have no role of ours."""
+    parquet = storage.parquet_file(file.url)
+    roles = {settings.columns.get(name, name) for name in OWN if name != "features"}
+    names = [
+        one.name
+        for one in parquet.schema_arrow
+        if (is_text(one.type) or pa.types.is_nested(one.type))
+        and one.name not in roles
+        and not any(matches(one.name, left) for left in settings.exclude)
+        and (not settings.include or any(matches(one.name, kept) for kept in settings.include))
     ]
+    batch = None
+    if names:
+        batch = next(storage.read_batches(file.url, 50, names, parquet.metadata), None)
+    if batch is None:
+        return {}
+    rows = pa.Table.from_batches([batch])
+    lengths = {n: reading.length_of_lists(rows[n], settings.list_separator) for n in names}
+    return {
+        name: length
+        for name, length in lengths.items()
+        if length > MOST_AXES or (length and not is_called_place(name))
+    }
 
 
 def categories_of(file: InputFile, settings: BagSettings) -> list[str]:
@@ -202,8 +237,12 @@ def read_given(url: str, settings: BagSettings, rows: int) -> pa.Table:
 
 
 def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
-    """Return the columns of a file that are numbers and nothing else."""
-    found = other_columns(file, settings)
+    """Return the columns of a file that are numbers and say what instances are like.
+
+    Those that say where instances are count only where there are no others.
+    """
+    given = read_given(file.url, settings, LOOKED)
+    found = others_in(file, given, settings)
     names = []
     for name, one in found.items():
         if one.unclear is not None:
@@ -217,7 +256,24 @@ def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
             )  # fmt: skip
         if one.rule.kind == NUMBER and not names_of_rows(name, one, settings):
             names.append(name)
-    return names
+    places = places_in(given, found, settings)
+    return [name for name in names if name not in places] or names
+
+
+def places_in(
+    given: pa.Table, found: Mapping[str, FoundColumn], settings: BagSettings
+) -> dict[str, str]:
+    """Return the columns of numbers that say where instances are, with why; none included."""
+    if "bag_id" not in given.column_names or not len(given):
+        return {}
+    bag, _ = bags_of(given)
+    whole = bag != bag[-1] if len(bag) == LOOKED else np.ones(len(bag), bool)
+    columns = {
+        name: mixed.numbers(one.cells, one.rule)[0][whole]
+        for name, one in found.items()
+        if one.rule.kind == NUMBER and name not in settings.include
+    }
+    return find_places(columns, bag[whole])
 
 
 def names_of_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:

@@ -86,8 +86,8 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "by default every other column of numbers; or one list of numbers, as many for every "
-            "instance of a modality; a missing one is mean-imputed, with a column that says so; "
+            "by default every other column of numbers or lists of them, without coordinates; as "
+            "many for every instance of a modality; a missing one is mean-imputed, with a column that says so; "
             "empty: the bag has no instance here",
             nullable=True,
             finite=True,

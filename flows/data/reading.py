@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import mixed
-from flows.data.arrow_types import decoded, holds_same, is_single, is_text
+from flows.data.arrow_types import decoded, holds_same, is_number, is_single, is_text
 from flows.data.names import listed, row_names
 from flows.data.storage import CELLS, SEPARATOR
 from flows.data.table import (
@@ -214,7 +214,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
             odd = [
                 name
                 for name in wide
-                if name not in table.levels and not _may_be_numbers(rows[name].type)
+                if name not in table.levels
+                and not (
+                    _may_be_numbers(rows[name].type) or length_of_lists(rows[name], table.separator)
+                )
             ]
             if wide:
                 columns = {name: rows[name] for name in wide}
@@ -432,16 +435,18 @@ def _one_list(
 ) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list.
 
-    A column with levels gives a number for each.
+    A column with levels gives a number for each, one of lists all of its own.
 
-    Raises `UnreadableCells` if some cells of text are no numbers.
+    Raises `UnreadableCells` if some cells of text are no numbers, or lists differ in length.
     """
-    parts = [
-        _one_hot(column, table.missing, table.levels[name])
-        if name in table.levels
-        else _read_numbers(name, column, table, seen)[:, None]
-        for name, column in columns.items()
-    ]
+    parts = []
+    for name, column in columns.items():
+        if name in table.levels:
+            parts.append(_one_hot(column, table.missing, table.levels[name]))
+        elif length_of_lists(column, table.separator):
+            parts.append(read_lists(name, column, table.separator))
+        else:
+            parts.append(_read_numbers(name, column, table, seen)[:, None])
     numbers = np.hstack(parts)
     missed = np.isnan(numbers)
     cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
@@ -449,6 +454,37 @@ def _one_list(
     lists = pa.LargeListArray.from_arrays(ends, cells)
     none = pa.array(missed.all(axis=1))
     return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def length_of_lists(column: pa.ChunkedArray, separator: str) -> int:
+    """Return how many numbers a column has in each list, also of text; 0 where it has no lists."""
+    cells = column.drop_null().slice(0, 50)
+    if is_text(column.type):
+        cells, odd = read_cells(cells, NUMBERS.arrow, False, separator)
+        if odd.any():
+            return 0
+    elif not (_is_list(column.type) and is_number(column.type.value_type)):
+        return 0
+    lengths = pc.list_value_length(cells).to_pylist()
+    least = 2 if is_text(column.type) else 0
+    return lengths[0] if lengths and min(lengths) >= least else 0
+
+
+def read_lists(name: str, column: pa.ChunkedArray, separator: str) -> FloatArray:
+    """Return lists of equal length as rows [n, D], NaN where there is none."""
+    if is_text(column.type):
+        column = read_cells(column, NUMBERS.arrow, False, separator)[0]
+    lists = column.cast(pa.large_list(pa.float64())).combine_chunks()
+    given = np.flatnonzero(np.asarray(lists.is_valid()))
+    lengths = pc.list_value_length(lists.drop_null()).to_numpy()
+    odd = given[lengths != lengths[:1]]
+    if odd.size:
+        found = f"a list of {len(lists[int(odd[0])])} where others have {lengths[0]} numbers"
+        raise UnreadableCells(name, int(odd[0]), found, odd.size)
+    numbers: FloatArray = np.full((len(lists), int(lengths[:1].sum())), np.nan)
+    values = lists.drop_null().flatten().to_numpy(zero_copy_only=False)
+    numbers[given] = values.reshape(numbers[given].shape)
+    return numbers
 
 
 def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:

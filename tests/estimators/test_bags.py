@@ -110,3 +110,16 @@ def test_labels_that_differ_in_case_or_blanks_are_one():
     assert found.score(X, y) == found.score(X, plain) > 0.9
     table = pd.DataFrame({"bag_id": list("aab"), "label": ["Yes", "yes ", "no"], "f": [0.0, 1, 2]})
     assert read_bags(table).labels == ("Yes", "no")
+
+
+def test_places_of_instances_are_no_features():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(4), 3)
+    table = pd.DataFrame({
+        "bag_id": bag, "tile": np.tile(np.arange(3), 4), "f": rng.normal(size=12),
+        "Centroid X": rng.normal(size=12), "Centroid Y": rng.normal(size=12),
+    })  # fmt: skip
+    given = read_bags(table)
+    assert given.columns == ("f",)
+    assert {one.name for one in given.left_out} == {"tile", "Centroid X", "Centroid Y"}
+    assert read_bags(table[["bag_id", "Centroid X", "Centroid Y"]]).columns[0] == "Centroid X"

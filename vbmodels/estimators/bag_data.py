@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
+from vbmodels.bags.places import find_places
 from vbmodels.bags.shared_labels import find_group_parts, first_parts
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import names_rows, rules_of
@@ -316,6 +317,11 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     elif not wanted:
         out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
         columns = tuple(name for name in columns if name not in out)
+        values = numbers_of(table, columns)
+        places = find_places(dict(zip(columns, values.T, strict=True)), bag)
+        if len(places) < len(columns):
+            out |= places
+            columns = tuple(name for name in columns if name not in out)
         if out and not columns:
             listed = "; ".join(f"{name}: {why}" for name, why in list(out.items())[:5])
             raise ValueError(f"expected a column of numbers as a feature, found none ({listed})")
