@@ -34,6 +34,7 @@ from flows.bags.form import (
     numbers_of_text,
     read_about,
     read_form,
+    split_bags,
     sums_of,
     too_many_words,
     with_names,
@@ -189,9 +190,9 @@ class BagsFamily:
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         several = settings.model in GAUSSIAN_PROCESSES
-        rows, checked, seen = pieces_of.check_part(part, several, instances_in(settings))
+        checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
-            rows,
+            checked.rows,
             part.index,
             settings.held_out or 0.0,
             settings.seed,
@@ -213,8 +214,10 @@ class BagsFamily:
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
             known=known_instances(found.bags),
-            numbers=seen.columns,
-            labels=dict(seen.labels),
+            numbers=checked.seen.columns,
+            labels=dict(checked.seen.labels),
+            bags=found.bag_rows.num_rows,
+            split=len(checked.split),
         )
         json_files.write(paths.part("about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -236,7 +239,7 @@ class BagsFamily:
                 "bags": found.bag_rows.num_rows,
                 "empty_positive": len(set(positive) & set(found.empty)),
             },
-            checked=checked,
+            checked=checked.pieces,
         )
 
     def prepare(
@@ -286,6 +289,7 @@ class BagsFamily:
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
+        warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
         with reading_of(self, settings):
             warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags

@@ -71,7 +71,8 @@ class AboutBags(BagForm):
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
     of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
     ``known`` counts instances with a label of their own, and their bags; ``numbers`` is what
-    columns of text hold that are read as numbers, ``labels`` the rows of each label that is a word.
+    columns of text hold that are read as numbers, ``labels`` the rows of each label that is a
+    word, and ``split`` how many of its ``bags`` have instances in several files.
     """
 
     words: int = 0
@@ -81,6 +82,8 @@ class AboutBags(BagForm):
     known: list[int] = Field(default_factory=lambda: [0, 0])
     numbers: dict[str, Seen] = Field(default_factory=dict)
     labels: dict[str, int] = Field(default_factory=dict)
+    bags: int = 0
+    split: int = 0
 
 
 def known_instances(data: Bags) -> list[int]:
@@ -137,6 +140,18 @@ def joined_labels(about: Sequence[dict[str, Any]]) -> list[str]:
         alike.setdefault(label.lower(), []).append(f"{label} ({rows:,})")
     joined = [" = ".join(group) for group in alike.values() if len(group) > 1]
     return [f"Labels that differ in case are one (rows): {'; '.join(joined)}."] if joined else []
+
+
+def split_bags(about: Sequence[dict[str, Any]], files: int) -> list[str]:
+    """Say how many bags have instances in several files."""
+    split, bags = (sum(one[name] for one in about) for name in ("split", "bags"))
+    if not split:
+        return []
+    where = "both files" if files == 2 else f"several of {files:,} files"
+    return [
+        f"{split:,} of {bags:,} bags have rows in {where} and are one bag each: give different "
+        "bags different names."
+    ]
 
 
 def too_many_words(data: Bags) -> int:

@@ -367,7 +367,8 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     """Say what may be meant for a column that a file does not have."""
     others = table.others_in(found.names)
     if column.type != NUMBERS:
-        if near := nearest(column.name, others):
+        near = nearest(column.name, others)
+        if near and (not column.names or _is_same_thing(column.name, near)):
             return f"did you mean {near}? then add --column {column.name}={near}"
         return f"name the one that holds it: --column {column.name}=YOURS"
     lists = [name for name in others if can_read(column, found.field(name).type)]
@@ -377,6 +378,16 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
     such = f"{stem}*" if stem and times > 1 else "PATTERN"
     return f"where every number has a column of its own, add --column '{column.name}={such}'"
+
+
+def _is_same_thing(name: str, other: str) -> bool:
+    """Say whether two names of ids are of the same things: bag_id and BagID, not case_id."""
+    return nearest(_without_id(name), [_without_id(other)]) is not None
+
+
+def _without_id(name: str) -> str:
+    lower = name.lower()
+    return lower.removesuffix("id").rstrip("_. -") or lower
 
 
 class UnreadableCells(ValueError):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import fitted, table_of, written
+from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, refused
 
 
@@ -207,3 +207,29 @@ def test_features_have_their_own_names_in_any_order(tmp_path, capsys):
     table["embedding"][7] = table["embedding"][7][:2]
     path = written(tmp_path, pa.table(table), "odd.parquet")
     assert "column embedding, row 8" in refused(capsys, "bags", path, tmp_path / "o")
+
+
+@pytest.mark.parametrize("files", [2, 5])
+def test_bags_in_several_files_are_counted(files, tmp_path, capsys):
+    """Also over partitions; files of other modalities, or of labels alone, are no second rows."""
+    parts = [instances(30, seed) for seed in range(files)]
+    parts[1] = instances(40, 1)
+    for i, one in enumerate(parts):
+        written(tmp_path, one.drop_columns("instance_id"), f"{i}.parquet")
+    labels = parts[0].select(["bag_id", "label"])
+    written(tmp_path, labels.append_column("features", pa.nulls(90)), "labels.parquet")
+    options = ("--set", "partitions=3", "--set", "model=embedding")
+    said = answer(capsys, "check", "bags", tmp_path, *options)["warnings"]
+    assert "30 of 40 bags have rows in several of" in "".join(said)
+    (tmp_path / "kinds").mkdir()
+    for i in range(2):
+        one = parts[0].append_column("modality", [[f"m{i}"] * 90])
+        written(tmp_path / "kinds", one, f"{i}.parquet")
+    said = answer(capsys, "check", "bags", tmp_path / "kinds", *options)["warnings"]
+    assert "have rows in" not in "".join(said)
+
+
+@pytest.mark.parametrize(("name", "advised"), [("case_id", False), ("BagID", True), ("bags", True)])
+def test_a_column_of_other_ids_is_not_advised_as_that_of_bags(name, advised, tmp_path, capsys):
+    path = written(tmp_path, pa.table({name: ["a", "b"], "label": [0, 1], "f": [0.5, 1.5]}))
+    assert (f"bag_id={name}" in refused(capsys, "bags", path, tmp_path / "t")) is advised
