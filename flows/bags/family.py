@@ -47,7 +47,7 @@ from flows.bags.form_warnings import (
     without_instances,
 )
 from flows.bags.found_groups import with_groups
-from flows.bags.groups import groups_of
+from flows.bags.groups import groups_of, instance_prints, said_of_copied_instances
 from flows.bags.markers import explainer, feature_sums
 from flows.bags.model_report import Block, about_members
 from flows.bags.number_report import number_report
@@ -101,6 +101,8 @@ ORDERED = (
     "The label's levels are in an order and are fitted as the numbers 1 to k, from pooled "
     "features; for two classes, say which are positive: --set positive=LEVEL,LEVEL."
 )
+MOST_COMPARED = 20_000_000
+"""Instances beyond which copies among them are not counted."""
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
     "gp_probit": "bag without instances, scored by the leak",
@@ -202,6 +204,7 @@ class BagsFamily:
         storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
         storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
+        storage.write_table(paths.part("prints", part.index), instance_prints(found.bags))
         sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
@@ -272,6 +275,8 @@ class BagsFamily:
         gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
+            if sum(sum(one["rows"]) for one in about) <= MOST_COMPARED:
+                said += said_of_copied_instances(len(parts), paths, each)
             warnings, notes = warnings_of(counts, form, built, settings.numeric)
             warnings += said
             if settings.held_out == HELD_OUT:

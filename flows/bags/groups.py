@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from flows.bags.settings import BagSettings
 from flows.data import storage
 from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.family import Each
-from vbmodels.bags.bags import UNLABELLED
-from vbmodels.bags.multilabel import ONE_GROUP, join_groups
+from vbmodels.bags.bags import UNLABELLED, Bags
+from vbmodels.bags.multilabel import ONE_GROUP, join_groups, row_hash
 from vbmodels.core.state import BoolArray, IntArray
 
 
@@ -104,3 +105,35 @@ def _said_of_copies(
     if differ := int(np.count_nonzero((low == 0) & (high == 1))):
         text += f" {differ:,} of these have copies with the other label."
     return [text]
+
+
+def instance_prints(data: Bags) -> pa.Table:
+    """Return a number of what each instance is, equal for copies, and its bag's number."""
+    prints, bag = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    for place, of in enumerate(data.modalities):
+        if of.n_features:
+            prints.append(row_hash(of.features.astype(float), place))
+            bag.append(of.bag)
+    return pa.table({"print": np.concatenate(prints), "bag": np.concatenate(bag)})
+
+
+def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[str]:
+    """Say how many instances are exact copies of others, and in how many bags they are."""
+    tables = each(_read_prints, list(range(count)), paths)
+    prints, bag = (
+        np.concatenate([table[name].to_numpy() for table in tables]) for name in ("print", "bag")
+    )
+    part = np.repeat(np.arange(count), [len(table) for table in tables])
+    _, of, times = np.unique(prints, return_inverse=True, return_counts=True)
+    copied = times[of] > 1
+    if not copied.any():
+        return []
+    bags = len(np.unique(np.column_stack([part, bag])[copied], axis=0))
+    return [
+        f"{np.count_nonzero(copied):,} of {copied.size:,} instances, in {bags:,} bags, are exact "
+        "copies of others."
+    ]
+
+
+def _read_prints(index: int, paths: RunPaths) -> pa.Table:
+    return storage.read_table(paths.part("prints", index))

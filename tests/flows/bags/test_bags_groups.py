@@ -101,7 +101,8 @@ def test_copies_are_held_out_together(tmp_path, capsys, partitions):
     found = fitted(
         capsys, path, target, "held_out=0.4", "model=embedding", f"partitions={partitions}"
     )
-    (said,) = [text for text in found["warnings"] if "exact copies" in text]
+    (said,) = [text for text in found["warnings"] if "bags are exact copies" in text]
+    assert "30 of 135 instances, in 10 bags, are exact copies of others." in found["warnings"]
     assert said.startswith("10 bags are exact copies of one another (b0 and copy of b0, say)")
     bags = table_of(target, "bags")
     held = dict(zip(bags["bag_id"].to_pylist(), bags["held_out"].to_pylist(), strict=True))
