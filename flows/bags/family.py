@@ -343,7 +343,6 @@ class BagsFamily:
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
                 exclusive=form["exclusive"],
-                reasons=one.reasons,
                 markers=one.markers,
                 sums=None if explain is None else feature_sums(one.instances, data, form),
             )

@@ -25,12 +25,9 @@ from vbmodels.bags.shared_labels import (
 from vbmodels.core.cells import number_of
 from vbmodels.core.state import IntArray
 
-MANY_BAGS, MANY_GROUPS = 500, 50
-"""Labelled bags, and groups of them, from which some are held out by default."""
-MOST_BAGS = 5_000
-"""Labelled bags that are looked at."""
-FEWEST_NUMBERS = 10
-"""Values of a column of numbers that may be names of groups: fewer are a grade or a stage."""
+MANY_BAGS, MANY_GROUPS = 500, 50  # with a label, from which some are held out by default
+MOST_BAGS = 5_000  # with a label, that are looked at
+FEWEST_NUMBERS = 10  # that may be names of groups: fewer are a grade or a stage
 
 _GROUP_NAME = re.compile(
     r"(patient|subject|participant|donor|animal|mouse|individual|family|case|specimen|block)"

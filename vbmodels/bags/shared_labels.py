@@ -13,18 +13,14 @@ import numpy as np
 
 from vbmodels.core.state import IntArray
 
+# Groups from which on some can be left out, and bags beyond the first of each group.
 FEWEST_GROUPS, FEWEST_REPEATS = 5, 8
-"""Groups from which on some can be left out, and bags beyond the first of each group."""
-SHARED = 0.8
-"""Share of bags that have the label of most bags of their group."""
-CLEAR = 3.0
-"""Standard deviations by which labels agree more in groups than in any order of the bags."""
+SHARED = 0.8  # of bags have the label of most bags of their group
+CLEAR = 3.0  # sds by which labels agree more in groups than in any order of the bags
 PERMUTATIONS = 200
-MOST_CLASSES = 10
-"""Different labels beyond which they are numbers, of which each tenth is a class."""
+MOST_CLASSES = 10  # different labels beyond which they are numbers, each tenth a class
 MOST_PARTS = 8
-CHANGES = 0.5
-"""Changes of label from a number to the next, of those by chance: fewer are of a measurement."""
+CHANGES = 0.5  # of label from a number to the next, of those by chance: fewer are of a measurement
 
 _PART = re.compile(r"[^\W_]+")
 _PART_WITHOUT_SIGNS = re.compile(r"[^\W\d_]*\d+|[^\W\d_]+")

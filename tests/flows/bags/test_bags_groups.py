@@ -7,13 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from scipy.stats import binom
 
-from flows.bags.accuracy import in_a_score, wrong_among
 from flows.bags.example_report import figure_of
 from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
-from flows.report.page import Findings, Section
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import answer, run
@@ -278,44 +275,3 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
     assert sums is not None
     assert sums["image"].tolist() == [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0]]
     assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]
-
-
-def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncertain_ones():
-    fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133,
-           "tested_clear_expected_wrong": 9.2, "tested_unsure_expected_wrong": 12.0}  # fmt: skip
-    counts = "22 of 60 bags are probably positive, 28 probably negative, 10 uncertain"
-    found = Findings("h", [Section("In short", "By these.")], {}, predicted=counts)
-    clear = np.repeat([0.1, 0.9], 25)
-    said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", "ill", found, fit)
-    assert said is not None
-    assert said.headline == (
-        "22 of 60 bags are probably positive, 28 probably negative. About 5 of these 50 may "
-        "be wrong (probably fewer; 95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at "
-        "0.5, about 4 would be wrong (probably fewer; 95 % 0 to 7). No "
-        "labels here, so this is not measured"
-    )
-    assert said.sections[0].text == (
-        "Wrong by these probabilities, of the 50 clear ones: about 5 (95 % 0 to 9; at the "
-        "fit 0 of 133 were, about 9 expected); of the 10 uncertain ones, cut at 0.5: about 4 (95 % "
-        "0 to 7; at the fit 11 of 47 were, about 12 expected). So fewer are probably wrong here, "
-        "too. 10 of 60 are uncertain, 47 of 180 were at the fit: no sign that the new ones differ."
-    )
-    said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", "ill", found, fit)
-    assert said is not None
-    assert "yourself" not in said.headline
-    assert ": the new ones differ, so more may be wrong than these" in said.sections[0].text
-    assert in_a_score(clear, "", "ill", found, {"tested": 180}) is None
-    said = in_a_score(clear, "", "ill", found, {**fit, "positive": "yes"})
-    assert said is not None
-    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. About")
-
-
-def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():
-    own = np.full(50, 0.086)
-    assert wrong_among(0, 133, own) == (0, int(binom(50, 0.086).ppf(0.975)))
-    assert wrong_among(0, 133, np.zeros(50))[1] < 4
-    low, high = wrong_among(500, 10_000, np.full(10_000, 0.05))
-    assert low < 450 < 550 < high  # both samples vary
-    sure = wrong_among(0, 10_000, np.full(5_000, 0.1))
-    assert sure == (0, round(500 + 1.96 * (5_000 * 0.1 * 0.9) ** 0.5))
-    assert wrong_among(0, 0, np.full(3, 0.3)) == (0, 3)

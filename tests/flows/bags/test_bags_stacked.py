@@ -54,11 +54,7 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in (
-        "Against simpler models",
-        "Which blocks separate bags",
-        "what adds to its score",
-    ):
+    for heading in ("Against simpler models",):
         assert heading in page
     assert ("The models and their weights" in page) == (model == "auto")
     if model == "auto":
