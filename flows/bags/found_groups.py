@@ -27,7 +27,7 @@ from vbmodels.core.state import IntArray
 
 MANY_BAGS, MANY_GROUPS = 500, 50  # with a label, from which some are held out by default
 MOST_BAGS = 5_000  # with a label, that are looked at
-FEWEST_NUMBERS = 10  # that may be names of groups: fewer are a grade or a stage
+FEWEST_VALUES = 10  # of a column that names groups: fewer are a grade, a stage or a subtype
 
 _GROUP_NAME = re.compile(
     r"(patient|subject|participant|donor|animal|mouse|individual|family|case|specimen|block)"
@@ -116,7 +116,9 @@ def _measure_column(name: str, one: FoundColumn, group: IntArray, label: IntArra
     """Return how clearly a column names groups of bags, 0 where it does not."""
     if _GROUP_NAME.fullmatch(name.strip()):
         return np.inf if repeats_enough(group) else 0.0
-    if one.rule.kind == NUMBER and (group.max() < FEWEST_NUMBERS or is_measured(group, label)):
+    if group.max(initial=-1) < FEWEST_VALUES - 1:
+        return 0.0
+    if one.rule.kind == NUMBER and is_measured(group, label):
         return 0.0
     return measure_agreement(group, label)
 

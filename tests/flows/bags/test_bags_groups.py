@@ -53,6 +53,8 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     low, high = found["results"]["auroc_interval"]
     assert low < 0.5 < high
     assert found["lines"][0].startswith("No better than the base rate on ")
+    best = min(found["results"]["baselines"].values(), key=lambda one: one["log_loss"])
+    assert best["interval"][0] <= 0.0
 
 
 NAMES = {
@@ -275,3 +277,24 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
     assert sums is not None
     assert sums["image"].tolist() == [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0]]
     assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]
+
+
+def with_column(values):
+    return patients().drop_columns("patient").append_column("c", pa.array(values))
+
+
+@pytest.mark.parametrize("kind", ["subtype", "measurement", "mixed"])
+def test_columns_that_are_no_groups_stay_what_they_are(kind, tmp_path, capsys):
+    """Few values; numbers that rise with the label; values whose bags differ in label."""
+    table = patients()
+    label = np.array(table["label"].to_pylist())
+    bag = np.repeat(np.arange(200), 6)
+    values = {
+        "subtype": [f"{'ab'[y]}{b % 3}" for y, b in zip(label, bag, strict=True)],
+        "measurement": 20 * label + bag % 20,
+        "mixed": [f"site {b % 12}" for b in bag],
+    }[kind]
+    path = written(tmp_path, with_column(values))
+    code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
+    assert code == 0
+    assert "groups by" not in out
