@@ -58,7 +58,7 @@ def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
         return []
     by = f"column {settings.columns.get('group', 'group')}"
     if parts := settings.group_parts:
-        by = f"the first {parts} parts of their names"
+        by = f"the beginning of their names (group_parts={parts})"
     return [
         f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}: bags of a group are "
         "held out together (--set group_parts=0: not grouped)."

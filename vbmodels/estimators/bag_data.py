@@ -122,8 +122,8 @@ class GivenBags:
             return None
         groups = [first_parts(name, parts) for name in names]
         warnings.warn(
-            f"{len(names):,} bags are {len(set(groups)):,} groups by the first {parts} parts of "
-            "their names; groups=... gives others",
+            f"{len(names):,} bags are {len(set(groups)):,} groups by the beginning of their "
+            f"names, such as {groups[0]}; groups=... gives others",
             stacklevel=6,
         )
         return groups
