@@ -15,7 +15,7 @@ from flows.data.mixed import NUMBER
 from flows.data.mixed_rows import Taken, merge_seen
 from flows.data.names import as_text, listed
 from flows.data.partition import chunks
-from flows.data.row_weights import others_in, with_weights
+from flows.data.row_weights import others_in, with_named
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import AboutCells, merged, taken
@@ -72,7 +72,7 @@ def rows_of(checked: Checked) -> CheckedRows:
 
 def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """Read a file once, piece by piece; list its faults and count what it holds."""
-    checker = Checker(with_weights(ROWS_IN, settings), file.url)
+    checker = Checker(with_named(ROWS_IN, settings), file.url)
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
     for rows in checker.chunks(chunks(file.url)):
@@ -102,7 +102,7 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def read_header(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker, _ = partition.read_header(file.url, with_weights(ROWS_IN, settings))
+    checker, _ = partition.read_header(file.url, with_named(ROWS_IN, settings))
     keys = (file.url,) if checker.named else ()
     seen = dict.fromkeys(others_in(ROWS_IN, checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)

@@ -12,7 +12,7 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import other_columns, shared_names
 from flows.data.mixed_rows import joined
 from flows.data.partition import Part
-from flows.data.row_weights import with_weights
+from flows.data.row_weights import with_named
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths, read_record
 from flows.data.storage import InputFile
@@ -46,6 +46,7 @@ from flows.experts.summary import (
     with_baselines,
     worst_rows,
 )
+from flows.experts.units import GROUP, read_names, row_groups
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -111,18 +112,21 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
-        pieces, labels, abouts, checked = [], [], [], []
-        for checkers, rows in partition.checked_together(part, with_weights(ROWS_IN, settings)):
+        pieces, labels, groups, abouts, checked = [], [], [], [], []
+        for checkers, rows in partition.checked_together(part, with_named(ROWS_IN, settings)):
             found, own, about = tables_of.taken(rows, checkers[0], settings, len(checkers) == 1)
             check.check_finite(checkers[0], found)
             checkers[0].refuse()
             pieces.append(found)
             labels.append(own)
+            groups += row_groups(rows, settings)
             abouts.append(about)
             # What rows of several files hold is said once: it is added up over files.
             none = tables_of.nothing_in(about)
             checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
         table = joined(pieces).append_column(LABEL, pa.concat_arrays(labels))
+        if groups:
+            table = table.append_column(GROUP, pa.concat_arrays(groups))
         about = tables_of.merged(abouts)
         storage.write_table(paths.part("rows", part.index), table)
         json_files.write(paths.part("about", part.index, "json"), about)
@@ -169,7 +173,7 @@ class Experts:
         if isinstance(model, OneVersusRest):
             found = several.score(model, q, batch, index, settings, paths, new)
         elif isinstance(model, NumberModel):
-            found = numbers.score(model, q, batch, index, paths, new)
+            found = numbers.score(model, q, batch, index, settings, paths, new)
         else:
             return self._score(model, q, batch, index, settings, paths, fitted)
         if not new:
@@ -185,12 +189,12 @@ class Experts:
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
-        schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
-        kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
+        kept, groups = read_names(paths, index, settings)
+        schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(groups)).arrow
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),
-            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)),
+            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)), *groups,
         ]  # fmt: skip
         rows = pa.table(arrays, schema=schema)
         storage.write_table(paths.table("rows", index), rows)

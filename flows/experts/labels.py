@@ -163,9 +163,14 @@ def number_read(cells: Seen, name: str, count: bool) -> ColumnRead:
     return ColumnRead(name, kind, cells.missing, _ends(cells), f"label: the {kind} is predicted")
 
 
-def number_warning(labels: Levels, count: bool) -> str:
+def number_warning(labels: Levels, count: bool, logged: bool) -> str:
     """Say that labels are predicted as numbers."""
     values = "many" if labels.many else f"{len(labels.counts):,}"
+    if logged:
+        return (
+            f"The label is a positive number ({values} different values) and is fitted on the log, "
+            "which predicts held-out rows better; means and intervals are on its own scale."
+        )
     if count:
         return (
             f"The label is a count (whole numbers from 0, {values} different ones): the logarithm "

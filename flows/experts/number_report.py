@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import effect_sections, effects_text, pair_sections
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
@@ -22,7 +22,7 @@ from flows.experts.tiles import (
     with_rivals,
 )
 from flows.report import plots
-from flows.report.baselines import against, predicts, rival_in_words
+from flows.report.baselines import against, rival_in_words
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
@@ -50,17 +50,11 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
     sections += [*_effects(first, label, encoding.target, results), *quality]
     results.update(labels=[], left_out=sorted(encoding.left_out))
-    better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
-    warnings = tuple(
-        f"On the held-out rows {one.name} {predicts(one.name)} better: "
-        f"{_named(results)} {one.r2:.3f}, RMSE {one.rmse * encoding.target.sd:.4g}. For "
-        "predictions alone use that one."
-        for one in better[:1]
-    )
-    top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
+    strongest = ranked(first.effects, first.pairs)[:10]
+    top = [{"column": name, "effect_sd": spread} for name, spread in strongest]
     headline = _headline(first, label, rows, results)
     return Findings(
-        headline, sections, results, warnings, top, _tiles(first, results, baselines),
+        headline, sections, results, (), top, _tiles(first, results, baselines),
         steps_after_score()
         if first.applied
         else next_steps("predicted", results.get("test_rows", 0)),
@@ -212,9 +206,11 @@ def _effects(
     first: NumberSummary, label: str, target: Target, results: dict[str, Any]
 ) -> list[Section]:
     results["effects"] = {one.column: one.spread for one in first.effects}
-    of = f"the logarithm of the mean of {label}" if target.count else label
-    unit = f"added to log {label}" if target.count else f"added to {label}"
+    of, unit = label, f"added to {label}"
+    if target.count or target.logged:
+        of, unit = f"the logarithm of the mean of {label}", f"added to log {label}"
     text = effects_text(of)
-    text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
+    if target.count or target.logged:
+        text += " 0.1 more is a mean that is a tenth higher."
     sections = effect_sections(first.effects, label, unit, text)
     return sections + pair_sections(first.pairs, of)

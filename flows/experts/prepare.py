@@ -41,7 +41,9 @@ from flows.experts.labels import (
     number_warning,
     unlabelled_warning,
 )
+from flows.experts.log_target import logged_where_better
 from flows.experts.settings import ExpertSettings
+from flows.experts.units import find_units, may_name_groups, repeats_warning, said_of_units
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
@@ -152,6 +154,8 @@ def _choose_columns(
         labels = Target(rule=rule, count=kind == "count")
     else:
         labels = of_encoding.named_labels(about.labels.counts, settings)
+    found = find_units(indices, kinds, may_name_groups(seen, every), labels, settings, paths, each)
+    units, repeated = found.units, found.repeated
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that is repeated twice, levels are as rare as in the table.
@@ -176,19 +180,30 @@ def _choose_columns(
         _refuse_classes(labels.names, summed.classes.tolist())
     weight = about.weights.mean(settings)
     design, more = choose_scale(columns, sums, summed.classes, settings, weight)
-    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
+    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
+    if encoding.target is not None and not encoding.target.count and summed.sample is not None:
+        places = [list(kinds).index(one.name) for one in encoding.columns]
+        target = logged_where_better(
+            encoding.target, summed.sample, places, encoding, design, found
+        )
+        encoding = encoding.model_copy(update={"target": target})
     if copies > 1.0:
         more += (
             f"Every row occurs {copies:.0f} times (or a multiple of that), as if the table "
             f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
             "row are left out together.",
         )
+    copies *= units.design_effect
     used = [one.name for one in encoding.columns]
     groups = alike_columns(summed.sample, [*kinds], encoding)
     ranges = of_encoding.ranges_of(encoding, seen)
-    encoding = encoding.model_copy(update={"ranges": ranges, "groups": groups})
+    encoding = encoding.model_copy(
+        update={"ranges": ranges, "groups": groups, "repeated": repeated}
+    )
+    said += repeats_warning(repeated)
     if isinstance(labels, Target):
-        said.append(number_warning(about.labels, labels.count))
+        assert encoding.target is not None
+        said.append(number_warning(about.labels, labels.count, encoding.target.logged))
     else:
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
         said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
@@ -201,7 +216,7 @@ def _choose_columns(
     said += doubtful_numbers(cells, read_as, settings)
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
-    notes = tuple(numbers_in_text(cells, read_as))
+    notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes)
 
 

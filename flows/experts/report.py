@@ -240,7 +240,6 @@ def _quality(
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
-    results["test_key"] = f"{sum(s.held_out_key for s in summaries) % 2**64:016x}"
     if np.isfinite(held_out[4]):
         results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))

@@ -18,6 +18,7 @@ from flows.experts.design import (
     read_basis,
     read_batch,
     read_design,
+    unit_numbers,
     working_encoding,
 )
 from flows.experts.encoding import Encoding
@@ -26,6 +27,7 @@ from flows.experts.predictions import OfScore
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
+from flows.experts.units import read_names
 from flows.experts.weights import parameters_of, table_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
@@ -88,12 +90,12 @@ def score(
     p = posterior.probabilities(batch)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
-    kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
+    kept, groups = read_names(paths, index, settings)
     predicted = pa.array(encoding.labels, pa.string()).take(pa.array(best))
     held = (batch.classes >= 0) & (batch.weight == 0.0) & (not new)
     numbers = map(pa.array, (*np.ascontiguousarray(p.T), held))
-    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers]
-    schema = class_rows(encoding.labels).arrow
+    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers, *groups]
+    schema = class_rows(encoding.labels, bool(groups)).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
     summary = _summarised(batch, p, model.baseline(q).probabilities(batch))
     if index > 0:
@@ -161,11 +163,13 @@ def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a partition returns: classes [N], whether fitted, the model's P [N, K], and columns."""
+    """What a partition returns: classes [N], whether fitted, the model's P [N, K], units
+    of rows [N], and columns."""
 
     classes: IntArray
     fitted: np.ndarray
     own: FloatArray
+    group: IntArray
     x: FloatArray
 
 
@@ -180,7 +184,9 @@ def with_baselines(
     parts = each(_left, list(range(len(summaries))), paths)
     classes = np.concatenate([p.classes for p in parts])
     fitted = np.concatenate([p.fitted for p in parts])
-    own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
+    own, x, group = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x", "group")
+    )
     seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
     careful = int(seen.sum()) < FEW_ROWS
     began = perf_counter()
@@ -189,7 +195,7 @@ def with_baselines(
         "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
     }
     found = tuple(
-        compared_classes(name, p, own[held], classes[held], settings.seed)
+        compared_classes(name, p, own[held], classes[held], settings.seed, group[held])
         for name, p in others.items()
     )
     first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
@@ -204,4 +210,4 @@ def _left(index: int, paths: RunPaths) -> _Left:
     own = np.column_stack([table[f"probability_{one}"].to_numpy() for one in encoding.labels])
     raw, _ = tables_of.raw_of(storage.read_table(paths.part("rows", index)), encoding.kinds)
     x = encoded(raw, encoding.columns, filled=False)
-    return _Left(batch.classes, batch.weight > 0.0, own, x)
+    return _Left(batch.classes, batch.weight > 0.0, own, unit_numbers(batch), x)

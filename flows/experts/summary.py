@@ -17,14 +17,14 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_batch, working_encoding
+from flows.experts.design import read_batch, unit_numbers, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_text
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
 from vbmodels.experts.posterior import Predicted
@@ -69,8 +69,6 @@ class ExpertSummary(OfScore):
         What became of the columns and labels; with the first partition.
     fitted
         Rows that were fitted, and those of them with the label 1; [2].
-    held_out_key
-        A number of which rows were kept from the fit, to add up.
     worst
         Of these rows those of the largest log loss; see `worst_rows`.
     """
@@ -84,7 +82,6 @@ class ExpertSummary(OfScore):
     scores: FloatArray
     columns: tuple[str, ...]
     fitted: FloatArray
-    held_out_key: int = 0
     worst: Picked = ()
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
@@ -115,7 +112,6 @@ def summarise(
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
-        held_out_key=sum(batch.key[kept].tolist()),
     )
 
 
@@ -156,7 +152,7 @@ FEW_ROWS = 2000
 
 @dataclass(frozen=True)
 class Left:
-    """What a partition returns: labels [N], whether fitted, the model's P, and those of others.
+    """What a partition returns: labels [N], whether fitted, P, units of rows, and P of others.
 
     ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
     number is NaN; [N, D]. Where no trees are grown it has no rows, and N
@@ -166,6 +162,7 @@ class Left:
     label: FloatArray
     fitted: np.ndarray
     own: FloatArray
+    group: IntArray
     others: tuple[FloatArray, ...]
     x: FloatArray
 
@@ -199,8 +196,10 @@ def with_baselines(
         predicted["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
         if "logistic regression" not in predicted:
             predicted["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
-    own = np.concatenate([p.own for p in parts])[held]
-    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in predicted.items())
+    own, group = (np.concatenate([getattr(p, n) for p in parts])[held] for n in ("own", "group"))
+    found = tuple(
+        compared(name, p, own, truth, settings.seed, group) for name, p in predicted.items()
+    )
     first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
     return [first, *summaries[1:]]
 
@@ -218,7 +217,8 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
     fitted = batch.weight > 0.0
     kept = np.ones(len(fitted), bool) if with_columns else ~fitted
     theirs = tuple(one.predict(batch).probability[kept] for one in others)
-    return Left(label=batch.t[kept], fitted=fitted[kept], own=own[kept], others=theirs, x=x)
+    group = unit_numbers(batch)[kept]
+    return Left(batch.t[kept], fitted[kept], own[kept], group, theirs, x)
 
 
 def names_in(summaries: Iterable[Any]) -> Iterator[str]:

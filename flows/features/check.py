@@ -20,7 +20,7 @@ from flows.data.levels import count_levels
 from flows.data.mixed_rows import count_cells, merge_seen
 from flows.data.names import as_text
 from flows.data.partition import chunks
-from flows.data.row_weights import others_in, with_weights
+from flows.data.row_weights import others_in, with_named
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, InputError, did_you_mean
@@ -50,7 +50,7 @@ class CheckedTable(Checked):
 
 def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """Read a file piece by piece; list its faults and count what its columns hold."""
-    checker = Checker(with_weights(CATEGORIES_IN, settings), file.url)
+    checker = Checker(with_named(CATEGORIES_IN, settings), file.url)
     seen: dict[str, Seen] = {}
     try:
         for table in checker.chunks(chunks(file.url)):
@@ -65,7 +65,7 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
 def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
     try:
-        checker, _ = partition.read_header(file.url, with_weights(CATEGORIES_IN, settings))
+        checker, _ = partition.read_header(file.url, with_named(CATEGORIES_IN, settings))
     except InputError as error:
         return CheckedTable(0, error.faults)
     columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}

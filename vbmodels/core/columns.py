@@ -435,7 +435,7 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
         low, high = ends_of(seen)
         if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):
             return f"id: numbers the rows from {low:g} to {high:g}"
-        if _ID_NAME.fullmatch(name.strip()) and high - low >= cells // 4:
+        if looks_like_id(name) and high - low >= cells // 4:
             return "id, by its name"
         return ""
     if distinct is None or distinct < DISTINCT * cells:
@@ -443,6 +443,11 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
     what = "text" if seen.characters > LONG * cells else "id"
     share = f"all {cells:,}" if distinct == cells else f"{distinct:,} of {cells:,}"
     return f"{what}: {share} cells differ"
+
+
+def looks_like_id(name: str) -> bool:
+    """Say whether a column is named like one that names rows, or what they are of."""
+    return bool(_ID_NAME.fullmatch(name.strip()))
 
 
 def looks_like_weight(name: str) -> bool:
