@@ -51,9 +51,12 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     first = next(s for s in summaries if s.encoding is not None)
     assert first.encoding is not None
     labels = first.encoding.labels
+    repeated = first.encoding.repeated
     rows = sum(s.rows for s in summaries)
     held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
+    if repeated and not first.applied:
+        results["one_label_per"] = repeated
     compared, better = baseline_sections(summaries, results)
     splits = first.encoding.splits
     label = settings.columns.get("label", "label")

@@ -189,12 +189,12 @@ class Experts:
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         encoding = working_encoding(paths)
-        kept, groups = read_names(paths, index, settings)
-        schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(groups)).arrow
+        kept, of = read_names(paths, index, settings)
+        schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(of)).arrow
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),
-            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)), *groups,
+            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)), *of,
         ]  # fmt: skip
         rows = pa.table(arrays, schema=schema)
         storage.write_table(paths.table("rows", index), rows)

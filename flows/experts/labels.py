@@ -17,7 +17,7 @@ from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.scales import order_of
-from vbmodels.core.seen import Seen, sentinels_of
+from vbmodels.core.seen import Seen, ends_of, sentinels_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50
@@ -184,7 +184,8 @@ def number_warning(labels: Levels, count: bool, logged: bool) -> str:
 
 
 def _ends(cells: Seen) -> str:
-    return "" if cells.low is None else f"{cells.low:.6g} to {cells.high:.6g}"
+    low, high = ends_of(cells)
+    return f"{low:.6g} to {high:.6g}" if cells.cells else ""
 
 
 LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
@@ -194,10 +195,7 @@ def label_warnings(labels: Labels, ordered: bool) -> list[str]:
     """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
     if labels.why in (LARGER, LAST):
         negative, positive = labels.names
-        return [
-            f"The probability is of label {positive} ({labels.why}), not of {negative}: if that is "
-            f"wrong, --set positive={negative}."
-        ]
+        return [f"The probability is of label {positive} ({labels.why}), not of {negative}."]
     if len(labels.names) > 2 and not ordered and _ordered(labels.names):
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "

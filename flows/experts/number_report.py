@@ -42,6 +42,8 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         "form": chosen.form, "pairs": len(first.pairs), "pairs_weight": chosen.pairs_weight,
         "mean": encoding.target.mean, "sd": encoding.target.sd,
     }  # fmt: skip
+    if encoding.repeated and not first.applied:
+        results["one_label_per"] = encoding.repeated
     quality = _quality(held_out, summaries, encoding, results)
     if encoding.target.count:
         quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)

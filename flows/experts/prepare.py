@@ -48,7 +48,6 @@ from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
@@ -201,12 +200,14 @@ def _choose_columns(
         update={"ranges": ranges, "groups": groups, "repeated": repeated}
     )
     said += repeats_warning(repeated)
+    theirs = settings.columns.get(LABEL, LABEL)
     if isinstance(labels, Target):
         assert encoding.target is not None
         said.append(number_warning(about.labels, labels.count, encoding.target.logged))
+        said += suggestions({theirs: about.label_cells}, {}, [theirs])
     else:
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
-        said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
+        said += suggestions({theirs: about.label_cells}, {theirs: about.labels}, [theirs])
     said += suggestions(seen, summed.levels, used, weighs=True)
     read_as = {name: every[name] for name in used}
     cells = seen

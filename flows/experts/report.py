@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log, log1p, sqrt
@@ -73,7 +72,9 @@ DISAGREE = (
 )
 FEWEST = 5
 """Rows predicted worst that are listed, if no more are wrong."""
-PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
+GOOD, PERFECT, LEAST = 0.95, 0.999, 5  # AUROC that a column may give away, rows of each class
+NEARLY_ALL = 0.8
+"""Share of the score's variance from which on one column may give a good AUROC away."""
 
 
 def report(
@@ -133,11 +134,14 @@ def report(
     counted, counts = count_predictions(
         summaries, f"are probably {label}" if plain else f"probably have {predicted}", named
     )
+    encoding = encoding_of(summaries)
+    if encoding is not None and encoding.repeated and not applied:
+        results["one_label_per"] = encoding.repeated
     headline = _headline(results, predicted, word, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
-    if (encoding := encoding_of(summaries)) is not None:
+    if encoding is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
     scored = [p.beyond for s in summaries if (p := s.predictions) and p.beyond]
     warnings = (*better, *beyond_ranges(scored, BEYOND))
@@ -217,12 +221,17 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
     """Ask whether a column gives the label away, where predictions are nearly perfect."""
     positives = results.get("test_positives", 0)
     fewer = min(positives, results.get("test_rows", 0) - positives)
-    if results.get("auroc", 0.0) < PERFECT or fewer < LEAST or not top or "column" not in top[0]:
+    if results.get("auroc", 0.0) < GOOD or fewer < LEAST or not top or "column" not in top[0]:
+        return []
+    if results.get("one_label_per") is not None:
+        return []
+    squares = [one["effect_sd"] ** 2 for one in top]
+    if results["auroc"] < PERFECT and squares[0] < NEARLY_ALL * sum(squares):
         return []
     column = top[0]["column"]
     return [
-        f"An AUROC of {results['auroc']:.3f} is rarely real. If {column}, which has the largest "
-        f"effect, is only known once the label is, leave it out: --exclude {shlex.quote(column)}"
+        f"An AUROC of {results['auroc']:.3f} is rarely real, and {column} has the largest effect. "
+        f"Is {column} known before the label is? Else these figures do not hold for new rows."
     ]
 
 

@@ -30,7 +30,7 @@ from flows.experts.summary import BINS, FEW_ROWS, LARGEST
 from flows.experts.units import read_names
 from flows.experts.weights import parameters_of, table_of
 from flows.family import Each
-from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
+from flows.report.baselines import SHARE, Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.one_vs_rest import (
     ClassRows,
@@ -190,7 +190,9 @@ def with_baselines(
     seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
     careful = int(seen.sum()) < FEW_ROWS
     began = perf_counter()
+    share = np.bincount(classes[seen], minlength=own.shape[1]) / int(seen.sum())
     others = {
+        SHARE: np.tile(share, (int(held.sum()), 1)),
         "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
         "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
     }

@@ -23,7 +23,7 @@ from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_te
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each
-from flows.report.baselines import Baseline, compared, multinomial, trees
+from flows.report.baselines import SHARE, Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
@@ -155,8 +155,7 @@ class Left:
     """What a partition returns: labels [N], whether fitted, P, units of rows, and P of others.
 
     ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
-    number is NaN; [N, D]. Where no trees are grown it has no rows, and N
-    counts the rows left out alone.
+    number is NaN; [N, D]. Where no trees are grown it has no rows.
     """
 
     label: FloatArray
@@ -190,6 +189,7 @@ def with_baselines(
         name: np.concatenate([p.others[i] for p in parts])[held] for i, name in enumerate(others)
     }
     began = perf_counter()
+    predicted[SHARE] = np.full(truth.size, float(np.mean(label[seen] > 0)))
     if small:
         x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
         careful = int(seen.sum()) < FEW_ROWS
@@ -215,7 +215,7 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
-    kept = np.ones(len(fitted), bool) if with_columns else ~fitted
+    kept = np.ones(len(fitted), bool)
     theirs = tuple(one.predict(batch).probability[kept] for one in others)
     group = unit_numbers(batch)[kept]
     return Left(batch.t[kept], fitted[kept], own[kept], group, theirs, x)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flows.data.names import listed
-from flows.report.baselines import baseline_tile
+from flows.report.baselines import SHARE, baseline_tile
 from flows.report.labels import AGAINST, UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
@@ -88,6 +88,10 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
+    if (column := results.get("one_label_per")) is not None:
+        said += f" of the same {column}s as the fitted ones, too good for others"
+    if none := no_better_than(results):
+        return f"{said}. That is not shown to be better than {none} for every row."
     n, groups = results["test_rows"], _compared(results)
     chance = f" on {n:,} rows" * (n < FEW)
     if groups[_BETTER]:
@@ -103,6 +107,15 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     else:
         parts = _do(groups[_WORSE], "worse")
     return f"{said}.{f' {parts[0].upper()}{parts[1:]}.' if parts else ''}"
+
+
+def no_better_than(results: Mapping[str, Any]) -> str:
+    """Return the constant that the model is not shown to be better than; "" for none."""
+    for name in (SHARE, "the mean"):
+        one = results.get("baselines", {}).get(name)
+        if one is not None and one["interval"][0] <= 0.0:
+            return name
+    return ""
 
 
 _WORSE, _BETTER, _ALIKE = "worse", "better", "alike"
@@ -126,6 +139,8 @@ def _do(names: list[str], how: str) -> str:
 def simpler(results: Mapping[str, Any]) -> str:
     """Return the regression that does about as well, where no other model does better; else ""."""
     groups = _compared(results)
+    if no_better_than(results):
+        return ""
     alike = [one for one in groups[_ALIKE] if one in SIMPLE and not groups[_BETTER]]
     return alike[0] if alike else ""
 

@@ -168,7 +168,7 @@ class Decided:
         own, first, of = np.unique(values, return_index=True, return_inverse=True)
         if (label != label[first][of]).any():
             return None
-        return cls(own, label[first], np.bincount(of, rows, own.size))
+        return cls(own, label[first], np.bincount(of, rows, own.size).astype(float))
 
     def names_groups(self, by_name: bool) -> bool:
         """Whether the labels are decided by no chance, nor by the size of the values."""
