@@ -67,6 +67,7 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, Orde
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import AnyPosterior, make, names_of
 from vbmodels.experts.options import ExpertTuning
+from vbmodels.experts.posterior import unweighted
 
 
 class Experts:
@@ -187,7 +188,9 @@ class Experts:
     ) -> ExpertSummary:  # fmt: skip
         new = fitted is not None
         posterior: AnyPosterior = model.posterior(q)
+        weights = read_design(paths, work=True).weights
         found = posterior.predict(batch)
+        found = replace(found, probability=unweighted(found.probability, weights))
         encoding = working_encoding(paths)
         kept, of = read_names(paths, index, settings)
         schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(of)).arrow
@@ -201,9 +204,13 @@ class Experts:
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
         most = 50 if index < 4 else 10  # those nearest to 0.5 are hardly all in one partition
         reasons = Reasons(
-            paths.part("rows", index), lambda one: posterior.predict(one).probability, encoding,
-            design, basis, most,
-        )  # fmt: skip
+            paths.part("rows", index),
+            lambda one: unweighted(posterior.predict(one).probability, weights),
+            encoding,
+            design,
+            basis,
+            most,
+        )
         more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
         if fitted is not None:
             of_fit = {} if index else read_record(fitted).results
@@ -216,7 +223,7 @@ class Experts:
             storage.write_table(paths.table("experts", 0), table)
         plain = None
         if isinstance(model, AdditiveExperts):
-            plain = model.baseline(q).predict(batch).probability
+            plain = unweighted(model.baseline(q).predict(batch).probability, weights)
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
             return replace(summarise(batch, found, drawn, plain, ()), **more)

@@ -104,8 +104,7 @@ def report(
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     plain = label.isalpha() and label.lower() not in (*YES, *NO)
     word = label if plain else POSITIVES
-    costs = settings.class_weight == "none"
-    which, quality = _quality(held_out, summaries, results, word, compared, costs)
+    which, quality = _quality(held_out, summaries, results, word, compared)
     named = f"P({label if plain else predicted})"
     sections = predictions_section(summaries, (named, "prediction"), settings, word)
     sections += which
@@ -237,7 +236,7 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
 
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
-    compared: list[Grid], costs: bool,
+    compared: list[Grid],
 ) -> tuple[list[Section], list[Section]]:  # fmt: skip
     """Return which threshold to take, and how good the predictions are."""
     n, which = held_out[0], list[Section]()
@@ -256,7 +255,7 @@ def _quality(
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
-        tables, results["thresholds"] = threshold_tables(scores, label, called, costs)
+        tables, results["thresholds"] = threshold_tables(scores, label, called)
         which = [Section("Which threshold to take", grids=tables, measures=True)]
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))

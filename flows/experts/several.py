@@ -41,6 +41,7 @@ from vbmodels.experts.additive.one_vs_rest import (
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect
 from vbmodels.experts.forms import names_of
+from vbmodels.experts.posterior import unweighted
 
 EFFECTS = 3
 """Columns of each class that the report shows."""
@@ -87,7 +88,8 @@ def score(
 ) -> ClassSummary:  # fmt: skip
     """Write the chance of every class in every row."""
     posterior = model.posterior(q)
-    p = posterior.probabilities(batch)
+    weights = read_design(paths, work=True).weights
+    p = unweighted(posterior.probabilities(batch), weights)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
     kept, groups = read_names(paths, index, settings)
@@ -97,7 +99,9 @@ def score(
     arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers, *groups]
     schema = class_rows(encoding.labels, bool(groups)).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
-    summary = _summarised(batch, p, model.baseline(q).probabilities(batch))
+    lines = model.baseline(q).probabilities(batch)
+    lines = None if lines is None else unweighted(lines, weights)
+    summary = _summarised(batch, p, lines)
     if index > 0:
         return summary
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)

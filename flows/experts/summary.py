@@ -17,7 +17,7 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_batch, unit_numbers, working_encoding
+from flows.experts.design import read_batch, read_design, unit_numbers, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_text
 from flows.experts.settings import ExpertSettings
@@ -27,7 +27,7 @@ from flows.report.baselines import SHARE, Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
-from vbmodels.experts.posterior import Predicted
+from vbmodels.experts.posterior import Predicted, unweighted
 from vbmodels.experts.rows import Rows
 
 BINS = 10
@@ -216,7 +216,8 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
     kept = np.ones(len(fitted), bool)
-    theirs = tuple(one.predict(batch).probability[kept] for one in others)
+    weights = read_design(paths, work=True).weights
+    theirs = tuple(unweighted(one.predict(batch).probability[kept], weights) for one in others)
     group = unit_numbers(batch)[kept]
     return Left(batch.t[kept], fitted[kept], own[kept], group, theirs, x)
 
