@@ -43,7 +43,7 @@ from flows.experts.labels import (
 )
 from flows.experts.log_target import logged_where_better
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import find_units, may_name_groups, repeats_warning, said_of_units
+from flows.experts.units import find_units, hold_out_warnings, may_name_groups, said_of_units
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
@@ -78,7 +78,7 @@ def prepared(
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
     if fitted is None:
-        chosen = _choose_columns(indices, about, settings, paths, each)
+        chosen = _choose_columns(parts, about, settings, paths, each)
         encoding, design, basis, copies = (
             chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
@@ -134,7 +134,7 @@ class ChosenColumns:
 
 
 def _choose_columns(
-    indices: Sequence[int], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
+    parts: Sequence[Part], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
     each: Each,
 ) -> ChosenColumns:  # fmt: skip
     seen = about.seen
@@ -153,8 +153,9 @@ def _choose_columns(
         labels = Target(rule=rule, count=kind == "count")
     else:
         labels = of_encoding.named_labels(about.labels.counts, settings)
-    found = find_units(indices, kinds, may_name_groups(seen, every), labels, settings, paths, each)
-    units, repeated = found.units, found.repeated
+    indices = [part.index for part in parts]
+    found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
+    units = found.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that is repeated twice, levels are as rare as in the table.
@@ -197,9 +198,9 @@ def _choose_columns(
     groups = alike_columns(summed.sample, [*kinds], encoding)
     ranges = of_encoding.ranges_of(encoding, seen)
     encoding = encoding.model_copy(
-        update={"ranges": ranges, "groups": groups, "repeated": repeated}
+        update={"ranges": ranges, "groups": groups, "repeated": found.repeated}
     )
-    said += repeats_warning(repeated)
+    said += hold_out_warnings(found)
     theirs = settings.columns.get(LABEL, LABEL)
     if isinstance(labels, Target):
         assert encoding.target is not None

@@ -40,7 +40,6 @@ from flows.experts.tiles import (
     TOO_FEW,
     next_steps,
     of_tested_rows,
-    simpler,
     steps_after_score,
     tested_rows,
     tiles_of,
@@ -110,13 +109,11 @@ def report(
     sections += which
     sections += _effects(additive, summaries, results, predicted, not alone)
     sections += [*quality, *_worst(summaries, results, named, label, settings)]
-    difference = _difference_of_mixture(results)
-    useless = k > 1 and main == 1 and not alone and not applied and difference is not None
     sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
         adds, drawn = additive is not None, chains is not None
-        sections.append(expert_section(posterior, summaries, shown, adds, drawn, results))
+        sections.append(expert_section(posterior, summaries, shown, adds, drawn))
     sections += chain_sections(chains, results)
     curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
@@ -148,41 +145,17 @@ def report(
         warnings += (*_too_good(results, top),)
         if chains is not None and chains.largest_r_hat > MOST_R_HAT:
             warnings += (DISAGREE.format(chains.largest_r_hat),)
-    # Else cross-validation chose it, as the part on how the model was chosen says.
-    if useless and (chosen is None or "is worse" in str(difference)):
-        leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
-        said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
-        said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
-        warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
         steps_after_score(*rows_to_look_at(summaries))
         if applied
-        else next_steps(
-            f"probability_{label}", results.get("test_rows", 0),
-            simpler(results) if k > 1 or additive is not None else "",
-        ),
+        else next_steps(f"probability_{label}", results.get("test_rows", 0)),
         predicted=counted,
         limits=IN_RANGE * applied,
         with_fit=with_tested if applied else None,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
-
-
-def _difference_of_mixture(results: dict[str, Any]) -> str | None:
-    """Say what the mixture does to held-out log loss: None where it is of use, "" if not known."""
-    without = results.get("baselines", {}).get(WITHOUT_EXPERTS)
-    if without is None:
-        return ""
-    low, high = without["interval"]
-    if low > 0.0:
-        return None
-    found = "is worse" if high < 0.0 else "makes no clear difference"
-    return (
-        f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
-        f"with it, {without['log_loss']:.3f} without. "
-    )
 
 
 def _headline(

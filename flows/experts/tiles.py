@@ -113,7 +113,7 @@ def no_better_than(results: Mapping[str, Any]) -> str:
     """Return the constant that the model is not shown to be better than; "" for none."""
     for name in (SHARE, "the mean"):
         one = results.get("baselines", {}).get(name)
-        if one is not None and one["interval"][0] <= 0.0:
+        if one is not None and one["interval"][0] <= LEAST_GAIN:
             return name
     return ""
 
@@ -158,6 +158,8 @@ def steps_after_score(unsure: Sequence[str] = (), far: Sequence[str] = ()) -> tu
 
 
 SIMPLE = OTHER_MODELS[1:]
+LEAST_GAIN = 0.001
+"""Of log loss or of R2: less is no gain, however sure."""
 SOME = 8
 """Rows that a step names."""
 ALL = 200
@@ -166,25 +168,16 @@ FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[NextStep, ...]:
-    """Return what to do after a fit.
-
-    Rows are sorted by ``column``; so many were held out; the model ``simple`` does about as well.
-    """
+def next_steps(column: str = "", tested: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do after a fit: rows are sorted by ``column``, so many were held out."""
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
         first = NextStep(f"See the rows, the largest {column} first:", line)
-    steps, few = [], 0 < tested < FEW
-    if few:
+    steps = []
+    if 0 < tested < FEW:
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
-    if simple:
-        text = f"If {simple}, which is simpler, is {'still ' * few}not clearly worse"
-        text += f"{' there' * few} and you do not need the charts, take it:"
-        larger = " test_share=0.3" * few
-        steps.append(NextStep(text, f"{{again inference=cavi n_experts=1{larger}}}", True))
     new = "vbflows score {run} NEW_TABLE scored/"
-    with_run = ", with this run or the one that you take" * bool(simple)
-    steps.append(NextStep(f"Predict new rows of the same columns{with_run}:", new, True))
+    steps.append(NextStep("Predict new rows of the same columns:", new, True))
     return (*steps, *[first] * (len(steps) < 3))  # a page has three

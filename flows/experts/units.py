@@ -13,7 +13,8 @@ from scipy.sparse.csgraph import connected_components
 
 from flows.data import mixed, storage
 from flows.data.mixed import CATEGORY, NUMBER
-from flows.data.names import digests_of
+from flows.data.names import digests_of, file_name
+from flows.data.partition import Part
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
@@ -31,6 +32,8 @@ from vbmodels.experts.columns import cell_keys
 GROUP = ROW_GROUP.name
 REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
+LEAST_IN_ORDER, ALIKE = 50, 0.5
+"""Rows from which on, and correlation from which on, an order in time is asked about."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
 
@@ -92,37 +95,45 @@ class Units(State):
 
 
 def find_units(
-    indices: Sequence[int], kinds: Mapping[str, Rule], named: Mapping[str, Rule],
+    parts: Sequence[Part], kinds: Mapping[str, Rule], named: Mapping[str, Rule],
     labels: Labels | Target, settings: ExpertSettings, paths: RunPaths, each: Each,
 ) -> RowUnits:  # fmt: skip
     """Find the units of all partitions, and keep them for `read_units`.
 
     ``named`` are the columns that may name groups.
     """
-    parts = each(_keep_keys, indices, kinds, named, labels, paths)
-    units = join_units([keys for keys, _ in parts], isinstance(labels, Target))
+    urls = {one.url for part in parts for one in part.slices}
+    # A file that is moved, or written again under another name, has the same rows held out.
+    prefix = f"{file_name(*urls)}:" if len(urls) == 1 else ""
+    indices = [part.index for part in parts]
+    kept = each(_keep_keys, indices, kinds, named, labels, prefix, paths)
+    units = join_units([keys for keys, _ in kept], isinstance(labels, Target))
     storage.write_bytes(_url(paths), to_bytes(units))
-    every = [keys for keys, _ in parts]
+    every = [keys for keys, _ in kept]
     fitted = [~np.isnan(one.label) & ~units.held_out(one, settings) for one in every]
     cells, label = (
         np.concatenate([getattr(one, n)[kept] for one, kept in zip(every, fitted, strict=True)])
         for n in ("cells", "label")
     )
-    repeated = "" if units.grouped else _deciding([pairs for _, pairs in parts])
-    return RowUnits(units, cells, label, repeated)
+    repeated = "" if units.grouped else _deciding([pairs for _, pairs in kept])
+    labels_in_order = np.concatenate([one.label for one in every])
+    alike = neighbours_alike(labels_in_order, isinstance(labels, Target))
+    return RowUnits(units, cells, label, repeated, alike)
 
 
 @dataclass(frozen=True)
 class RowUnits:
     """The units, and keys of the cells and labels of all fitted rows; [n].
 
-    ``repeated``: the column whose values have one label each; "" for none.
+    ``repeated``: the column whose values have one label each; "" for none. ``alike``: how alike the
+    labels of rows are that follow each other (`neighbours_alike`).
     """
 
     units: Units
     cells: IntArray
     label: FloatArray
     repeated: str
+    alike: float
 
 
 def read_units(paths: RunPaths, index: int) -> tuple[RowKeys, Units]:
@@ -137,11 +148,11 @@ def _url(paths: RunPaths) -> str:
 
 def _keep_keys(
     index: int, kinds: Mapping[str, Rule], named: Mapping[str, Rule], labels: Labels | Target,
-    paths: RunPaths,
+    prefix: str, paths: RunPaths,
 ) -> tuple[RowKeys, dict[str, Decided | None]]:  # fmt: skip
     table = storage.read_table(paths.part("rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
-    keys = keys_of(raw, list(kinds), table, labels)
+    keys = keys_of(raw, list(kinds), table, labels, prefix)
     storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
     known = ~np.isnan(keys.label)
     places = {name: j for j, name in enumerate(kinds)}
@@ -202,9 +213,13 @@ def _deciding(parts: Sequence[Mapping[str, Decided | None]]) -> str:
 
 
 def keys_of(
-    raw: FloatArray, columns: Sequence[str], table: pa.Table, labels: Labels | Target
-) -> RowKeys:
-    """Return the keys of rows with cells [N, C], in whatever order their file has the columns."""
+    raw: FloatArray, columns: Sequence[str], table: pa.Table, labels: Labels | Target,
+    prefix: str,
+) -> RowKeys:  # fmt: skip
+    """Return the keys of rows with cells [N, C], in whatever order their file has the columns.
+
+    What names have before ``prefix`` ends is left out.
+    """
     given = table[LABEL].combine_chunks()
     if isinstance(labels, Target):
         label = labels.values(given)[0]
@@ -212,7 +227,7 @@ def keys_of(
         codes = labels.of_rows(given)
         label = np.where(codes < 0, np.nan, codes)
     cells = cell_keys(raw[:, np.argsort(np.array(columns))])
-    names = digests_of(table[tables_of.ID].to_pylist())
+    names = digests_of([one.removeprefix(prefix) for one in table[tables_of.ID].to_pylist()])
     if GROUP not in table.column_names:
         return RowKeys(cells, names, names, label)
     of = table[GROUP].to_pylist()
@@ -238,10 +253,36 @@ def row_groups(rows: pa.Table, settings: ExpertSettings) -> list[pa.Array]:
     return [mixed.texts(mixed.taken(rows[GROUP])[0])]
 
 
-def repeats_warning(name: str) -> list[str]:
-    """Say that the rows of each value of a column have one label."""
-    if not name:
-        return []
+def neighbours_alike(label: FloatArray, numeric: bool) -> float:
+    """Return the correlation of labels [N] with those of the next rows; 0 if they are sorted.
+
+    Of classes it is by how much more often they are equal than by chance, as a share of the most.
+
+    >>> neighbours_alike(np.array([1.0, 2.0, 1.0, 2.0]), True)
+    -1.0
+    """
+    y = label[~np.isnan(label)]
+    steps = np.diff(y)
+    if not ((steps > 0.0).any() and (steps < 0.0).any()):
+        return 0.0
+    if numeric:
+        return float(np.corrcoef(y[:-1], y[1:])[0, 1].round(12))
+    shares = np.unique(y, return_counts=True)[1] / y.size
+    chance = float(shares @ shares)
+    return (float(np.mean(steps == 0.0)) - chance) / (1.0 - chance)
+
+
+def hold_out_warnings(found: RowUnits) -> list[str]:
+    """Say why figures on rows that are held out at random may be too good."""
+    if not found.repeated:
+        if found.units.grouped or found.label.size < LEAST_IN_ORDER or found.alike < ALIKE:
+            return []
+        return [
+            "Labels of rows that follow each other in the file are alike (correlation "
+            f"{found.alike:.2f}). If the rows are in order of time, figures on held-out rows hold "
+            "for rows between the fitted ones, not for later rows."
+        ]
+    name = found.repeated
     return [
         f"The rows of each value of {name} have one label. If {name} names what the rows are of, "
         f"--column {shlex.quote(f'group={name}')} holds the rows of each out together; otherwise "
