@@ -75,7 +75,7 @@ def suggestions(
             )
             lines.append(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
-                f"{_missing_setting(found)}."
+                f"{_missing_setting(found, [seen[name].sentinels for name in seen])}."
             )
     weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
     if weights:
@@ -163,8 +163,15 @@ def _cell(text: str, where: str) -> str:
     return f"{plain} in {where}" if where else plain
 
 
-def _missing_setting(found: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the setting that names the words of missing cells of each column, as it is typed."""
+def _missing_setting(
+    found: Mapping[str, Mapping[str, int]], numbers: Sequence[Mapping[str, int]]
+) -> str:
+    """Return the setting that names words of missing cells, as it is typed.
+
+    By column, where another column has one of them as a number.
+    """
+    if all(sum(word in one for one in numbers) <= len(of) for word, of in found.items()):
+        return f"--set {shlex.quote('missing=' + ','.join(found))}"
     by: dict[str, list[str]] = {}
     for word, columns in found.items():
         for name in columns:

@@ -221,16 +221,13 @@ class Experts:
         if index == 0:
             table = pa.table(table_of(posterior, named), schema=EXPERTS.arrow)
             storage.write_table(paths.table("experts", 0), table)
-        plain = None
-        if isinstance(model, AdditiveExperts):
-            plain = unweighted(model.baseline(q).predict(batch).probability, weights)
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
-            return replace(summarise(batch, found, drawn, plain, ()), **more)
+            return replace(summarise(batch, found, drawn, ()), **more)
         effects, pairs = effects_in(posterior, encoding, design, basis)
         groups = groups_in(posterior, encoding, design, basis)
         more.update(effects=effects, pairs=pairs, groups=groups, encoding=encoding)
-        return replace(summarise(batch, found, drawn, plain, named.mixture[:-1]), **more)
+        return replace(summarise(batch, found, drawn, named.mixture[:-1]), **more)
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *,
@@ -244,7 +241,7 @@ class Experts:
             return numbers.with_baselines(summaries, model, q, columns, settings, paths, each), q
         if isinstance(model, OneVersusRest):
             columns = len(read_design(paths, work=True).columns)
-            return several.with_baselines(summaries, columns, settings, paths, each), q
+            return with_baselines(summaries, {}, columns, settings, paths, each), q
         if not any(summary.held_out[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}

@@ -27,9 +27,13 @@ def logged(target: Target, label: FloatArray) -> Target:
 
 
 def logged_where_better(
-    target: Target, sample: RowSample, columns: Sequence[int], encoding: Encoding, design: Design,
+    target: Target,
+    sample: RowSample,
+    columns: Sequence[int],
+    encoding: Encoding,
+    design: Design,
     units: RowUnits,
-) -> Target:  # fmt: skip
+) -> Target:
     """Return the target, on the log where a sample of the fitted rows is predicted better by that.
 
     ``columns`` are those of the sample that ``encoding`` is of.

@@ -89,7 +89,7 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    held_out = sum((s.held_out for s in summaries), np.zeros(5))
+    held_out = sum((s.held_out for s in summaries), np.zeros(4))
     main = int(np.sum(responsible >= MAIN * rows))
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
@@ -221,8 +221,6 @@ def _quality(
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
-    if np.isfinite(held_out[4]):
-        results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
     area_said = ""
@@ -238,7 +236,7 @@ def _quality(
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve = (roc(scores),)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "")
-    models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
+    models = tuple(with_model(grid, own) for grid in compared)
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
@@ -270,16 +268,6 @@ def _worst(
     text += f"The {len(rows)} whose own label had the smallest probability:"
     title = f"{of[0].upper()}{of[1:]} predicted worst"
     return [Section(title, text, (), (grid,), how=how, measures=True)]
-
-
-def logistic_alone(
-    own: tuple[str, ...], results: dict[str, Any], name: str = "logistic regression"
-) -> tuple[Grid, ...]:
-    """Compare with logistic regression where no other baseline was fitted."""
-    if "logistic_log_loss" not in results:
-        return ()
-    line = name, f"{results['logistic_log_loss']:.3f}"
-    return (Grid(("model", "log loss"), [(own[0], own[2]), line]),)
 
 
 def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:

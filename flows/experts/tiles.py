@@ -89,7 +89,7 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     'R2 0.800.'
     """
     if (column := results.get("one_label_per")) is not None:
-        said += f" of the same {column}s as the fitted ones, too good for others"
+        said += f". Too good for rows of a new {column}: those of each were fitted and held out"
     if none := no_better_than(results):
         return f"{said}. That is not shown to be better than {none} for every row."
     n, groups = results["test_rows"], _compared(results)

@@ -95,9 +95,14 @@ class Units(State):
 
 
 def find_units(
-    parts: Sequence[Part], kinds: Mapping[str, Rule], named: Mapping[str, Rule],
-    labels: Labels | Target, settings: ExpertSettings, paths: RunPaths, each: Each,
-) -> RowUnits:  # fmt: skip
+    parts: Sequence[Part],
+    kinds: Mapping[str, Rule],
+    named: Mapping[str, Rule],
+    labels: Labels | Target,
+    settings: ExpertSettings,
+    paths: RunPaths,
+    each: Each,
+) -> RowUnits:
     """Find the units of all partitions, and keep them for `read_units`.
 
     ``named`` are the columns that may name groups.
@@ -147,9 +152,13 @@ def _url(paths: RunPaths) -> str:
 
 
 def _keep_keys(
-    index: int, kinds: Mapping[str, Rule], named: Mapping[str, Rule], labels: Labels | Target,
-    prefix: str, paths: RunPaths,
-) -> tuple[RowKeys, dict[str, Decided | None]]:  # fmt: skip
+    index: int,
+    kinds: Mapping[str, Rule],
+    named: Mapping[str, Rule],
+    labels: Labels | Target,
+    prefix: str,
+    paths: RunPaths,
+) -> tuple[RowKeys, dict[str, Decided | None]]:
     table = storage.read_table(paths.part("rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
     keys = keys_of(raw, list(kinds), table, labels, prefix)
@@ -213,9 +222,12 @@ def _deciding(parts: Sequence[Mapping[str, Decided | None]]) -> str:
 
 
 def keys_of(
-    raw: FloatArray, columns: Sequence[str], table: pa.Table, labels: Labels | Target,
+    raw: FloatArray,
+    columns: Sequence[str],
+    table: pa.Table,
+    labels: Labels | Target,
     prefix: str,
-) -> RowKeys:  # fmt: skip
+) -> RowKeys:
     """Return the keys of rows with cells [N, C], in whatever order their file has the columns.
 
     What names have before ``prefix`` ends is left out.

@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from flows.report.labels import LABELS, share_in_words
 from flows.runs.predictions import GAINED, LOST, MOST_ROWS, Moved, in_digits
-from vbmodels.core.state import BoolArray, IntArray
 
 _ROWS = {"keywords": "keyphrases", "loci": "variants"}  # what the rows of a selection are
 _EVERY = {"keywords": "candidate phrases"}  # what all rows of a table are
@@ -112,21 +107,3 @@ def reasons_in_words(one: Moved) -> str:
 def every_row_of(one: Moved) -> str:
     """Return what the rows of a table are."""
     return _EVERY.get(one.table, "rows")
-
-
-def _in_lists(one: Moved, places: IntArray) -> BoolArray:
-    """Say which rows are of documents with known keyphrases, [n]."""
-    every = one.every.every
-    if one.truth != "observed" or "doc_id" not in one.every.keys:
-        return np.zeros(len(places), bool)
-    with_known = every.filter(every[one.truth])["doc_id"].unique()
-    names = every["doc_id"].take(pa.array(places, pa.int64()))
-    within: BoolArray = pc.is_in(names, with_known).to_numpy(zero_copy_only=False)
-    return within
-
-
-def known_in_words(one: Moved) -> str:
-    """Say how many of the new rows are in documents with known keyphrases; empty if none is."""
-    count = int(_in_lists(one, one.places.get(GAINED, np.empty(0, np.int64))).sum())
-    said = f"{count:,} are in documents with known ones, so wrong where these are complete"
-    return said * (count > 0)

@@ -236,10 +236,6 @@ def _in_place_of(name: str, first: str, second: str) -> str:
     return f"{name} {second} instead of {first}"
 
 
-def _pair(values: Mapping[str, Any]) -> tuple[Any, Any]:
-    return values["first"], values["second"]
-
-
 _WHOLE = re.compile(r"[\d,]+")
 
 

@@ -13,7 +13,6 @@ from flows.runs.changed_rows import (
     NAMES,
     every_row_of,
     expected_in_words,
-    known_in_words,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -139,8 +138,6 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
                 note = f"{expected_in_words(count, right)}, by the {which} run"
                 if what == GAINED and one.gained_before:
                     note += f"; {one.gained_before:,.0f} by the first run's probabilities"
-                if what == GAINED and (known := known_in_words(one)):
-                    note += f"; {known}"
                 yield Tile(what, f"{count:,}", note)
         stay = one.selected[0] - one.lost
         yield Tile("selected by both runs", f"{stay:,}", f"of {one.selected[0]:,} of the first run")

@@ -28,7 +28,7 @@ def fitted(tmp_path_factory):
 def test_a_count_is_predicted_by_its_mean(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd", "held_out"]
+    assert rows.column_names == ["id", "label", "predicted", "sd", "low", "high", "held_out"]
     assert rows["label"].to_pylist() == rentals()["label"].tolist()
     assert rows["predicted"].to_numpy().min() > 0.0
     low, high = results["deviance_explained_interval"]

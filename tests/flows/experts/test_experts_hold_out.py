@@ -82,8 +82,8 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     sides = {(of, held) for of, held in zip(rows["group"], rows["held_out"], strict=True)}
     assert len(sides) == 60
     results = record["results"]
-    assert results["log_loss"] < 0.75  # 0 before
-    assert results["auroc"] < 0.75
+    assert results["log_loss"] > 0.6
+    assert "not shown to be better" in record["headline"]
 
 
 def test_rows_whose_labels_are_alike_count_less():
