@@ -22,7 +22,7 @@ def column_rules(
 def unknown_columns(names: Sequence[str], settings: TableSettings) -> list[Fault]:
     """Return a fault of every setting that names a column that is not there."""
     named = {"categories": list(settings.categories), "missing": settings.missing_columns()}
-    own = {*names, *settings.columns.values()}
+    own = {*names, *settings.columns.values(), "label"}
     return [
         Fault("settings", f"columns out of {listed(names)}", listed(absent), name)
         for name, given in named.items()

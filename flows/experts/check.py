@@ -144,7 +144,7 @@ def _infinite(checker: Checker, name: str, cells: mixed.Cells) -> None:
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) -> list[Fault]:
     """List what keeps these files from being fitted."""
     settings = checked[0].settings
-    faults = unknown_columns([*checked[0].seen, LABEL], settings)
+    faults = unknown_columns([*checked[0].seen], settings)
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     seen = merge_seen([c.seen for c in checked])
     _, unclear = column_rules(seen, settings)
