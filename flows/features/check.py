@@ -101,7 +101,11 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     settings = checked[0].settings
     seen = merge_seen([one.columns for one in checked])
-    named = {"categories": settings.categories, "ordered": settings.ordered}
+    named = {
+        "categories": settings.categories,
+        "ordered": settings.ordered,
+        "missing": settings.missing_columns(),
+    }
     faults = [
         Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
               setting, remedy=did_you_mean(name, seen))

@@ -65,7 +65,7 @@ def test_a_score_of_rows_without_labels_says_how_many_are_above_a_half(tmp_path,
     page = (folder / "report.html").read_text()
     positives = record["results"]["test_positives"]
     assert f" of {positives} positives (label = 1), with " in said
-    assert f" others. {held_out} are too few to check the probabilities." in said
+    assert f"{held_out} are too few to check the probabilities." in said
     assert f" in {held_out - positives} others" in said
     share = record["results"]["fitted_share"]
     assert 0.0 < share < 1.0

@@ -35,21 +35,6 @@ def fitted(tmp_path_factory):
     return folder
 
 
-def test_without_baselines_the_model_is_compared_with_its_logistic_regressions(tmp_path):
-    """And with them their table has no AUROC, which the model has none of."""
-    pq.write_table(pa.table(table(240)[0]), tmp_path / "in.parquet")
-    for name in ("false", "true"):
-        out = tmp_path / name
-        succeed("experts", tmp_path / "in.parquet", out, *QUICK, "--set", f"baselines={name}")
-        folder, record = latest(out)
-        page = (folder / "report.html").read_text()
-        loss = f"{record['results']['logistic_log_loss']:.3f}"
-        alone = f"<td>a logistic regression for each class</td><td>{loss}</td>"
-        assert (alone in page) == (name == "false")
-        assert "baseline minus model" in page or name == "false"
-        assert '<th scope="col">AUROC</th>' not in page
-
-
 @pytest.mark.thorough
 def test_every_class_has_a_probability_and_is_scored(fitted):
     folder, record = latest(fitted / "out")
