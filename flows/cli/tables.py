@@ -26,7 +26,6 @@ from flows.runs.compare import (
     Comparison,
     changes,
     effects,
-    estimates_in_words,
     headline,
     implied,
     new_warnings,
@@ -266,7 +265,6 @@ def show_comparison(console: Console, found: Comparison, page: bool = False) -> 
         table.add_row(*map(_text, (name, row.first, row.second, note)))
     if table.row_count:
         _print(console, table)
-    _wrap(console, estimates_in_words(found))
     for line in new_warnings(found):
         _wrap(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     alike = (f"{name} ({value})" if value else name for name, value in same(found))

@@ -113,9 +113,12 @@ def _answer(
         if paired is not None:
             if name == paired.name:
                 values |= {
-                    "first": f"{paired.first:.3f}", "second": f"{paired.second:.3f}",
-                    "clear": paired.clear, "better": paired.better, "paired": paired.in_words(),
-                }  # fmt: skip
+                    "first": f"{paired.first:.3f}",
+                    "second": f"{paired.second:.3f}",
+                    "clear": paired.clear,
+                    "better": paired.better,
+                    "paired": paired.in_words(),
+                }
             continue
         if text and other:
             values["clear"] = max(low, least) > min(high, most)
@@ -332,33 +335,6 @@ def effects(found: Comparison) -> list[Row]:
         rows.append(Row(name, first, second, note))
     state = found.parts["fit"]["state"]
     return rows + [Row("fit", state["first"], state["second"])] * differs(state)
-
-
-def estimates_in_words(found: Comparison) -> str:
-    """Say that what each run expects of itself is no verdict; empty where that does not differ."""
-    answer = found.parts["answer"]
-    names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
-    if not names:
-        return ""
-    text = ["The share that is right is each run's own estimate: it does not say which is better."]
-    kind = PIPELINES.get(found.records[0].pipeline)
-    for name in {} if kind is None else kind.units:
-        if name in found.parts["settings"]:
-            text.append(_explain_no_gain(found, name, answer[names[0]]))
-    return " ".join(filter(None, text))
-
-
-def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
-    """Say so where nearly all probabilities moved with a number that a setting assumes."""
-    up = (found.parts["settings"][name]["change"] or 0.0) > 0.0
-    for one in found.predictions[:1]:
-        count = one.rose if up else one.fell
-        if count > 0.95 * one.free:
-            rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
-            values = " → ".join(shown(share[which]) for which in ("first", "second"))
-            moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
-            return f"{moved}, so {values} of the likely ones right is no {gain} in quality."
-    return ""
 
 
 def implied(found: Comparison) -> list[Row]:

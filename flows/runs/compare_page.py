@@ -23,7 +23,6 @@ from flows.runs.compare import (
     changes,
     command,
     effects,
-    estimates_in_words,
     headline,
     implied,
     new_warnings,
@@ -87,7 +86,7 @@ def _changes(found: Comparison) -> Section:
         for row in (*changes(found), *implied(found))
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
+    text = "" if rows else "No setting, no input file, no version differs."
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
 

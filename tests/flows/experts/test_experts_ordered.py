@@ -39,7 +39,6 @@ def test_probabilities_are_those_between_two_classes(fitted):
     assert results["log_loss"] < linear
     experts = rows_of(folder, "experts")
     assert set(experts["label"].to_pylist()) == {"above low", "above medium"}
-    page = (folder / "report.html").read_text()
     assert "without an order" not in " ".join(record["warnings"])
 
 

@@ -19,7 +19,6 @@ from flows.runs.compare import (
     changes,
     compare,
     effects,
-    estimates_in_words,
     headline,
 )
 from flows.runs.compare_page import _page, _predictions, _tiles
@@ -268,9 +267,6 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert [row[-1] for row in new.rows] == [below[0]]
     assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
     assert stayed.columns == ("phrase", *BOTH, "document")
-    assert estimates_in_words(found) == (
-        "The share that is right is each run's own estimate: it does not say which is better."
-    )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, "beyond the" in out, "near copy" in out) == (0, True, True)
