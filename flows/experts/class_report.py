@@ -87,13 +87,15 @@ def _quality(
     n = held_out[0]
     if not n:
         return []
+    encoding = summaries[0].encoding
+    effect = 1.0 if encoding is None else encoding.design_effect
     confusion = np.sum([s.confusion for s in summaries], axis=0)
     sums = np.sum([s.calibration for s in summaries], axis=0).sum(0)
     right = float(np.trace(confusion) / n)
-    interval = share_interval(float(np.trace(confusion)), float(n))
+    interval = share_interval(float(np.trace(confusion)) / effect, float(n) / effect)
     results.update(
         test_rows=int(n), accuracy=right, accuracy_interval=interval,
-        **log_loss_of(n, *held_out[[1, 2]]),
+        **log_loss_of(n, *held_out[[1, 2]], effect),
     )  # fmt: skip
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [

@@ -110,6 +110,8 @@ class Encoding(json_files.Form):
         Columns that measure much the same; -1 for those that fall where the first rises.
     repeated
         The column whose values have one label each; "" for none.
+    design_effect
+        How many rows of a group say as much of the label as one of another.
     """
 
     columns: list[Encoded]
@@ -121,6 +123,7 @@ class Encoding(json_files.Form):
     ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
     groups: list[dict[str, float]] = Field(default_factory=list)
     repeated: str = ""
+    design_effect: float = 1.0
 
     @property
     def splits(self) -> list[str]:

@@ -46,7 +46,8 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         results["one_label_per"] = encoding.repeated
     quality = _quality(held_out, summaries, encoding, results)
     if encoding.target.count:
-        quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
+        sums = np.sum([s.deviance for s in summaries], axis=0)
+        quality = _deviance(sums, encoding.design_effect, results, quality)
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
@@ -114,13 +115,15 @@ def _tiles(
     return tiles
 
 
-def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section]) -> list[Section]:
+def _deviance(
+    sums: FloatArray, effect: float, results: dict[str, Any], quality: list[Section]
+) -> list[Section]:
     """Say how much of a count's deviance is explained, before what is said of a number."""
     if not quality:
         return []
     n = results["test_rows"]
     mean, base = sums[0] / n, max(sums[2] / n, 1e-300)
-    half = 1.96 * sqrt(max(sums[1] / n - mean**2, 0.0) / n)
+    half = 1.96 * sqrt(effect * max(sums[1] / n - mean**2, 0.0) / n)
     results.update(
         deviance=mean, mean_deviance=base, deviance_explained=1.0 - mean / base,
         deviance_explained_interval=[1.0 - (mean + half) / base, 1.0 - (mean - half) / base],
@@ -144,7 +147,7 @@ def _quality(
     assert encoding.target is not None
     sd = encoding.target.sd
     variance, mse = max(square / n - (total / n) ** 2, 1e-300), error / n
-    half = 1.96 * sqrt(max(fourth / n - mse**2, 0.0) / n)
+    half = 1.96 * sqrt(encoding.design_effect * max(fourth / n - mse**2, 0.0) / n)
     ends = mse + half, max(mse - half, 0.0)
     r2 = [1.0 - one / variance for one in (mse, *ends)]
     results.update(

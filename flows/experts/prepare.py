@@ -198,7 +198,12 @@ def _choose_columns(
     groups = alike_columns(summed.sample, [*kinds], encoding)
     ranges = of_encoding.ranges_of(encoding, seen)
     encoding = encoding.model_copy(
-        update={"ranges": ranges, "groups": groups, "repeated": found.repeated}
+        update={
+            "ranges": ranges,
+            "groups": groups,
+            "repeated": found.repeated,
+            "design_effect": units.design_effect,
+        }
     )
     said += hold_out_warnings(found)
     theirs = settings.columns.get(LABEL, LABEL)

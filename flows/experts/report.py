@@ -215,9 +215,12 @@ def _quality(
     n, which = held_out[0], list[Section]()
     if not n:
         return which, []
+    encoding = encoding_of(summaries)
+    effect = 1.0 if encoding is None else encoding.design_effect
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
-        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 3]]),
+        accuracy_interval=share_interval(held_out[1] / effect, n / effect),
+        **log_loss_of(n, *held_out[[2, 3]], effect),
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
@@ -230,7 +233,8 @@ def _quality(
         which = [Section("Which threshold to take", grids=tables, measures=True)]
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))
-        results["auroc_interval"] = list(auroc_interval(results["auroc"], yes, no))
+        ends = auroc_interval(results["auroc"], yes / effect, no / effect)
+        results["auroc_interval"] = list(ends)
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
@@ -270,16 +274,17 @@ def _worst(
     return [Section(title, text, (), (grid,), how=how, measures=True)]
 
 
-def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
+def log_loss_of(n: float, total: float, square: float, effect: float = 1.0) -> dict[str, Any]:
     """Return the mean log loss of ``n`` rows with its 95 % interval, from sums, as results.
 
-    Equal losses, and one alone, say nothing of how they vary: they have no interval.
+    Equal losses, and one alone, say nothing of how they vary: they have no interval. ``effect`` is
+    how many rows say as much as one.
     """
     mean = float(total / n)
     variance = float(square) / n - mean**2
     if n < 2 or variance <= 1e-12 * mean**2:
         return {"log_loss": mean}
-    half = 1.96 * sqrt(variance / n)
+    half = 1.96 * sqrt(effect * variance / n)
     return {"log_loss": mean, "log_loss_interval": [max(mean - half, 0.0), mean + half]}
 
 

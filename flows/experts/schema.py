@@ -18,11 +18,10 @@ from flows.data.table import (
     optional,
 )
 
-ROW_GROUP = Column(
+ROW_GROUP = optional(
     "group",
     TEXT,
     "what several rows are of, such as a patient: such rows are held out together",
-    nullable=True,
     accepts=(INT64,),
 )
 ROWS_IN = Table(

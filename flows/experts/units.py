@@ -307,10 +307,10 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     said = []
     if units.grouped:
         name = settings.columns[GROUP]
-        said.append(
-            f"rows of one {name} are held out together: {units.grouped:,} of them; as their labels "
-            f"are alike, each row counts 1/{units.design_effect:.3g}"
-        )
+        text = f"rows of one {name} are held out together: {units.grouped:,} groups"
+        if units.design_effect > 1.05:
+            text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"
+        said.append(text)
     if units.copies:
         said.append(
             f"rows with copies, equal in all columns that predict: {units.copies:,}; they are held "

@@ -307,7 +307,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, [rows, classes], corrected for class_weight."""
-        return unweighted(self._weighted(X), self._class_weight)
+        share = self._weighted(X)
+        return unweighted(share, self._class_weight)
 
     def _weighted(self, X: Any) -> FloatArray:
         """Return the classes' shares of each row as fitted, in proportion to weight and P."""
@@ -327,7 +328,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def predict(self, X: Any) -> Any:
         """Return the class of the largest probability times class_weight, [rows]."""
-        return self.classes_[np.argmax(self._weighted(X), axis=1)]
+        best = np.argmax(self._weighted(X), axis=1)
+        return self.classes_[best]
 
     def responsibilities(self, X: Any) -> Any:
         """Return each expert's share of every row by the gates, in the kind of table of ``X``.

@@ -82,7 +82,11 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     sides = {(of, held) for of, held in zip(rows["group"], rows["held_out"], strict=True)}
     assert len(sides) == 60
     results = record["results"]
+    low, high = results["auroc_interval"]
+    assert low < 0.5 < high
     assert results["log_loss"] > 0.6
+    new = written(tmp_path, {n: v for n, v in columns.items() if n != "patient"}, "new.parquet")
+    succeed("score", tmp_path / "out", new, tmp_path / "scored")
     assert "not shown to be better" in record["headline"]
 
 
