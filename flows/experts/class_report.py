@@ -95,7 +95,7 @@ def _quality(
     interval = share_interval(float(np.trace(confusion)) / effect, float(n) / effect)
     results.update(
         test_rows=int(n), accuracy=right, accuracy_interval=interval,
-        **log_loss_of(n, *held_out[[1, 2]], effect=effect),
+        **log_loss_of(n, held_out[1], held_out[2], effect),
     )  # fmt: skip
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [

@@ -220,7 +220,7 @@ def _quality(
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
         accuracy_interval=share_interval(held_out[1] / effect, n / effect),
-        **log_loss_of(n, *held_out[[2, 3]], effect=effect),
+        **log_loss_of(n, held_out[2], held_out[3], effect),
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
