@@ -32,6 +32,7 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
 )
 from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
@@ -56,9 +57,10 @@ def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
     calls = called(local_fdr(score, prior_from_bayes_factors(score)), LEVEL)
     about = {"cpu": round(seconds, 2), "passes": done.iterations}
     if isinstance(model, BatchNull):
+        errors = standard_errors(observed_information(model, done.q, counts))
         about |= {
             "b": np.round(done.q.shift, 3).tolist(),
-            "se": np.round(done.q.shift_se, 3).tolist(),
+            "se": np.round(errors.of_type, 3).tolist(),
             "tau": round(done.q.tau, 3),
             "v": round(done.q.v, 5),
         }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from flows.data import storage
 from flows.data.partition import Part
@@ -19,10 +22,12 @@ from flows.settings import ComputeSettings
 from flows.variants.count_checks import file_name
 from flows.variants.family import Variants
 from flows.variants.locations import write_part_counts
+from flows.variants.read_account import SampleReads, as_rows, dropped, warnings
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings
 from flows.variants.sheet_roles import inferred, only_fasta
 
+ACCOUNT = "reads.json"  # the account of reads, next to the counts
 USUAL = 6  # replicates of a case and a control, for which the size of a partition is meant
 
 
@@ -87,9 +92,20 @@ def count(
         for name in set(names) & set(_counts(target)):
             storage.delete(storage.join(target, name))
         raise
-    line = f"{sum(written):,} rows of counts in {len(written)} files below {target}"
-    lines = [*inferred(os.path.dirname(run.files[0].url), (), settings), line]
-    return {"target": target, "files": len(written), "rows": sum(written), "lines": lines}
+    rows = sum(part.rows for part in written)
+    account = np.sum([part.account for part in written], axis=0)
+    columns = written[0].columns
+    nothing = np.zeros((len(columns), 2), np.int64)
+    reads = as_rows(SampleReads(columns, rows, rows, nothing, account), settings)
+    storage.write_bytes(storage.join(target, ACCOUNT), json.dumps(reads, indent=1).encode())
+    lines = [
+        f"{rows:,} rows of counts in {len(written)} files below {target}",
+        *inferred(os.path.dirname(run.files[0].url), (), settings),
+        *(f"{one.reason}: {one.count:,}" for one in dropped(account, settings) if one.count),
+        *warnings(account, columns, settings),
+    ]
+    done = {"target": target, "files": len(written), "rows": rows}
+    return {**done, "reads": reads, "lines": lines}
 
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:

@@ -96,7 +96,6 @@ def check(run: Run) -> None:
         return
     run.begun = True
     storage.check_writable(run.paths.target, *run.paths.below)
-    storage.own(run.paths.root, RUN)
     run.events.emit(Started(run.paths.run_id))
 
 
@@ -170,6 +169,8 @@ def _start(run: Run) -> None:
     run.events.emit(Computing(run.options.workers or 0))
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
         compute = opened.enter_context(computing(run.options, run.threads))
+        if not run.is_resume:
+            storage.own(run.paths.root, RUN)
         claimed = opened.enter_context(claim(run.paths.work, run.paths.run_id))
         if run.fitted is None:
             resume.check_same_request(run)

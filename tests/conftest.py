@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tests import servers
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -37,7 +39,6 @@ def unrecorded(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.delenv("PREFECT_API_URL", raising=False)
     patch.setenv("PREFECT_PROFILES_PATH", str(tmp_path_factory.mktemp("profiles") / "none.toml"))
-    patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     yield
     patch.undo()
 
@@ -62,7 +63,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory):
-    """Start the server of a run with `--record`; yield its address."""
+    """Start a Prefect server as a user does, and be its client; yield its address."""
     from prefect.settings import (
         PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
@@ -70,22 +71,18 @@ def prefect_server(tmp_path_factory):
         temporary_settings,
     )
 
-    from flows.prefect import server
-    from flows.prefect.flow import drain
-
     home = tmp_path_factory.mktemp("prefect")
-    settings = {PREFECT_HOME: home, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # saves 1 s a flow
-    with (
-        temporary_settings(settings, restore_defaults={PREFECT_API_URL}),
-        server.running() as url,
-    ):
+    with servers.started(home) as (url, _):
         with (
             closing(sqlite3.connect(home / "prefect.db")) as made,
             closing(sqlite3.connect(home / "empty.db")) as empty,
         ):
             made.backup(empty)
-        yield url
-        drain()
+        settings = {PREFECT_HOME: home, PREFECT_API_URL: url}
+        settings[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None  # saves 1 s a flow
+        with temporary_settings(settings):
+            yield url
+            servers.drain()
 
 
 @pytest.fixture

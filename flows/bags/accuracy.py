@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, pdtr
+from scipy.special import pdtr
 
 from flows.bags.example_report import Words
 from flows.bags.summary import BagSummary
@@ -16,13 +16,11 @@ from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error
 from flows.report.labels import about_in_words
-from flows.report.page import Findings, Grid, Section
+from flows.report.page import Grid, Section
 from vbmodels.bags.multilabel import FOLDS
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 CALIBRATION_BINS = 10
-ENDS, EXACT = (0.025, 0.975), 1_000
-"""Ends of a range of wrong bags, and how many are summed up exactly."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class TestedBags:
 
     ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known;
     ``grouped``: whether bags have groups. There are none where every labelled bag was fitted and no
-    model predicts it without itself.
+    model predicts it without itself, or all bags are of one group.
     """
 
     which: Which
@@ -56,7 +54,8 @@ class TestedBags:
             tested, probability = ~np.isnan(without), without
         if which != "new":
             base[tested] = (np.sum(label[fitted]) + 0.5) / (np.sum(fitted) + 1.0)
-        if np.unique(label[tested]).size < 2:
+        one_group = which != "new" and np.unique(group).size == 1
+        if one_group or np.unique(label[tested]).size < 2:
             tested = np.zeros(label.size, bool)
         return cls(which, label[tested], probability[tested], group[tested], base[tested], grouped)
 
@@ -116,70 +115,6 @@ def in_headline(
     return ". ".join(filter(None, [success(test, results, things, subject), said]))
 
 
-def in_a_score(
-    probability: FloatArray, expected: str, column: str, found: Findings, fit: Mapping[str, Any]
-) -> Findings | None:
-    """Say in a score that measures nothing what its ``fit`` lets expect, by its results, if any.
-
-    The line ``expected``, on errors by the model alone, becomes that; ``column`` has the labels.
-    """
-    names = ("tested", "tested_right", "tested_clear", "tested_clear_right")
-    if not all(name in fit for name in names):
-        return None
-    count, right, clear, sure = (int(fit[name]) for name in names)
-    unsure = _between(probability)
-    some, every = np.array([unsure.sum(), count - clear]), np.array([unsure.size, count])
-    (share, of_fit), whole = some / every, some.sum() / every.sum()
-    alike = abs(share - of_fit) <= 2.0 * np.sqrt(whole * (1.0 - whole) * np.sum(1.0 / every))
-    line = "{:,} of {:,} are uncertain, {:,} of {:,} were at the fit".format(
-        *(int(n) for one in zip(some, every, strict=True) for n in one)
-    )
-    line += ": " + (
-        "no sign that the new ones differ"
-        if alike
-        else "the new ones differ, so more may be wrong than these ranges say"
-    )
-    own, parts, fewer = np.minimum(probability, 1.0 - probability), [], False
-    for name, those, apart, of, by_fit in (
-        ("clear ones", ~unsure, clear - sure, clear, "tested_clear_expected_wrong"),
-        ("uncertain ones, cut at 0.5", unsure, count - clear - right + sure, count - clear,
-         "tested_unsure_expected_wrong"),
-    ):  # fmt: skip
-        if those.any():
-            low, high = wrong_among(apart, of, own[those])
-            at_fit, by_model = f"{apart:,} of {of:,} were", _about(float(own[those].sum()))
-            if by_fit in fit:
-                at_fit += f", {_about(fit[by_fit])} expected"
-                fewer |= bool(pdtr(apart, fit[by_fit]) < 0.05)  # of so few or fewer
-            parts.append((name, int(those.sum()), by_model, at_fit, low, high))
-    expect = "; ".join(
-        f"of the {n:,} {name}: {by_model} (95 % {low:,} to {high:,}; at the fit {at_fit})"
-        for name, n, by_model, at_fit, low, high in parts
-    )
-    expect += ". So fewer are probably wrong here, too" * fewer
-    line = f"Wrong by these probabilities, {expect}. {line}"
-    said, positive = found.predicted, fit.get("positive")
-    if positive and column:
-        said = said.replace("are probably positive", f"probably have {column} = {positive}")
-        said = said.replace("probably negative", "probably not")
-    headline = said.rpartition(", ")[0]
-    for name, n, by_model, _, low, high in parts:
-        if name.startswith("clear"):
-            headline += f". {by_model[0].upper()}{by_model[1:]} of these {n:,} may be wrong "
-            headline += f"({'probably fewer; ' * fewer}95 % {low:,} to {high:,})"
-        else:
-            these = f"the {n:,} uncertain ones"
-            these = f"Look at {these} yourself:" if share <= 0.5 else f"Of {these},"
-            headline += f". {these} cut at 0.5, {by_model} would be wrong "
-            headline += f"({'probably fewer; ' * fewer}95 % {low:,} to {high:,})"
-    headline += f". {'Too few' if found.results.get('labelled') else 'No'} labels here, so this is "
-    headline += "not measured"
-    first, *sections = found.sections
-    text = first.text.replace(expected, f"{line}.")
-    text = text.replace(" is yes, true or 1.", f" is {positive or 'yes, true or 1'}.")
-    return replace(found, headline=headline, sections=[replace(first, text=text), *sections])
-
-
 def _about(count: float) -> str:
     """Write an expected count, of few also between two numbers.
 
@@ -189,26 +124,6 @@ def _about(count: float) -> str:
     if 1.0 < count < 10.0 and 0.25 < count % 1.0 < 0.75:
         return f"{int(count)} or {int(count) + 1}"
     return about_in_words(count)
-
-
-def wrong_among(wrong: int, of: int, own: FloatArray) -> tuple[int, int]:
-    """Return a 95 % range of how many bags are wrong.
-
-    It has the range if as many are as at the fit, where ``wrong`` of ``of`` were, and that by
-    their ``own`` probabilities of being wrong, [n].
-    """
-    new = own.size
-    k, a, b = np.arange(new + 1), wrong + 0.5, of - wrong + 0.5  # beta-binomial, Jeffreys' prior
-    log_p = betaln(k + a, new - k + b) - betaln(a, b) - betaln(k + 1, new - k + 1) - np.log(new + 1)
-    low, high = np.searchsorted(np.exp(log_p).cumsum(), ENDS).tolist()
-    mean, sd = own.sum(), np.sqrt(np.sum(own * (1.0 - own)))
-    least, most = mean - 1.96 * sd, mean + 1.96 * sd
-    if new <= EXACT:
-        law = np.ones(1)  # of the number of wrong ones so far
-        for one in own:
-            law = np.convolve(law, [1.0 - one, one])
-        least, most = np.searchsorted(law.cumsum(), ENDS)
-    return min(low, max(round(least), 0)), max(high, min(round(most), new))
 
 
 def count_clear(test: TestedBags) -> tuple[int, int]:
@@ -244,9 +159,7 @@ def accuracy(
         tested_right=int(np.sum((probability > 0.5) == (label == 1))),
     )
     results["tested_clear"], results["tested_clear_right"] = count_clear(test)
-    doubt, unsure = np.minimum(probability, 1.0 - probability), _between(probability)
-    results["tested_clear_expected_wrong"] = float(doubt[~unsure].sum())
-    results["tested_unsure_expected_wrong"] = float(doubt[unsure].sum())
+    doubt = np.minimum(probability, 1.0 - probability)
     if not np.isnan(test.base).any():
         gain = test.losses(test.base) - losses
         results["base_log_loss"] = float((gain + losses).mean())

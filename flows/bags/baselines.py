@@ -1,10 +1,10 @@
 """Simple baselines on the bags that are tested: what a model must beat to be worth its while.
 
-The base rate; boosted trees on pooled features (mean, largest, smallest, sd, number of instances);
-boosted trees on instances with their bag's label copied, whose scores out of their fold a logistic
-regression turns into a bag's probability. All are fitted to the bags that the model was fitted to;
-where none was held out, the former two in folds of groups, as far as that takes seconds.
-Differences are of paired bags, with 95 % intervals by the bootstrap over groups of bags.
+The base rate of all fitted bags; boosted trees on pooled features (mean, largest, smallest, sd,
+number of instances); boosted trees on instances with their bag's label copied, whose scores out of
+their fold a logistic regression turns into a bag's probability. All are fitted to the bags that the
+model was fitted to; where none was held out, the trees in folds of groups, as far as that takes
+seconds. Differences are of paired bags, with 95 % intervals by the bootstrap over groups of bags.
 """
 
 from __future__ import annotations
@@ -101,6 +101,9 @@ def fit_baselines(of: Held, seed: int) -> tuple[Baseline, ...]:
         for name, p in _predicted(of, seen, new, seed).items():
             predicted.setdefault(name, np.full(tested.size, np.nan))[new] = p
     truth, own, group = of.label[tested], of.probability[tested], of.group[tested]
+    fitted = of.label[known & ~of.held]
+    share = (fitted.sum() + 0.5) / (fitted.size + 1.0)
+    predicted["base rate"] = np.full(tested.size, share)
     return tuple(compared(name, p[tested], own, truth, seed, group)
                  for name, p in predicted.items())  # fmt: skip
 
@@ -111,8 +114,6 @@ def _predicted(of: Held, seen: IntArray, new: IntArray, seed: int) -> dict[str, 
     rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
     several = np.unique(y).size == 2
     found = {"boosted trees on pooled features": rate}
-    if of.held.any():
-        found["base rate"] = rate
     if several:
         found["boosted trees on pooled features"] = trees(of.pooled[seen], y, seed)(of.pooled[new])
     if len(of.rows):

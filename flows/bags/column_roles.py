@@ -13,8 +13,10 @@ from flows.bags.input_columns import (
     FoundColumn,
     bags_of,
     codes_of,
+    lists_in,
     names_of_rows,
     others_in,
+    places_in,
     read_given,
 )
 from flows.bags.settings import BagSettings
@@ -22,17 +24,13 @@ from flows.data import mixed
 from flows.data.arrow_types import is_number
 from flows.data.column_table import FEATURE, suggestions
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
+from flows.data.names import listed
 from flows.data.storage import InputFile
 from flows.data.table import matches
-from vbmodels.core.cells import number_of
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule
-from vbmodels.core.state import IntArray
 
-FEWEST_GROUPS = 10
-"""Values of a column of numbers that may be names of groups: fewer are a grade or a stage."""
-REPEATS = 8
-"""Bags beyond one a value from which values that decide all labels do so by no chance."""
+NOT_NAMED = "not named as a feature"
 
 
 def describe(
@@ -68,20 +66,32 @@ def describe(
             theirs = settings.columns.get(name, name)
             rows.append(_own_column(name, theirs, header[name].type, settings, labels))
     used: list[str] = []
+    lists = lists_in(file, settings)
+    for name, width in lists.items():
+        role = FEATURE if matches(name, features) else f"left out: {NOT_NAMED}"
+        rows.append(ColumnRead(name, "list of numbers", 0, f"{width} numbers", role))
+    for name in header.column_names:
+        if name not in (*OWN, *lists, *found) and pa.types.is_nested(header[name].type):
+            kind = str(header[name].type)
+            rows.append(ColumnRead(name, kind, 0, "", f"left out: {kind}"))
+    places = places_in(given, found, settings)
     for name, one in found.items():
+        if name in lists:
+            continue
         is_feature = bool(features) and matches(name, features)
         role = own.get(name, FEATURE if is_feature else "")
         if is_feature and name in constant:
             role = "left out: constant"
-        why = names_of_rows(name, one, settings) if not is_feature else ""
         if not role:
+            why = names_of_rows(name, one, settings) or places.get(name)
             role = f"left out: {why or _plain_kind(one.rule)}"
         row = column_read(name, one.rule, one.seen, one.levels, role)
         filled, _ = gaps.get(name, (0, False))
         rows.append(row if not filled else ColumnRead(**{**row.as_json(), "missing": filled}))
         used += [name] if is_feature else []
     warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
-    warnings += _on_bags(given, found, used, settings)
+    warnings += _constant_in_bags(given, found, used)
+    warnings += _copied_columns(found, used)
     return tuple(rows), warnings
 
 
@@ -109,81 +119,40 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _plain_kind(rule: Rule) -> str:
-    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: "not named as a feature"}.get(
-        rule.kind, rule.kind
-    )
+    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: NOT_NAMED}.get(rule.kind, rule.kind)
 
 
-def _on_bags(
-    given: pa.Table, found: dict[str, FoundColumn], used: Sequence[str], settings: BagSettings
+def _constant_in_bags(
+    given: pa.Table, found: dict[str, FoundColumn], used: Sequence[str]
 ) -> list[str]:
-    """Say which columns are the same in all rows of a bag: groups of bags, or labels."""
+    """Say which features are the same in all rows of a bag."""
     if "bag_id" not in given.column_names:
         return []
     bag, first = bags_of(given)
-    bags = len(first)
-    if bags < 4 or len(bag) == bags:
+    if len(first) < 4 or len(bag) == len(first):
         return []
-    same: dict[str, IntArray] = {}
-    for name, one in found.items():
-        codes = codes_of(one)
-        if (codes == codes[first][bag]).all():
-            same[name] = np.unique(codes[first], return_inverse=True)[1]
-    said = []
-    counts = {name: int(codes.max()) + 1 for name, codes in same.items()}
-    groups = [
+    codes = {name: codes_of(found[name]) for name in used}
+    constant = [
         name
-        for name, values in counts.items()
-        if 2 < values <= 0.8 * bags
-        and name not in set(settings.columns.values()) - {settings.columns.get("features")}
-        and (name not in used or (_whole(found[name]) and values >= FEWEST_GROUPS))
+        for name, one in codes.items()
+        if (one == one[first][bag]).all() and np.unique(one[first]).size > 1
     ]
-    groups = [] if "group" in settings.columns or "group" in given.column_names else groups
-    label = _labels_of(given, first)
-    decide = [name for name in groups if _decides(same[name], label)]
-    if decide:
-        name = max(decide, key=lambda one: counts[one])
-        said.append(
-            f"{name} has one label per value ({counts[name]:,} values in {bags:,} bags): set "
-            f"--column group={name}, so that bags of one {name} are left out together; figures on "
-            "held-out bags are too good otherwise."
-        )
-    constant = [name for name in used if counts.get(name, 0) > 1 and name not in decide]
-    if constant:
-        said.append(
-            f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
-            f"than measurements of the bag, --exclude {','.join(constant)}."
-        )
-    groups = [name for name in groups if name not in used]
-    if groups and not decide:
-        name = max(groups, key=lambda one: counts[one])
-        said.append(
-            f"Column {name} repeats: {counts[name]:,} values in {bags:,} bags. If bags of one "
-            f"{name} are alike, figures on held-out bags are too good: --column group={name} holds "
-            f"all bags of one {name} out together."
-        )
-    return said
+    if not constant:
+        return []
+    return [
+        f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
+        f"than measurements of the bag, --exclude {','.join(constant)}."
+    ]
 
 
-def _whole(one: FoundColumn) -> bool:
-    """Whether a column of numbers has whole ones alone, as numbers of patients are."""
-    numbers = [number_of(text, one.rule.decimal) for text in one.levels.counts]
-    return all(number is not None and number % 1.0 == 0.0 for number in numbers)
-
-
-def _labels_of(given: pa.Table, first: IntArray) -> IntArray:
-    """Return a number of each bag's label, by its first row; -1 where it is missing."""
-    if "label" not in given.column_names:
-        return np.full(len(first), -1)
-    cells = mixed.texts(mixed.taken(given["label"])[0])
-    return cells.dictionary_encode().indices.fill_null(-1).to_numpy()[first]
-
-
-def _decides(codes: IntArray, label: IntArray) -> bool:
-    """Whether values [bags] decide the labels, where that is no chance: they repeat often."""
-    known = label >= 0
-    pairs = np.unique(np.column_stack([codes, label])[known], axis=0)
-    values = len(np.unique(codes[known]))
-    varied = len(np.unique(label[known])) > 1
-    repeats = int(np.count_nonzero(known)) - values
-    return varied and len(pairs) == values and repeats >= REPEATS
+def _copied_columns(found: dict[str, FoundColumn], used: Sequence[str]) -> list[str]:
+    """Say which features have the cells of another one."""
+    first: dict[bytes, str] = {}
+    copies = []
+    for name in used:
+        if found[name].rule.kind != NUMBER:
+            continue
+        values, _ = mixed.numbers(found[name].cells, found[name].rule)
+        if (original := first.setdefault(values.tobytes(), name)) != name:
+            copies.append(f"{name} (of {original})")
+    return [f"Copied columns count twice: {listed(copies, 8)}."] if copies else []

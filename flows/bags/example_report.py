@@ -12,7 +12,6 @@ from flows.bags.markers import MOST_INSTANCES, MOST_MARKERS
 from flows.bags.model_report import AboutMembers
 from flows.bags.summary import (
     EXAMPLES,
-    MOST_INFORMATIVE,
     MOST_LISTED,
     MOST_UNSURE,
     MOST_WRONG,
@@ -22,8 +21,6 @@ from flows.bags.tested import UNSURE
 from flows.report.page import Grid, Section
 from vbmodels.bags.stack.model import POOLED
 from vbmodels.core.levels import YES
-
-MOST_REASONS = 8  # shown of what adds to a bag's score
 
 
 @dataclass(frozen=True)
@@ -173,23 +170,8 @@ def examples_of(
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
-    """Return what opens below a bag: its instances, and what adds to its score."""
-    why = _why(example, words) if pooled_counts else []
-    return Section("", "", (), (_in_detail(example, words, pooled_counts), *why))
-
-
-def _why(example: Example, words: Words) -> list[Grid]:
-    """Return what adds to a bag's score, block by block, the largest first."""
-    if not example.reasons:
-        return []
-    rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
-    rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
-    rows.append(("all others", f"{rest:+.2f}"))
-    total = sum(adds for _, adds in example.reasons)
-    fitted = example.label is not None and not (words.new or words.held_out)
-    score = "score, with the bag's label in the fit" if fitted else "score"
-    rows.append((score, f"{total:+.2f}"))
-    return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
+    """Return what opens below a bag: its instances."""
+    return Section("", "", (), (_in_detail(example, words, pooled_counts),))
 
 
 def _row(example: Example, words: Words) -> tuple[str, ...]:
@@ -245,29 +227,3 @@ def _chance(probability: float) -> str:
     if probability < 0.001:
         return "< 0.001"
     return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
-
-
-def most_informative(informative: Sequence[Example], words: Words) -> list[Section]:
-    """Show the bags whose labels would inform the model most, the most informative first."""
-    chosen = sorted(informative, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_INFORMATIVE]
-    if not chosen:
-        return []
-    rows = []
-    for e in chosen:
-        best = max(e.instances, key=lambda i: i[4] or 0.0, default=None)
-        known = best is not None and best[4] is not None
-        own = ("", "", "")
-        if best and known:
-            own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
-        rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
-    columns = (
-        "bag", f"P({words.positive})", "information of its label (nats)", "instance", "P(primary)",
-        "information of the instance's label (nats)",
-    )  # fmt: skip
-    text = (
-        "Bags whose label the fit has not seen, by how much the model would learn from it (in "
-        "nats), each with the most informative of its probable instances."
-    )
-    return [
-        Section("Bags whose labels would inform the model most", text, (), (Grid(columns, rows),))
-    ]

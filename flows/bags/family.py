@@ -27,12 +27,14 @@ from flows.bags.form import (
     gap_warnings,
     gaps_of,
     instance_label_warning,
+    joined_labels,
     kept_form,
     kept_url,
     known_instances,
     numbers_of_text,
     read_about,
     read_form,
+    split_bags,
     sums_of,
     too_many_words,
     with_names,
@@ -44,7 +46,8 @@ from flows.bags.form_warnings import (
     warnings_of,
     without_instances,
 )
-from flows.bags.groups import groups_of
+from flows.bags.found_groups import with_groups
+from flows.bags.groups import groups_of, instance_prints, said_of_copied_instances
 from flows.bags.markers import explainer, feature_sums
 from flows.bags.model_report import Block, about_members
 from flows.bags.number_report import number_report
@@ -98,6 +101,8 @@ ORDERED = (
     "The label's levels are in an order and are fitted as the numbers 1 to k, from pooled "
     "features; for two classes, say which are positive: --set positive=LEVEL,LEVEL."
 )
+MOST_COMPARED = 20_000_000
+"""Instances beyond which copies among them are not counted."""
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
     "gp_probit": "bag without instances, scored by the leak",
@@ -120,13 +125,14 @@ class BagsFamily:
         return True
 
     def settings_from_input(self, source: Sources, settings: BagSettings) -> BagSettings:
-        """Return the settings with the features and the positive label that the input says."""
+        """Return the settings with groups, features and the positive label as the input says."""
         try:
             files = storage.expand(source, self.suffixes)
+            with reading_of(self, settings):
+                grouped = with_groups(files, settings)
+                return input_columns.settings_from_input(files, grouped)
         except storage.StorageError:
             return settings  # the check says it
-        with reading_of(self, settings):
-            return input_columns.settings_from_input(files, settings)
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
@@ -186,13 +192,19 @@ class BagsFamily:
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         several = settings.model in GAUSSIAN_PROCESSES
-        rows, checked, numbers_read = pieces_of.check_part(part, several, instances_in(settings))
+        checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
-            rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
+            checked.rows,
+            part.index,
+            settings.held_out or 0.0,
+            settings.seed,
+            settings.precision,
+            settings.group_parts or 0,
         )
         storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
         storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
+        storage.write_table(paths.part("prints", part.index), instance_prints(found.bags))
         sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
@@ -205,7 +217,10 @@ class BagsFamily:
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
             known=known_instances(found.bags),
-            numbers=numbers_read,
+            numbers=checked.seen.columns,
+            labels=dict(checked.seen.labels),
+            bags=found.bag_rows.num_rows,
+            split=len(checked.split),
         )
         json_files.write(paths.part("about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -227,7 +242,7 @@ class BagsFamily:
                 "bags": found.bag_rows.num_rows,
                 "empty_positive": len(set(positive) & set(found.empty)),
             },
-            checked=checked,
+            checked=checked.pieces,
         )
 
     def prepare(
@@ -252,7 +267,7 @@ class BagsFamily:
         if fitted is None:
             form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
-        groups, counts, said = groups_of(len(parts), paths, each, settings.numeric)
+        groups, counts, said = groups_of(len(parts), paths, each, settings)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
@@ -260,6 +275,8 @@ class BagsFamily:
         gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
+            if sum(sum(one["rows"]) for one in about) <= MOST_COMPARED:
+                said += said_of_copied_instances(len(parts), paths, each)
             warnings, notes = warnings_of(counts, form, built, settings.numeric)
             warnings += said
             if settings.held_out == HELD_OUT:
@@ -276,7 +293,8 @@ class BagsFamily:
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
-        warnings += doubts
+        warnings += doubts + joined_labels(about)
+        warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
         with reading_of(self, settings):
             warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags
@@ -325,7 +343,6 @@ class BagsFamily:
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
                 exclusive=form["exclusive"],
-                reasons=one.reasons,
                 markers=one.markers,
                 sums=None if explain is None else feature_sums(one.instances, data, form),
             )

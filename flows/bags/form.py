@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -70,7 +71,8 @@ class AboutBags(BagForm):
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
     of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
     ``known`` counts instances with a label of their own, and their bags; ``numbers`` is what
-    columns of text hold that are read as numbers.
+    columns of text hold that are read as numbers, ``labels`` the rows of each label that is a
+    word, and ``split`` how many of its ``bags`` have instances in several files.
     """
 
     words: int = 0
@@ -79,6 +81,9 @@ class AboutBags(BagForm):
     rows: list[int] = Field(default_factory=list)
     known: list[int] = Field(default_factory=lambda: [0, 0])
     numbers: dict[str, Seen] = Field(default_factory=dict)
+    labels: dict[str, int] = Field(default_factory=dict)
+    bags: int = 0
+    split: int = 0
 
 
 def known_instances(data: Bags) -> list[int]:
@@ -123,6 +128,30 @@ def numbers_of_text(
         for name in seen
     }
     return numbers_in_text(seen, rules), doubtful_numbers(seen, rules, settings)
+
+
+def joined_labels(about: Sequence[dict[str, Any]]) -> list[str]:
+    """Say which labels differ in case alone, so that they are one, with their rows."""
+    counts: Counter[str] = Counter()
+    for one in about:
+        counts.update(one["labels"])
+    alike: dict[str, list[str]] = {}
+    for label, rows in sorted(counts.items()):
+        alike.setdefault(label.lower(), []).append(f"{label} ({rows:,})")
+    joined = [" = ".join(group) for group in alike.values() if len(group) > 1]
+    return [f"Labels that differ in case are one (rows): {'; '.join(joined)}."] if joined else []
+
+
+def split_bags(about: Sequence[dict[str, Any]], files: int) -> list[str]:
+    """Say how many bags have instances in several files."""
+    split, bags = (sum(one[name] for one in about) for name in ("split", "bags"))
+    if not split:
+        return []
+    where = "both files" if files == 2 else f"several of {files:,} files"
+    return [
+        f"{split:,} of {bags:,} bags have rows in {where} and are one bag each: give different "
+        "bags different names."
+    ]
 
 
 def too_many_words(data: Bags) -> int:

@@ -6,16 +6,16 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
+from flows.bags.settings import NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -25,6 +25,7 @@ from flows.data.names import row_of
 from flows.data.storage import InputFile, StorageError
 from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
+from vbmodels.bags.places import find_places, is_called_place
 from vbmodels.core.cells import number_of
 from vbmodels.core.columns import Rule, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
@@ -36,8 +37,6 @@ LOOKED = 20_000
 """Rows of the first file that say what its columns hold."""
 FILES = 20
 """Files whose labels are looked at."""
-MANY_BAGS, MANY_GROUPS = 500, 50
-"""Labelled bags, and groups of them, from which some are held out by default."""
 MOST_GRADES = 10
 """Values of a label up to which whole numbers are classes."""
 MOST_FRACTIONS = 3
@@ -46,6 +45,8 @@ LEAST_LEVELS, MOST_ORDERED = 3, 7
 """Levels of a label from which on, and up to which, they are taken as ordered."""
 MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
+MOST_AXES = 3
+"""Numbers of a list up to which these may be coordinates."""
 FEWEST_ROWS = 5
 """Rows with a level from which it is a feature."""
 
@@ -64,7 +65,7 @@ class FoundColumn:
 
 
 def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
-    """Return the settings with features, positive label and held-out share as the input says.
+    """Return the settings with features and positive label as the input says.
 
     Raises
     ------
@@ -74,7 +75,8 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
     try:
         schema = read_given(files[0].url, settings, 0).schema
         if "features" not in schema.names and "features" not in settings.columns:
-            names = feature_names(files[0], settings)
+            names = list(lists_in(files[0], settings))
+            names += feature_names(files[0], settings)
             names += categories_of(files[0], settings)
             if names:
                 columns = {**settings.columns, "features": ",".join(names)}
@@ -84,11 +86,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         texts = {one.name for one in schema if is_text(one.type)}
         if not settings.decimal_comma and texts - (set(OWN) - {"label"}):
             settings = _with_commas(files, settings)
-        settings = _with_positive(files, settings)
-        if settings.held_out is None:
-            share = HELD_OUT if _many_bags(files, settings) else 0.0
-            settings = settings.model_copy(update={"held_out": share})
-        return settings
+        return _with_positive(files, settings)
     except StorageError:
         return settings  # the check says it
 
@@ -99,14 +97,45 @@ def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
     schema = read_given(file.url, settings, 0).schema
     if not wanted or "features" in schema.names:
         return []
-    parts = [part.strip() for part in wanted.split(",")]
-    found = [[name for name in schema.names if matches(name, part)] for part in parts]
     levels = levels_by_column(settings.levels)
-    return [
-        one
-        for name in dict.fromkeys(name for names in found for name in names)
-        for one in ([f"{name}={level}" for level in levels[name]] if name in levels else [name])
+    lists = lists_in(file, settings)
+    if wanted in lists:
+        return []
+    found: list[str] = []
+    for name in schema.names:
+        if not matches(name, wanted):
+            continue
+        if name in lists:
+            found += [f"{name} {i + 1}" for i in range(lists[name])]
+        else:
+            found += [f"{name}={level}" for level in levels[name]] if name in levels else [name]
+    return found
+
+
+def lists_in(file: InputFile, settings: BagSettings) -> dict[str, int]:
+    """Return how many numbers the columns of lists have that have no role of ours."""
+    parquet = storage.parquet_file(file.url)
+    roles = {settings.columns.get(name, name) for name in OWN if name != "features"}
+    names = [
+        one.name
+        for one in parquet.schema_arrow
+        if (is_text(one.type) or pa.types.is_nested(one.type))
+        and one.name not in roles
+        and not any(matches(one.name, left) for left in settings.exclude)
+        and (not settings.include or any(matches(one.name, kept) for kept in settings.include))
     ]
+    batch = None
+    if names:
+        batch = next(storage.read_batches(file.url, 50, names, parquet.metadata), None)
+    if batch is None:
+        return {}
+    rows = pa.Table.from_batches([batch])
+    lengths = {n: reading.length_of_lists(rows[n], settings.list_separator) for n in names}
+    return {
+        name: length
+        for name, length in lengths.items()
+        if length > MOST_AXES or (length and not is_called_place(name))
+    }
 
 
 def categories_of(file: InputFile, settings: BagSettings) -> list[str]:
@@ -208,8 +237,12 @@ def read_given(url: str, settings: BagSettings, rows: int) -> pa.Table:
 
 
 def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
-    """Return the columns of a file that are numbers and nothing else."""
-    found = other_columns(file, settings)
+    """Return the columns of a file that are numbers and say what instances are like.
+
+    Those that say where instances are count only where there are no others.
+    """
+    given = read_given(file.url, settings, LOOKED)
+    found = others_in(file, given, settings)
     names = []
     for name, one in found.items():
         if one.unclear is not None:
@@ -223,7 +256,24 @@ def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
             )  # fmt: skip
         if one.rule.kind == NUMBER and not names_of_rows(name, one, settings):
             names.append(name)
-    return names
+    places = places_in(given, found, settings)
+    return [name for name in names if name not in places] or names
+
+
+def places_in(
+    given: pa.Table, found: Mapping[str, FoundColumn], settings: BagSettings
+) -> dict[str, str]:
+    """Return the columns of numbers that say where instances are, with why; none included."""
+    if "bag_id" not in given.column_names or not len(given):
+        return {}
+    bag, _ = bags_of(given)
+    whole = bag != bag[-1] if len(bag) == LOOKED else np.ones(len(bag), bool)
+    columns = {
+        name: mixed.numbers(one.cells, one.rule)[0][whole]
+        for name, one in found.items()
+        if one.rule.kind == NUMBER and name not in settings.include
+    }
+    return find_places(columns, bag[whole])
 
 
 def names_of_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
@@ -274,11 +324,11 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
         return settings
-    labels: dict[str, None] = {}
+    labels: Counter[str] = Counter()
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if theirs not in parquet.schema_arrow.names:
-            return settings
+            continue
         kind = parquet.schema_arrow.field(theirs).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             if settings.target in ("number", "ordered"):
@@ -294,10 +344,12 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         if column.null_count == len(column):
             continue
         cells = mixed.texts(mixed.taken(column, settings.missing)[0])
-        labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
+        for one in cells.drop_null().value_counts():
+            labels[one["values"].as_py()] += one["counts"].as_py()
         if len(labels) > 1000:
             break
-    names = sorted(labels)
+    spelt = {label.lower(): label for label, _ in reversed(labels.most_common())}
+    names = sorted(spelt.values())
     if (order := _order_of(names, settings)) or settings.target == "ordered":
         return _with_order(files, theirs, names, order, settings)
     decimal = "," if theirs in settings.decimal_comma else "."
@@ -375,31 +427,6 @@ def _with_number(
         )  # fmt: skip
     half = {"target": "number", "threshold": values[len(values) // 2]}
     return settings.model_copy(update=half)
-
-
-def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
-    """Whether there are bags enough with a label, and groups where there are any, to hold some out.
-
-    No more is read than says so.
-    """
-    names = {name: settings.columns.get(name, name) for name in ("bag_id", "label", "group")}
-    bags: set[str] = set()
-    groups: set[str] = set()
-    for file in files:
-        parquet = storage.parquet_file(file.url)
-        kept = [name for name in names.values() if name in parquet.schema_arrow.names]
-        if names["bag_id"] not in kept or names["label"] not in kept:
-            return False
-        for batch in storage.read_batches(file.url, LOOKED, kept, parquet.metadata):
-            known = pa.Table.from_batches([batch])
-            label = mixed.taken(known[names["label"]], settings.missing)[0]
-            known = known.filter(pc.is_valid(label))
-            bags |= set(map(str, pc.unique(known[names["bag_id"]]).to_pylist()))
-            grouped = names["group"] in kept
-            groups |= set(map(str, pc.unique(known[names["group"]]).to_pylist()) if grouped else ())
-            if len(bags) >= MANY_BAGS and (not grouped or len(groups) >= MANY_GROUPS):
-                return True
-    return False
 
 
 def _only_bits(file: pq.ParquetFile, name: str) -> bool:

@@ -16,6 +16,7 @@ from flows.bags.schema import LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
+from vbmodels.bags.shared_labels import first_parts
 from vbmodels.core.state import FloatArray, IntArray
 
 
@@ -55,8 +56,13 @@ def held(name: str, share: float, seed: int) -> bool:
     return int.from_bytes(digest, "big") < share * 2.0**64
 
 
-def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) -> Read:
-    """Group a partition's rows, in the columns of `flows.bags.schema.INSTANCES_IN`, by bag."""
+def read(
+    table: pa.Table, index: int, held_out: float, seed: int, dtype: str, group_parts: int = 0
+) -> Read:
+    """Group a partition's rows, in the columns of `flows.bags.schema.INSTANCES_IN`, by bag.
+
+    ``group_parts``: first parts of a bag's name that name its group, where no column does.
+    """
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(bag_classes.with_lists(table))
@@ -66,6 +72,8 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     positive = positive if LABEL_NUMBER.name not in table.column_names else positive[:0]
     label[positive] = np.where(label[positive] == UNLABELLED, 1, label[positive])
     groups = _groups(table, number, names)
+    if group_parts and table["group"].null_count == len(table):
+        groups = [first_parts(name, group_parts) for name in names]
     out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
     order = np.argsort(seen == UNLABELLED, kind="stable")

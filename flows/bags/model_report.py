@@ -11,7 +11,6 @@ import numpy as np
 from flows.bags import stacked
 from flows.bags.markers import explained_by
 from flows.bags.summary import BagSummary
-from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.baselines import shown
 from flows.report.page import Grid, Section
@@ -20,7 +19,6 @@ from vbmodels.core.state import FloatArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
 FEWEST_MARKED = 5  # instances below which what a feature adds to them is not shown
-MOST_BLOCKS = 12
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,7 @@ def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, An
     modalities, features = summaries[0].modalities, summaries[0].features
     about, marks, sections = [], "", _weights(weights, results)
     if pooled_counts:
-        blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
         about = feature_section(stacked.markers_of(q), modalities, features)
-        sections += block_section(blocks)
     if explained_by(q) != POOLED:
         first, marks = _marks(summaries)
         about = [*first, *about]
@@ -181,27 +177,6 @@ def _marks(summaries: Sequence[BagSummary]) -> tuple[list[Section], str]:
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
-
-
-def block_section(
-    blocks: Sequence[tuple[str, float]], of: str = "of a bag's score"
-) -> list[Section]:
-    """Rank the blocks by their variances; ``of`` says of what these are."""
-    if not blocks:
-        return []
-    ordered = sorted(blocks, key=lambda one: -one[1])
-    rows = [(name, f"{value:.3g}") for name, value in ordered[:MOST_BLOCKS]]
-    if len(ordered) > MOST_BLOCKS:
-        rest = sum(value for _, value in ordered[MOST_BLOCKS:])
-        rows.append((f"{len(ordered) - MOST_BLOCKS} others together", f"{rest:.3g}"))
-    text = (
-        f"The variance that each block of features may give, {of}, by the evidence. "
-        "Blocks that say the same share it, and a small one has shrunk rather than vanished."
-    )
-    if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:
-        text += " Here the labels say nothing of the blocks: all stay where the search begins."
-    grid = Grid(("block", "variance"), rows)
-    return [Section("Which blocks separate bags", text, (), (grid,), needs_fit=True)]
 
 
 def coefficients(

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.example_report import MOST_REASONS
 from flows.bags.levels import with_levels
-from flows.bags.model_report import block_section, feature_section
+from flows.bags.model_report import feature_section
 from flows.bags.numbers import SHOWN, NumberBaseline, NumberExample, NumberSummary
 from flows.bags.settings import BagSettings
-from flows.bags.tables import block_named
 from flows.bags.tested import PREDICT, Which, in_words, size_tile, which_bags
 from flows.report import plots
 from flows.report.baselines import DRAWS, against, rival_in_words
@@ -60,6 +58,8 @@ class TestedNumbers:
         base = np.full(label.size, mean)
         which = which_bags(summaries[0].new, bool(held.any()))
         tested = known & held if which == "held out" else known
+        if which != "new" and np.unique(group).size == 1:
+            tested = np.zeros(label.size, bool)
         if which == "without":
             n = int(known.sum())
             base = mean + (mean - label) / max(n - 1, 1)
@@ -127,8 +127,6 @@ def number_report(
     modalities, features = summaries[0].modalities, summaries[0].features
     markers = [{pool: q.scale * one for pool, one in of.items()} for of in stacked.markers_of(q)]
     sections += feature_section(markers, modalities, features, name, places + 1)
-    blocks = [(block_named(block, modalities), v) for block, v in stacked.blocks_of(q)]
-    sections += block_section(blocks, "of the noise's variance")
     results.update(
         bags=int(label.size), labelled=int(np.sum(~np.isnan(label))),
         held_out=int(sum(s.held_out.sum() for s in summaries)),
@@ -197,7 +195,7 @@ def _in_short(
     test: TestedNumbers, results: dict[str, Any], examples: Sequence[NumberExample], name: str
 ) -> str:
     if "rmse" not in results:
-        return "How well bags are predicted is not known: fewer than two bags have a label."
+        return "How well bags are predicted is not known."
     gain = 1.0 - results["rmse"] / results["mean_rmse"] if results["mean_rmse"] else 0.0
     line = (
         f"A new bag's {name} is predicted to within {results['rmse']:.4g} (root mean square), "
@@ -347,7 +345,7 @@ def _listed(example: NumberExample, places: int) -> str:
 
 
 def _opened(example: NumberExample, places: int) -> Section:
-    """Return what opens below a bag: its instances, and what adds to its number."""
+    """Return what opens below a bag: its instances."""
     with_modality = any(one[1] for one in example.instances)
     columns = [
         "instance",
@@ -363,15 +361,5 @@ def _opened(example: NumberExample, places: int) -> Section:
         )
         added = f"{adds or 0.0:+,.{places}f}"
         rows.append([name, *[modality] * with_modality, added, markers])
-    rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
-    total = sum(adds for _, adds in example.reasons)
-    why = [(block, f"{adds:+,.{places}f}") for block, adds in example.reasons[:MOST_REASONS]]
-    why += [
-        ("all others", f"{rest:+,.{places}f}"),
-        ("sum, with the bag's label in the fit", f"{total:,.{places}f}"),
-    ]
-    grids = (
-        Grid(columns, rows, f"{example.bag_id}: its instances"),
-        Grid(("block", "adds"), why, f"{example.bag_id}: what adds to its number"),
-    )
-    return Section("", "", (), grids)
+    grid = Grid(columns, rows, f"{example.bag_id}: its instances")
+    return Section("", "", (), (grid,))

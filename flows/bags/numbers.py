@@ -14,7 +14,7 @@ from flows.bags.form import form_url, read_about, read_form
 from flows.bags.markers import explainer, marker_table
 from flows.bags.schema import number_bags
 from flows.bags.settings import BagSettings
-from flows.bags.summary import Instance, Marker, foremost_of, markers_by_instance, reasons_of
+from flows.bags.summary import Instance, Marker, foremost_of, markers_by_instance
 from flows.bags.tables import Scores, instance_table, reasons_table
 from flows.data import storage
 from flows.data.names import digests_of
@@ -65,7 +65,6 @@ class NumberExample:
     low: float
     high: float
     instances: tuple[Instance, ...]
-    reasons: tuple[tuple[str, float], ...]
     markers: dict[tuple[str, str], list[Marker]]
 
 
@@ -163,7 +162,6 @@ def score(
             low=float(low[i]),
             high=float(high[i]),
             instances=foremost_of(i, instances, bag, size),
-            reasons=reasons_of(i, batch.n_bags, reasons),
             markers=markers_by_instance(ids[i], markers),
         )
         for i in _chosen(predicted, label, np.isin(ids, settings.show_bags))
@@ -246,7 +244,8 @@ def with_baselines(
         if not fold.any():  # one group: no bags to fit to without it
             return list(summaries)
         splits = [(known & (fold != f), known & (fold == f)) for f in range(FOLDS)]
-    found = []
+    mean = np.full(int(tested.sum()), label[known & ~held].mean())
+    found = [_compared("the mean", mean, own[tested], label[tested], group[tested], settings.seed)]
     for name, predict in (("ridge regression", _ridge), ("boosted trees", _trees)):
         out = np.full(label.size, np.nan)
         for seen, new in splits:

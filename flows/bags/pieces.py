@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -17,6 +18,7 @@ from flows.bags.columns import thinned
 from flows.data import partition, reading, storage
 from flows.data.checks import Checker
 from flows.data.partition import ROWS, Part, Slice, read_slice
+from flows.data.reading import SeenNumbers
 from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import CheckedPiece
@@ -79,15 +81,21 @@ def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs |
     return checker, Runs(tuple(names), bounds, labels, {}, 0)
 
 
-def check_part(
-    part: Part, several: bool, table: Table
-) -> tuple[pa.Table, tuple[CheckedPiece, ...], dict[str, Seen]]:
-    """Read and check a partition's rows; its bags have none elsewhere.
+@dataclass(frozen=True)
+class CheckedPart:
+    """A partition's rows, what its files say, and the bags with instances of one kind in several.
 
-    Returns
-    -------
-    rows, checked, numbers
-        The latter: what columns of text hold that are read as numbers.
+    ``seen`` is what columns of text hold that are read as numbers, and labels.
+    """
+
+    rows: pa.Table
+    pieces: tuple[CheckedPiece, ...]
+    seen: SeenNumbers
+    split: frozenset[str]
+
+
+def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
+    """Read and check a partition's rows; its bags have none elsewhere.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def check_part(
         If something is wrong with them.
     """
     read, runs, pieces = [], [], []
-    numbers: dict[str, Seen] = {}
+    seen, files = SeenNumbers(), Counter[tuple[str, str | None]]()
     for file, rows_of, given in rows_by_file(part, table):
         checker = Checker(table, file, rows_of)
         [rows] = checker.chunks([(0, given)])
@@ -105,14 +113,19 @@ def check_part(
         checker.refuse()
         assert found is not None
         read.append(reading.filled(table, rows))
+        instances = read[-1].filter(pc.field("features").is_valid())
+        pairs = instances.group_by(["bag_id", "modality"]).aggregate([])
+        files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
         runs.append(found)
         about = asdict(_held(found, rows, checker, several))
         pieces.append(CheckedPiece(file, checker.rows, about=about))
-        for name, seen in checker.numbers.columns.items():
-            numbers[name] = numbers.get(name, Seen()) + seen
+        seen.labels += checker.numbers.labels
+        for name, own in checker.numbers.columns.items():
+            seen.columns[name] = seen.columns.get(name, Seen()) + own
     if faults := validate_dataset([one.url for one in pieces], runs):
         raise InputError(faults)
-    return partition.merge(read, table), tuple(pieces), numbers
+    split = frozenset(bag for (bag, _), count in files.items() if count > 1)
+    return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
 
 
 def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:

@@ -33,7 +33,7 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
     shares = np.bincount(predicted, minlength=len(names)).tolist()
     counts = ", ".join(f"{number:,} {name}" for name, number in zip(names, shares, strict=True))
     lines = [f"Predicted classes of {len(label):,} bags: {counts}."]
-    found = replace(found, predicted=lines[0][:-1], with_fit=None)
+    found = replace(found, predicted=lines[0][:-1])
     results = dict(found.results)
     if not tested.any():
         if not summaries[0][0].new:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from flows.bags.accuracy import (
     accuracy,
     by_label,
     counted,
-    in_a_score,
     in_headline,
     instance_truth,
 )
-from flows.bags.example_report import Words, examples_of, listed, most_informative
+from flows.bags.example_report import Words, examples_of, listed
 from flows.bags.model_report import AboutMembers, Block, coefficients
 from flows.bags.summary import EXAMPLES, MOST_WRONG, BagSummary, Example
 from flows.bags.tested import UNSURE
@@ -71,7 +69,6 @@ def report(
     useful = "auroc" in results and results.get("beats_base_rate") is not False
     wrong = _find_surest_wrong(examples) if useful and (new or unseen) else []
     sections = examples_of(examples, wrong, show, words, members, label.size)
-    sections += most_informative([e for s in summaries for e in s.informative], words)
     sections += [*members.features, *measured, *_with_model(members.baselines, results)]
     sections += instance_truth(summaries, results)
     sections += coefficients(blocks, summaries[0].modalities, summaries[0].features)
@@ -107,7 +104,7 @@ def report(
         subject = "" if several else "The label" if column == "label" else column
         open_ones = _count_unsure(probability)
         headline = in_headline(test, results, things, subject, open_ones, label.size)
-    elif (label >= 0).any() and not held_out.any() and not new:
+    elif (label >= 0).any() and not held_out.any() and not new and np.unique(group).size > 1:
         headline += "; set held_out=0.3 to see how well new bags are predicted"
     shown = "without_it" if known.any() else "probability"  # the column of the table bags
     to_label = new and not test.label.size and bool(_count_unsure(probability))
@@ -120,9 +117,6 @@ def report(
         [*tiles_of(results, test.described(things)), *_count_tiles(probability, words)],
         next_steps(probability, known, "expected_primary" in results, steps, new, to_label),
         predicted=found,
-        with_fit=partial(
-            in_a_score, probability, f"{expected_wrong}.", "" if several else column
-        ) if expected_wrong else None,
     )  # fmt: skip
 
 
@@ -199,7 +193,7 @@ def _in_short(
     unsure = _order_unsure(examples)
     lines = [f"{one.rstrip('.')}." for one in found]
     if not test.label.size and not words.new:
-        lines.append("How well new bags are predicted is not known: --set held_out=0.3 tests it.")
+        lines.append("How well new bags are predicted is not known.")
     if results.get("beats_base_rate") is False:
         lines.insert(
             0,

@@ -80,15 +80,15 @@ INSTANCES_IN = Table(
         optional(
             "group",
             TEXT,
-            "what several bags are of, such as a patient: such bags are held out together",
+            "such as a patient: its bags are held out together",
             accepts=(INT64,),
         ),
         Column(
             "features",
             NUMBERS,
-            "by default every other column of numbers; or one list of numbers, as many for every "
+            "by default every other column of numbers or lists of them, as many for every "
             "instance of a modality; a missing one is mean-imputed, with a column that says so; "
-            "empty: the bag has no instance here",
+            "empty: no instance here",
             nullable=True,
             finite=True,
             gaps=True,

@@ -42,7 +42,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     first = ("target", "positive", "held_out", "baselines", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "label_order", "positive", "threshold", "levels", "decimal_comma", "precision",
+            "label_order", "positive", "threshold", "group_parts", "levels", "decimal_comma",
+            "precision",
         ),
         "output": ("show_bags",),
         "expert": (
@@ -79,6 +80,14 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         description="The label that is positive, as the files write it, or several, such as "
         "medium,high; any other is then negative. By default labels are 1, yes or true, and 0, no "
         "or false, and the former are positive.",
+    )
+    group_parts: int | None = Field(
+        None,
+        ge=0,
+        description="Of how many first parts of its name a bag's group has its name, such as 3 of "
+        "TCGA-3C-A009-01Z-00-DX1; 0: bags without a column group have none. By default bags are "
+        "grouped by a column, or the first parts of their names, that repeat and whose bags share "
+        "their label.",
     )
     levels: tuple[str, ...] = Field(
         (),

@@ -143,14 +143,6 @@ def warnings_of(q: Any) -> tuple[str, ...]:
     )
 
 
-def blocks_of(q: Any) -> list[tuple[str, float]]:
-    """Return every block's name and prior variance; none where there are no blocks."""
-    if not isinstance(q, AutoState | Embedding):
-        return []
-    embedding = _embedding(q)
-    return list(zip(embedding.map.names(), prior_variances(embedding), strict=True))
-
-
 def markers_of(q: Any) -> list[dict[str, FloatArray]]:
     """Return what an sd of each pooled feature adds, by pool and modality; none without them."""
     return feature_weights(_embedding(q)) if isinstance(q, AutoState | Embedding) else []

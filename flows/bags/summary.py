@@ -22,7 +22,6 @@ EXAMPLES = 5  # bags of each sort
 MOST_LISTED = 200  # bags of a score up to which each is shown
 MOST_UNSURE = 60  # bags nearest to 0.5
 MOST_WRONG = 20  # bags predicted otherwise than labelled
-MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
 
 
@@ -30,16 +29,13 @@ BINS = 2000
 class Example:
     """One bag with its most probable primary instances.
 
-    ``markers`` are those of the instance with that name and modality. A reason is (block, what it
-    adds to the bag's score), the largest first.
+    ``markers`` are those of the instance with that name and modality.
     """
 
     bag_id: str
     label: int | None
     probability: float
     instances: tuple[Instance, ...]
-    bald: float | None = None
-    reasons: tuple[tuple[str, float], ...] = ()
     markers: dict[tuple[str, str], list[Marker]] = field(default_factory=dict)
     held_out: bool = False
     size: int = 0  # instances in all
@@ -63,8 +59,6 @@ class BagSummary:
     examples
         Bags that the model is sure are positive, sure are negative, unsure of, and those farthest
         from their labels.
-    informative
-        Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
         Sum of the instances' probabilities, of all bags and of those labelled 0, and how many are
         above 0.5; None where the model has none.
@@ -94,7 +88,6 @@ class BagSummary:
     features: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
-    informative: tuple[Example, ...] = ()
     of_class: str | None = None
     exclusive: bool = False
     baselines: tuple[Baseline, ...] = ()
@@ -121,7 +114,6 @@ def summarise(
     show: tuple[str, ...] = (),
     of_class: str | None = None,
     exclusive: bool = False,
-    reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
     sums: dict[str, FloatArray] | None = None,
 ) -> BagSummary:
@@ -145,8 +137,8 @@ def summarise(
         Name of the class, where there are several.
     exclusive
         Whether each bag has exactly one of the classes.
-    reasons, markers
-        Rows of the tables of these names, where the model gives any.
+    markers
+        Rows of the table of this name, where the model gives any.
     sums
         See `BagSummary`.
     """
@@ -171,11 +163,6 @@ def summarise(
     truth = [
         np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
     ]
-    unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
-    gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
-    informative: Iterable[int] = (
-        unseen[np.argsort(-gain, kind="stable")[:MOST_INFORMATIVE]] if (gain >= 0).any() else []
-    )
     chance = None
     if not np.isnan(primary).any():
         in_negative = float(primary[label[bag] == 0].sum())
@@ -193,12 +180,7 @@ def summarise(
         modalities=modalities,
         features=features,
         new=new,
-        examples=tuple(
-            _example(i, bags, label, instances, bag, ranked, reasons, markers) for i in chosen
-        ),
-        informative=tuple(
-            _example(int(i), bags, label, instances, bag, ranked) for i in informative
-        ),
+        examples=tuple(_example(i, bags, label, instances, bag, ranked, markers) for i in chosen),
         of_class=of_class,
         exclusive=exclusive,
         marks=marks,
@@ -240,7 +222,6 @@ def _example(
     instances: pa.Table,
     bag: IntArray,
     ranked: FloatArray,
-    reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
 ) -> Example:
     return Example(
@@ -248,8 +229,6 @@ def _example(
         label=int(label[i]) if label[i] >= 0 else None,
         probability=bags["probability"][i].as_py(),
         instances=foremost_of(i, instances, bag, ranked),
-        bald=bags["bald"][i].as_py(),
-        reasons=reasons_of(i, bags.num_rows, reasons),
         markers=markers_by_instance(bags["bag_id"][i].as_py(), markers),
         held_out=bags["held_out"][i].as_py(),
         size=int(np.searchsorted(bag, i + 1) - np.searchsorted(bag, i)),
@@ -282,21 +261,9 @@ def markers_by_instance(
     return found
 
 
-def reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:
-    """Return what adds to a bag's score, the largest first."""
-    if reasons is None:
-        return ()
-    count = reasons.num_rows // n_bags
-    own = reasons.slice(i * count, count)
-    adds = own["adds"].to_numpy()
-    order = np.argsort(-np.abs(adds), kind="stable")
-    names = own["block"].to_pylist()
-    return tuple((names[j], float(adds[j])) for j in order)
-
-
 def names_in(summaries: Iterable[Any]) -> Iterator[str]:
     """Yield what the data call bags, instances, features and classes, from all summaries."""
     for one in summaries:
         yield from (*one.features, *one.modalities, getattr(one, "of_class", None) or "")
-        for example in (*one.examples, *getattr(one, "informative", ())):
+        for example in one.examples:
             yield from (example.bag_id, *(instance[0] for instance in example.instances))

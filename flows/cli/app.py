@@ -30,7 +30,6 @@ from flows.cli.options import (
     MemoryLimit,
     Partitions,
     Pipeline,
-    Record,
     Resume,
     Run,
     Scheduler,
@@ -125,15 +124,21 @@ def _existing(source: list[str], resume: str | None = None) -> str | list[str]:
     return source[0] if len(source) == 1 else source
 
 
-def _runner(name: str, record: bool) -> Callable[..., dict[str, Any]]:
-    """Return what runs a pipeline or ``score``: recorded with a server, or on request."""
-    from flows.prefect import names_server
+def _runner(name: str) -> Callable[..., dict[str, Any]]:
+    """Return what runs a pipeline or ``score``: as a flow where a Prefect server is configured."""
+    from flows.prefect import names_server, require_server
 
-    if record or names_server():
-        from flows.pipelines import flow_named
-        from flows.prefect.flow import recorded
+    if names_server():
+        # Prefect's log goes to the page of the run.
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        try:
+            require_server()
+        except InputError as error:
+            err().print(f"This run is not recorded: {error}")
+        else:
+            from flows.pipelines import flow_named
 
-        return partial(recorded, flow_named(name))
+            return flow_named(name)
     from flows.run import run, score
 
     return score if name == "score" else partial(run, name)
@@ -176,7 +181,6 @@ def _add_pipeline(name: str) -> None:
         checkpoint_every: CheckpointEvery = None,
         resume: Resume = None,
         since: Since = None,
-        record: Record = False,
         json_output: Json = False,
         _all: HelpAll = False,
     ) -> None:
@@ -193,7 +197,7 @@ def _add_pipeline(name: str) -> None:
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         request = (_existing(source, resume), target, chosen, compute, since, resume)
         with followed(json_output):
-            outcome = _runner(name, record)(*request)
+            outcome = _runner(name)(*request)
         print_outcome(outcome, json_output)
 
 
@@ -205,7 +209,6 @@ def score(
     workers: Workers = None,
     scheduler: Scheduler = None,
     memory_limit: MemoryLimit = None,
-    record: Record = False,
     json_output: Json = False,
 ) -> None:
     """Predict new documents, bags, rows or locations with a finished run, and write a report.
@@ -219,7 +222,7 @@ def score(
         raise InputError.of("score", "the run first, then the input", found, remedy=command)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
-        outcome = _runner("score", record)(run, given, target, compute)
+        outcome = _runner("score")(run, given, target, compute)
     print_outcome(outcome, json_output)
 
 
@@ -549,19 +552,12 @@ def serve(
     plan: Annotated[
         str, argument("PLAN", "YAML file of deployments; in the documentation: howto/nightly.")
     ],
-    port: Annotated[
-        int, option("--port", "N", "Port of Prefect's page, if one is started.")
-    ] = 4200,
-    wait: Annotated[
-        float,
-        option("--wait", "SECONDS", "To wait for Prefect's page, if one is started.", min=1.0),
-    ] = 120.0,
 ) -> None:
-    """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""
+    """Run pipelines on their schedules on this machine, by the Prefect server, until Ctrl-C."""
     from flows.prefect.serve import read_plan
     from flows.prefect.serve import serve as run_plan
 
-    run_plan(read_plan(plan), port, wait, line)
+    run_plan(read_plan(plan), line)
 
 
 for _pipeline in PIPELINES:

@@ -27,7 +27,6 @@ PLACES = (
 )  # fmt: skip
 LARGE = (
     "workers", "scheduler", "memory_limit", "partitions", "checkpoint_every", "resume", "since",
-    "record",
 )  # fmt: skip
 """Options for large input and repeated runs."""
 FEW = ("config", "assign", "column", "exclude", "_all", "help")

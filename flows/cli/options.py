@@ -76,9 +76,6 @@ Since = Annotated[
         "Read only what is new since a run (its id, or latest) and start from what it learnt.",
     ),
 ]
-Record = Annotated[
-    bool, option("--record", None, "Record the run in Prefect, also without a configured server.")
-]
 S3 = Annotated[
     list[str] | None,
     option(

@@ -18,7 +18,6 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.runs.changed_rows import (
     NAMES,
-    drawn_rows,
     every_row_of,
     reasons_in_words,
     rows_in_words,
@@ -26,9 +25,7 @@ from flows.runs.changed_rows import (
 from flows.runs.compare import (
     Comparison,
     changes,
-    decision,
     effects,
-    estimates_in_words,
     headline,
     implied,
     new_warnings,
@@ -47,7 +44,6 @@ from flows.runs.listing import (
     rows_of,
 )
 from flows.runs.predictions import in_digits, why_not_compared
-from flows.runs.sentences import NO_TEXTS, sentence_with, texts_of
 
 _ROWS = 8  # of the table that has the answer
 _CHANGED = 5  # rows that changed
@@ -269,7 +265,6 @@ def show_comparison(console: Console, found: Comparison, page: bool = False) -> 
         table.add_row(*map(_text, (name, row.first, row.second, note)))
     if table.row_count:
         _print(console, table)
-    _wrap(console, estimates_in_words(found))
     for line in new_warnings(found):
         _wrap(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
     alike = (f"{name} ({value})" if value else name for name, value in same(found))
@@ -281,17 +276,6 @@ def show_comparison(console: Console, found: Comparison, page: bool = False) -> 
 
 
 _ALL = "--json and --report have them"
-
-
-def _say_phrases(
-    console: Console, rows: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
-) -> None:
-    """Print phrases, a line each with its document and a sentence, cut to the width."""
-    for row in rows:
-        head = f"{row['phrase']} ({row['document']}):"
-        room = max(console.width - len(head) - len(" ... ... "), 0)
-        line = f"{head} {sentence_with(texts.get(row['document'], ''), row['phrase'], room)}"
-        console.print(_text(shorten(line, console.width, placeholder=" ...")), soft_wrap=True)
 
 
 def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
@@ -306,10 +290,7 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
             _say(console, f"{one.table}: {rows_in_words(one)}")
         if most is None and (why := reasons_in_words(one)):
             _say(console, why)
-        to_read = most and not place and one.lost is not None
-        texts = texts_of(found.runs[1 if one.gained else 0]) if to_read else {}
-        drawn = drawn_rows(one, texts) if to_read else []
-        rows = [] if most and place else [r.as_row() for r in drawn or one.changed(most)]
+        rows = [] if most and place else [r.as_row() for r in one.changed(most)]
         if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
             rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
         if any("why" in row for row in rows):
@@ -320,17 +301,8 @@ def show_changed_rows(console: Console, found: Comparison, most: int | None = No
         if rows:
             named = len(one.every.keys)
             rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
-            shown = ("first", "second", "what")
-            if drawn:  # to be read without a hint
-                _wrap(console, decision(found))
-                rows = [{n: v for n, v in row.items() if n not in shown} for row in rows]
-            if drawn and texts and {"phrase", "document"} <= set(rows[0]):
-                _say_phrases(console, rows, texts)
-            else:
-                if drawn and "phrase" in rows[0]:
-                    _say(console, NO_TEXTS)
-                show_rows(console, rows, () if drawn else shown, (), named, _ALL)
-        if rows and len(rows) < one.count and not drawn:
+            show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
+        if rows and len(rows) < one.count:
             parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
             of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)} that changed"
             _say(console, f"{of}: {parts}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from flows.data.names import listed
 from flows.faults import Fault
 from flows.settings.tables import TableSettings
 from vbmodels.core.columns import Rule, Unclear, Wishes, rules_of
@@ -16,6 +17,17 @@ def column_rules(
     """Return how every column is read, and why some cannot be: these as categories."""
     wishes = Wishes(settings.categories, settings.decimal, settings.thousands, settings.dates)
     return rules_of(seen, wishes)
+
+
+def unknown_columns(names: Sequence[str], settings: TableSettings) -> list[Fault]:
+    """Return a fault of every setting that names a column that is not there."""
+    named = {"categories": list(settings.categories), "missing": settings.missing_columns()}
+    own = {*names, *settings.columns.values(), "label"}
+    return [
+        Fault("settings", f"columns out of {listed(names)}", listed(absent), name)
+        for name, given in named.items()
+        if (absent := [one for one in given if one not in own])
+    ]
 
 
 def unclear_faults(

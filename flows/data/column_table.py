@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from flows.data.names import listed
 from flows.data.table import Table, matches
@@ -76,7 +75,7 @@ def suggestions(
             )
             lines.append(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
-                f"{_setting(found)}."
+                f"{_missing_setting(found, [seen[name].sentinels for name in seen])}."
             )
     weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
     if weights:
@@ -170,14 +169,21 @@ def _cell(text: str, where: str) -> str:
     return f"{plain} in {where}" if where else plain
 
 
-def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return the setting that names missing cells, as it is typed."""
-    setting = f"missing={','.join(words)}"
-    return (
-        f'--set "{setting}"'
-        if any(" " in word or "'" in word for word in words)
-        else (f"--set {setting}")
-    )
+def _missing_setting(
+    found: Mapping[str, Mapping[str, int]], numbers: Sequence[Mapping[str, int]]
+) -> str:
+    """Return the setting that names words of missing cells, as it is typed.
+
+    By column, where another column has one of them as a number.
+    """
+    if all(sum(word in one for one in numbers) <= len(of) for word, of in found.items()):
+        return f"--set {shlex.quote('missing=' + ','.join(found))}"
+    by: dict[str, list[str]] = {}
+    for word, columns in found.items():
+        for name in columns:
+            by.setdefault(name, []).append(word)
+    parts = (f"{name}:{','.join(words)}" for name, words in by.items())
+    return f"--set {shlex.quote('missing=' + ','.join(parts))}"
 
 
 def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:

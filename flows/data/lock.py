@@ -1,4 +1,4 @@
-"""One run, one driver: a lock in the run's folder with a heartbeat.
+"""One run, one driver, and one scheduled run of a target: locks with a heartbeat.
 
 A holder is alive if its process is, on the same machine; elsewhere,
 if its heartbeat *changes* while the observer watches on its own clock. No two clocks
@@ -59,6 +59,7 @@ class Holder(json_files.Form):
     model_config = ConfigDict(extra="ignore")
 
     token: str
+    run_id: str = ""
     host: str = "another machine"
     machine: str = ""
     pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
@@ -113,6 +114,11 @@ class Claim:
             raise
         self._thread.start()
 
+    def rename(self, run_id: str) -> None:
+        """Say of which run it is."""
+        self.run_id = run_id
+        write_bytes(self.url, self._content())
+
     def stop_heartbeat(self) -> None:
         """End the heartbeat and keep the lock, for the moments until the folder is removed.
 
@@ -136,6 +142,7 @@ class Claim:
         return json_files.dumped(
             Holder(
                 token=self.token,
+                run_id=self.run_id,
                 host=platform.node(),
                 machine=_machine(),
                 pid=os.getpid(),
@@ -178,10 +185,8 @@ class Claim:
                 raise self._busy(now)
 
     def _busy(self, holder: Holder | None) -> RunBusy:
-        return RunBusy(
-            f"run {self.run_id} is being worked on by {_name(holder)}; wait for it to end, or "
-            "choose another run id"
-        )
+        run_id = self.run_id if holder is None else holder.run_id or self.run_id
+        return RunBusy(f"run {run_id} is still going, in {_name(holder)}; wait for it to end")
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
@@ -203,7 +208,7 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT) -> Iterator[Claim]:
     Parameters
     ----------
     store
-        URL of the run's folder.
+        URL of the folder of the run, or of its target.
     run_id
         Name of the run, for messages.
     timeout

@@ -26,6 +26,7 @@ from vbmodels.core.seen import (
     DECIMAL_POINT,
     DOT_OR_GROUP,
     IN_GROUPS,
+    TRAILING,
     Seen,
     ends_in,
     seen_numbers,
@@ -214,12 +215,14 @@ def _seen_cells(
     read, with_comma = ~np.isnan(numbers), commas[~np.isnan(commas)]
     if with_comma.size:
         found |= {"comma_low": float(with_comma.min()), "comma_high": float(with_comma.max())}
+    ends = ends_in(numbers[read], counts[read])
+    ends["shares"] = ends.get("shares", 0) - found.pop("shares_with_unit", 0)
     return Seen(
         given, missing, plain=plain_cells, point=point, comma=comma,
         zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
         ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
         pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()), examples=examples,
-        **ends_in(numbers[read], counts[read]), **found,
+        **ends, **found,
     )  # fmt: skip
 
 
@@ -247,7 +250,9 @@ def _seen_decorated(
     units: dict[str, int] = {}
     with_unit: dict[str, BoolArray] = {}
     bracket = pc.if_else(pc.equal(parts.field("sign"), BRACKET), BRACKET, "")
-    for words in (*(parts.field(name) for name in ("quote", "before", "after")), bracket):
+    trailing = pc.if_else(pc.equal(pc.utf8_length(parts.field("trail")), 1), TRAILING, "")
+    around = (parts.field(name) for name in ("quote", "before", "after"))
+    for words in (*around, bracket, trailing):
         for word in pc.unique(words.filter(pa.array(either))).to_pylist():
             if word:
                 hits = np.asarray(pc.fill_null(pc.equal(words, word), False)) & either
@@ -264,10 +269,13 @@ def _seen_decorated(
         IN_GROUPS: several, DOT_OR_GROUP: dots, COMMA_OR_GROUP: commas,
         **with_unit,
     })  # fmt: skip
-    return (np.where(at["."], values["."], values[","]), values[","]), {
+    own = np.where(at["."], values["."], values[","])
+    united = np.logical_or.reduce([np.zeros(len(own), bool), *with_unit.values()])
+    return (own, values[","]), {
         "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
         "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
         "groups": int(counts[several].sum()), "units": units, "examples": examples,
+        "shares_with_unit": int(counts[united & (own >= 0.0) & (own <= 1.0)].sum()),
         **_seen_words(rest.filter(pa.array(~either)), counts[~either]),
     }  # fmt: skip
 
@@ -309,6 +317,7 @@ def _decorated(text: pa.Array, parts: pa.StructArray, decimal: str) -> FloatArra
     digits = parts.field("digits")
     fits = _matches(digits, rules.COMMA if decimal == "," else rules.POINT)
     bracket = np.asarray(pc.fill_null(pc.equal(parts.field("sign"), "("), False))
+    fits &= ~_two_signs(parts)
     fits &= bracket == np.asarray(pc.fill_null(pc.ends_with(text, ")"), False))
     if not fits.any():
         return np.full(len(text), np.nan)
@@ -321,9 +330,18 @@ def _decorated(text: pa.Array, parts: pa.StructArray, decimal: str) -> FloatArra
     read = pc.binary_join_element_wise(digits, power, "").cast(pa.float64())
     values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
     minus = np.asarray(pc.is_in(parts.field("sign"), value_set=pa.array(["-", "−", "("])))
-    minus |= np.asarray(pc.greater(pc.utf8_length(pc.fill_null(parts.field("inner"), "")), 0))
+    for name in ("inner", "trail"):
+        minus |= np.asarray(pc.greater(pc.utf8_length(pc.fill_null(parts.field(name), "")), 0))
     values[~np.isfinite(values)] = np.nan
     return np.where(minus, -values, values)
+
+
+def _two_signs(parts: pa.StructArray) -> BoolArray:
+    """Say which numbers have a minus after them and another sign; [N]."""
+    signs = pc.binary_join_element_wise(parts.field("sign"), parts.field("inner"), "")
+    plain = pc.is_in(signs, value_set=pa.array(["", "+"]))
+    trailing = pc.greater(pc.utf8_length(parts.field("trail")), 0)
+    return np.asarray(pc.fill_null(pc.and_(trailing, pc.invert(plain)), False))
 
 
 def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:

@@ -57,7 +57,7 @@ def _read_columns(
 ) -> Iterator[tuple[str, mixed.Cells, Seen]]:
     semicolons, where = checker.separator == ";", checker.where if one_file else None
     for name in others_in(table, rows.column_names, settings):
-        yield name, *mixed.taken(rows[name], settings.missing, semicolons, where)
+        yield name, *mixed.taken(rows[name], settings.missing_in(name), semicolons, where)
 
 
 def joined(pieces: Sequence[Taken]) -> pa.Table:

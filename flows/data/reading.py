@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import mixed
-from flows.data.arrow_types import decoded, holds_same, is_single, is_text
+from flows.data.arrow_types import decoded, holds_same, is_number, is_single, is_text
 from flows.data.names import listed, row_names
 from flows.data.storage import CELLS, SEPARATOR
 from flows.data.table import (
@@ -106,7 +106,7 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
     if not _may_be_numbers(rows.column(place).type):
         return rows
     if positive.least is None:
-        flags = _positive_flags(rows.column(place), positive, table.missing)
+        flags = _positive_flags(rows.column(place), positive, table.missing, seen)
         return rows.set_column(place, positive.column, flags)
     numbers = _label_numbers(rows.column(place), positive, table, seen)
     none = np.isnan(numbers)
@@ -119,12 +119,17 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
 
 
 def _positive_flags(
-    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
 ) -> pa.Array:
-    """Return 1 for cells that are positive, 0 for others, null for missing ones."""
+    """Return 1 for cells that are positive, 0 for others, null for missing ones.
+
+    Labels that differ in case or outer blanks are one; they are counted in ``seen``.
+    """
     known = mixed.taken(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
-    flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
+    seen.count_labels(words.filter(known))
+    labels = pa.array([label.strip().lower() for label in positive.labels], pa.string())
+    flags = pc.is_in(pc.utf8_lower(words), labels).cast(pa.int8())
     return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
 
 
@@ -139,7 +144,7 @@ def _label_numbers(
         If some cells are no numbers.
     """
     if positive.order:
-        return _places(column, positive, table.missing)
+        return _places(column, positive, table.missing, seen)
     try:
         return _read_numbers(positive.column, column, table, seen)
     except UnreadableCells as error:
@@ -147,7 +152,9 @@ def _label_numbers(
         raise
 
 
-def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]) -> FloatArray:
+def _places(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
+) -> FloatArray:
     """Return the places of labels in their order, from 1; NaN for missing ones.
 
     Raises
@@ -156,7 +163,9 @@ def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[
         If some labels are not in it.
     """
     cells = mixed.texts(mixed.taken(column, missing)[0])
-    place = pc.index_in(cells, pa.array(positive.order, pa.string()))
+    seen.count_labels(cells.drop_null())
+    order = [level.strip().lower() for level in positive.order]
+    place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
     odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
     if odd.size:
         row = int(odd[0])
@@ -210,7 +219,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
             odd = [
                 name
                 for name in wide
-                if name not in table.levels and not _may_be_numbers(rows[name].type)
+                if name not in table.levels
+                and not (
+                    _may_be_numbers(rows[name].type) or length_of_lists(rows[name], table.separator)
+                )
             ]
             if wide:
                 columns = {name: rows[name] for name in wide}
@@ -369,7 +381,8 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     """Say what may be meant for a column that a file does not have."""
     others = table.others_in(found.names)
     if column.type != NUMBERS:
-        if near := nearest(column.name, others):
+        near = nearest(column.name, others)
+        if near and (not column.names or _is_same_thing(column.name, near)):
             return f"did you mean {near}? then add --column {column.name}={near}"
         return f"name the one that holds it: --column {column.name}=YOURS"
     lists = [name for name in others if can_read(column, found.field(name).type)]
@@ -379,6 +392,16 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
     such = f"{stem}*" if stem and times > 1 else "PATTERN"
     return f"where every number has a column of its own, add --column '{column.name}={such}'"
+
+
+def _is_same_thing(name: str, other: str) -> bool:
+    """Say whether two names of ids are of the same things: bag_id and BagID, not case_id."""
+    return nearest(_without_id(name), [_without_id(other)]) is not None
+
+
+def _without_id(name: str) -> str:
+    lower = name.lower()
+    return lower.removesuffix("id").rstrip("_. -") or lower
 
 
 class UnreadableCells(ValueError):
@@ -417,11 +440,19 @@ class SeenNumbers:
         Whether the file sets its columns apart by semicolons.
     columns
         What was seen so far.
+    labels
+        Rows of each label, where labels are words.
     """
 
     where: Callable[[int], str] | None = None
     semicolons: bool = False
     columns: dict[str, Seen] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def count_labels(self, words: pa.Array) -> None:
+        """Add the rows of each label, as the file writes it."""
+        for one in words.value_counts():
+            self.labels[one["values"].as_py()] += one["counts"].as_py()
 
 
 def _one_list(
@@ -429,16 +460,18 @@ def _one_list(
 ) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list.
 
-    A column with levels gives a number for each.
+    A column with levels gives a number for each, one of lists all of its own.
 
-    Raises `UnreadableCells` if some cells of text are no numbers.
+    Raises `UnreadableCells` if some cells of text are no numbers, or lists differ in length.
     """
-    parts = [
-        _one_hot(column, table.missing, table.levels[name])
-        if name in table.levels
-        else _read_numbers(name, column, table, seen)[:, None]
-        for name, column in columns.items()
-    ]
+    parts = []
+    for name, column in columns.items():
+        if name in table.levels:
+            parts.append(_one_hot(column, table.missing, table.levels[name]))
+        elif length_of_lists(column, table.separator):
+            parts.append(read_lists(name, column, table.separator))
+        else:
+            parts.append(_read_numbers(name, column, table, seen)[:, None])
     numbers = np.hstack(parts)
     missed = np.isnan(numbers)
     cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
@@ -446,6 +479,37 @@ def _one_list(
     lists = pa.LargeListArray.from_arrays(ends, cells)
     none = pa.array(missed.all(axis=1))
     return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def length_of_lists(column: pa.ChunkedArray, separator: str) -> int:
+    """Return how many numbers a column has in each list, also of text; 0 where it has no lists."""
+    cells = column.drop_null().slice(0, 50)
+    if is_text(column.type):
+        cells, odd = read_cells(cells, NUMBERS.arrow, False, separator)
+        if odd.any():
+            return 0
+    elif not (_is_list(column.type) and is_number(column.type.value_type)):
+        return 0
+    lengths = pc.list_value_length(cells).to_pylist()
+    least = 2 if is_text(column.type) else 0
+    return lengths[0] if lengths and min(lengths) >= least else 0
+
+
+def read_lists(name: str, column: pa.ChunkedArray, separator: str) -> FloatArray:
+    """Return lists of equal length as rows [n, D], NaN where there is none."""
+    if is_text(column.type):
+        column = read_cells(column, NUMBERS.arrow, False, separator)[0]
+    lists = column.cast(pa.large_list(pa.float64())).combine_chunks()
+    given = np.flatnonzero(np.asarray(lists.is_valid()))
+    lengths = pc.list_value_length(lists.drop_null()).to_numpy()
+    odd = given[lengths != lengths[:1]]
+    if odd.size:
+        found = f"a list of {len(lists[int(odd[0])])} where others have {lengths[0]} numbers"
+        raise UnreadableCells(name, int(odd[0]), found, odd.size)
+    numbers: FloatArray = np.full((len(lists), int(lengths[:1].sum())), np.nan)
+    values = lists.drop_null().flatten().to_numpy(zero_copy_only=False)
+    numbers[given] = values.reshape(numbers[given].shape)
+    return numbers
 
 
 def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:

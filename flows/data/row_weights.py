@@ -16,18 +16,16 @@ from vbmodels.core.column_table import ColumnRead
 WEIGHT = ROW_WEIGHT.name
 
 
-def with_weights(table: Table, settings: RunSettings) -> Table:
-    """Return a table as some files have it, with weights of rows where settings name them."""
+def with_named(table: Table, settings: RunSettings) -> Table:
+    """Return a table as some files have it, with the columns that only settings name."""
     table = table.of(settings)
-    if WEIGHT not in settings.columns:
-        return table
-    return replace(table, columns=(*table.columns, *table.named))
+    named = [one for one in table.named if one.name in settings.columns]
+    return replace(table, columns=(*table.columns, *named))
 
 
 def others_in(table: Table, names: Collection[str], settings: RunSettings) -> list[str]:
-    """Return the columns of a file that are neither a table's own nor the weights."""
-    weighted = WEIGHT in settings.columns
-    return [n for n in table.others_in(list(names)) if not (weighted and n == WEIGHT)]
+    """Return the columns of a file that are neither a table's own nor named by settings."""
+    return with_named(table, settings).others_in(list(names))
 
 
 def weights_in(rows: pa.Table, settings: RunSettings) -> pa.Array:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from flows.data import json_files, lock, storage
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, RunError
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import DRAWN
 from vbmodels.core.state import State, to_bytes
@@ -44,6 +44,10 @@ class PublishError(InputError):
 
     def __init__(self, run: str, expected: str, found: str, remedy: str | None = None) -> None:
         super().__init__([Fault(run, expected, found, remedy=remedy)])
+
+
+class RemovedError(RunError):
+    """The folder of a run was removed while it ran."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,8 @@ class RunRecord(json_files.Form):
     rows_kept: int
     dropped: list[Dropped]
     partitions: int
-    workers: int = 0  # that it started; 0 where it computed in one process, or on a cluster
+    workers: int = 0  # that computed; 0 where that was one process
+    scheduler: str | None = None  # address of the cluster that they are of, if not of the run
     threads: int = 1  # of that process
     iterations: int
     converged: bool
@@ -286,9 +291,18 @@ def mark_latest(paths: RunPaths, record: RunRecord) -> None:
         if not lock.is_part_of(name):
             storage.delete(storage.join(paths.work, name))
     latest = json_files.dumped(Latest(run_id=paths.run_id, pipeline=record.pipeline))
+    refuse_removed(paths)
     # By way of the run's own folder: what a kill leaves of it then goes with that.
     storage.write_bytes(storage.join(paths.target, _LATEST), latest, aside=paths.work)
     remove_work(paths)
+
+
+def refuse_removed(paths: RunPaths) -> None:
+    """Raise `RemovedError` where the folder of a run that goes is gone, or was made again."""
+    if not storage.is_own(paths.root, RUN):
+        raise RemovedError(
+            f"the folder of run {paths.run_id} was removed while it ran; nothing was published"
+        )
 
 
 def remove_work(paths: RunPaths) -> None:

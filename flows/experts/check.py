@@ -9,13 +9,13 @@ import numpy as np
 
 from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
-from flows.data.column_rules import column_rules, unclear_faults
+from flows.data.column_rules import column_rules, unclear_faults, unknown_columns
 from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import NUMBER
 from flows.data.mixed_rows import Taken, merge_seen
 from flows.data.names import as_text, listed
 from flows.data.partition import chunks
-from flows.data.row_weights import others_in, with_weights
+from flows.data.row_weights import others_in, with_named
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import AboutCells, merged, taken
@@ -72,7 +72,7 @@ def rows_of(checked: Checked) -> CheckedRows:
 
 def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """Read a file once, piece by piece; list its faults and count what it holds."""
-    checker = Checker(with_weights(ROWS_IN, settings), file.url)
+    checker = Checker(with_named(ROWS_IN, settings), file.url)
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
     for rows in checker.chunks(chunks(file.url)):
@@ -102,7 +102,7 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def read_header(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker, _ = partition.read_header(file.url, with_weights(ROWS_IN, settings))
+    checker, _ = partition.read_header(file.url, with_named(ROWS_IN, settings))
     keys = (file.url,) if checker.named else ()
     seen = dict.fromkeys(others_in(ROWS_IN, checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
@@ -144,7 +144,7 @@ def _infinite(checker: Checker, name: str, cells: mixed.Cells) -> None:
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) -> list[Fault]:
     """List what keeps these files from being fitted."""
     settings = checked[0].settings
-    faults = _unknown_categories(checked[0].seen, settings)
+    faults = unknown_columns([*checked[0].seen], settings)
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     seen = merge_seen([c.seen for c in checked])
     _, unclear = column_rules(seen, settings)
@@ -157,20 +157,6 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) ->
         ]
         faults += cells or [fault]
     return faults + _labels(where, checked, settings)
-
-
-def _unknown_categories(seen: Mapping[str, Seen], settings: ExpertSettings) -> list[Fault]:
-    absent = [name for name in settings.categories if name not in seen]
-    if not absent:
-        return []
-    return [
-        Fault(
-            file="settings",
-            column="categories",
-            expected=f"columns out of {listed(list(seen))}",
-            found=listed(absent),
-        )
-    ]
 
 
 def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings) -> list[Fault]:
@@ -211,7 +197,8 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]
     if few:
         expected = f"at least {LEAST} rows of each of more than two labels"
-        return [_fault(where, expected, f"fewer of {listed(few)}", _JOIN)]
+        counts = number_rule(cells, settings) is not None and is_whole(cells)
+        return [_fault(where, expected, f"fewer of {listed(few)}", _COUNT if counts else _JOIN)]
     return []
 
 
@@ -247,6 +234,7 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
 
 _NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
+_COUNT = "if they are counts, --set target=count; else join rare labels"
 _NAME = "name the column that holds it (--column label=YOURS), or fill it"
 _CUT = "join labels to fewer classes; a number is predicted by target=number"
 

@@ -18,7 +18,6 @@ from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
 from vbmodels.experts.bmem.metropolis import QUANTITIES
-from vbmodels.experts.bmem.normals import angles
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
@@ -28,7 +27,6 @@ UNSURE = 0.1
 """Standard deviation of an expert's mean share from which on shares are hardly determined."""
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
-TOP = 10  # weights whose overlap between experts is counted; of few columns, half
 _FORMS = {
     "intercept": "the base rate alone",
     "lines": "a line for each column (logistic regression)",
@@ -63,22 +61,15 @@ def choice_sections(
         "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
         "intercept_log_loss": -additive.intercept,
     }  # fmt: skip
-    why = [("curves", _curves(additive))]
     if chosen is not None:
         best = chosen.candidates[chosen.best]
         results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
-        form = additive.form.replace("intercept", "base rate")
-        why.append(("experts", _mixtures(chosen, form)))
+        results["mixtures"] = {"gain": chosen.gain, "gain_se": chosen.error}
     if additive.process:
-        why.append(("Gaussian process", _process(additive, results)))
-    how = (
-        "Parts were chosen by their log loss in cross-validation on the fitted rows alone. These "
-        "are other rows than the held-out ones, so the same model has another log loss there."
-    )
-    title = "What was tried, what it gained and what was taken"
-    grid = Grid(("part", "log loss in cross-validation"), why, title, folded=True)
-    text = f"Predictions are made of {members_in_words(posterior, additive)}."
-    return [Section("How the model was chosen", text, (), [grid], how=how, needs_fit=True)]
+        results["gaussian_process"] = {"weight": additive.weight, "gain": additive.process_gain}
+    text = f"Predictions are made of {members_in_words(posterior, additive)}: the parts with the "
+    text += "smallest log loss in cross-validation on the fitted rows."
+    return [Section("How the model was chosen", text, needs_fit=True)]
 
 
 def left_out_log_loss(additive: Additive, chosen: Choice | None) -> float:
@@ -91,37 +82,6 @@ def left_out_log_loss(additive: Additive, chosen: Choice | None) -> float:
     return -(lines if value is None else float(value))
 
 
-def _curves(additive: Additive) -> str:
-    if additive.curves is None:
-        return "Curves were not fitted: only lines."
-    unclear = abs(additive.gain) < 2.0 * additive.error
-    taken = f"The one with the smaller log loss, {additive.form}, is taken."
-    if additive.form == "intercept":
-        taken = "Neither is taken: the log loss of the base rate alone is not larger."
-    return (
-        f"Curves against lines: the log loss of curves is {_less(additive.gain)} "
-        f"(± {additive.error:.4f}, one standard error"
-        f"{'; no clear difference' if unclear else ''}). {taken}"
-    )
-
-
-def _less(gain: float) -> str:
-    return f"{abs(gain):.4f} {'smaller' if gain >= 0.0 else 'larger'}"
-
-
-def _mixtures(chosen: Choice, form: str) -> str:
-    most = max(one.n_experts for one in chosen.candidates)
-    taken = chosen.candidates[chosen.best].n_experts > 1
-    return (
-        f"Mixtures of up to {most} experts were tried: the log loss of the best is "
-        f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
-        f"Without one means the {form} above, fitted again on fewer rows, so with another log "
-        "loss. A mixture is taken if its log loss is smaller by more than one standard error: "
-        + ("it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the "
-           "experts of the best one." if taken else "none is.")
-    )  # fmt: skip
-
-
 def tau_in_words(additive: Additive, chosen: Choice | None) -> str:
     """Return the strengths of the priors that were used."""
     lines = f"{additive.taus[int(np.argmax(additive.left_out))]:g}"
@@ -130,23 +90,9 @@ def tau_in_words(additive: Additive, chosen: Choice | None) -> str:
     return f"{said}; {best.tau:g} for experts" if best and best.n_experts > 1 else said
 
 
-def _process(additive: Additive, results: dict[str, Any]) -> str:
-    weight = additive.weight
-    results["gaussian_process"] = {"weight": weight, "gain": additive.process_gain}
-    said = "A Gaussian process of all columns together "
-    if weight:
-        return said + (
-            f"has a weight of {100.0 * weight:.0f} %: it makes the log loss "
-            f"{additive.process_gain:.4f} smaller."
-        )
-    return (
-        said + "was fitted too. Added to the rest it does not make the log loss smaller: not used."
-    )
-
-
 def expert_section(
     posterior: AnyPosterior, summaries: Sequence[ExpertSummary], shown: FloatArray,
-    adds: bool, drawn: bool, results: dict[str, Any],
+    adds: bool, drawn: bool,
 ) -> Section:  # fmt: skip
     """Show the experts, of rows ``shown`` [K]; they ``adds`` to curves, or are ``drawn``."""
     one, rows = posterior.components[0], sum(s.rows for s in summaries)
@@ -176,8 +122,8 @@ def expert_section(
                 f"Expert {k + 1}: its largest weights ({shown[k]:,.0f} rows)",
             )
         )  # fmt: skip
-    grids = Grid(("expert", "rows", "mean share"), table, caption), *_angles(one, shown, results)
-    return Section("The experts", said, charts, grids, needs_fit=True)
+    grid = Grid(("expert", "rows", "mean share"), table, caption)
+    return Section("The experts", said, charts, [grid], needs_fit=True)
 
 
 def largest_weights(one: Component, expert: int) -> list[int]:
@@ -201,26 +147,3 @@ def chain_sections(chains: Diagnosis | None, results: dict[str, Any]) -> list[Se
     text += "chains agree; effective draws count what is independent, for means and for tails."
     grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows)
     return [Section("How far the chains can be trusted", text, (), (grid,), needs_fit=True)]
-
-
-def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Grid]:
-    used = np.flatnonzero(responsible > 0)
-    if len(used) < 2:
-        return []
-    vectors = one.mean[1][used][:, :-1]
-    found = np.degrees(angles(vectors))
-    most = min(TOP, max(1, vectors.shape[1] // 2))
-    tops = [set(np.argsort(-np.abs(v))[:most].tolist()) for v in vectors]
-    i, j = np.triu_indices(len(used), 1)
-    overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
-    results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
-    rows = [
-        (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
-        for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
-    ]
-    caption = "How different the experts are: the angle between their weights (90 degrees: "
-    caption += (
-        f"unrelated), and the share of their {most} largest weights that are the same columns"
-    )
-    names = ("experts", "angle (degrees)", "same columns (share)")
-    return [Grid(names, rows[:45], caption, folded=True)]

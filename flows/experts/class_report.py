@@ -15,7 +15,6 @@ from flows.experts.report import (
     calibration,
     few_rows,
     log_loss_of,
-    logistic_alone,
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
@@ -33,16 +32,6 @@ from flows.report.baselines import share_interval, with_model
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 
-_SHARED = {
-    False: "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
-    "need; in a row the classes share in proportion to what their fits say.",
-    True: "The order of the classes is used. Being above each class has a fit of its own, with "
-    "lines, curves or experts as held-out rows need; the probability of a class is what is between "
-    "two of them.",
-}
-
-
-_EACH = "a logistic regression for each class"
 MOST_NAMED = 6  # classes in the headline of a score
 
 
@@ -51,17 +40,19 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     first = next(s for s in summaries if s.encoding is not None)
     assert first.encoding is not None
     labels = first.encoding.labels
+    repeated = first.encoding.repeated
     rows = sum(s.rows for s in summaries)
     held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
+    if repeated and not first.applied:
+        results["one_label_per"] = repeated
     compared, better = baseline_sections(summaries, results)
     splits = first.encoding.splits
     label = settings.columns.get("label", "label")
     quality = _quality(summaries, held_out, labels, results, compared)
-    forms = _forms(first, splits, results)
     columns = f"predicted {label}", f"P(predicted {label})"
     sections = [*predictions_section(summaries, columns, settings), *_curves(first, splits)]
-    sections += [*quality, forms]
+    sections += quality
     results.update(labels=list(labels), left_out=sorted(first.encoding.left_out))
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
@@ -96,16 +87,16 @@ def _quality(
     n = held_out[0]
     if not n:
         return []
+    encoding = summaries[0].encoding
+    effect = 1.0 if encoding is None else encoding.design_effect
     confusion = np.sum([s.confusion for s in summaries], axis=0)
     sums = np.sum([s.calibration for s in summaries], axis=0).sum(0)
     right = float(np.trace(confusion) / n)
-    interval = share_interval(float(np.trace(confusion)), float(n))
+    interval = share_interval(float(np.trace(confusion)) / effect, float(n) / effect)
     results.update(
         test_rows=int(n), accuracy=right, accuracy_interval=interval,
-        **log_loss_of(n, *held_out[[1, 3]]),
+        **log_loss_of(n, held_out[1], held_out[2], effect),
     )  # fmt: skip
-    if np.isfinite(held_out[2]):
-        results["logistic_log_loss"] = float(held_out[2] / n)
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
@@ -116,29 +107,11 @@ def _quality(
     own = ("this model", "", f"{results['log_loss']:.3f}", "")
     columns = ("label", *(f"predicted {label}" for label in labels))
     grids = (
-        *([with_model(one, own) for one in compared] or logistic_alone(own, results, _EACH)),
+        *(with_model(one, own) for one in compared),
         Grid(columns, crossed, "Rows by their label and by their most probable one."),
     )
     text = f"{of_tested_rows(n, applied)}{few_rows(n)}"
     return [Section("How good it is", text, charts, grids, measures=True)]
-
-
-def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) -> Section:
-    results["forms"] = {
-        label: {"form": form, "experts": experts, "tau": tau}
-        for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
-    }
-    rows = [
-        (label, form, experts, f"{tau:g}" if tau else "estimated for each column")
-        for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
-    ]
-    return Section(
-        "What each class needed",
-        _SHARED[first.encoding is not None and first.encoding.ordered],
-        (),
-        (Grid(("label", "form", "experts", "strength of the prior (tau)"), rows),),
-        needs_fit=True,
-    )
 
 
 def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
@@ -149,13 +122,12 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
     ]
     if not pictures:
         return []
-    mixture = any(experts > 1 for _, experts, _ in first.forms)
     return [
         Section(
             "What each column adds",
             "What a column adds to the log odds of a class, compared with its mean over rows: the "
-            "columns that move each class most, on one scale for each class."
-            f"{' The curves leave out what the mixture of experts adds.' if mixture else ''}",
+            "columns that move each class most, on one scale for each class. What a mixture of "
+            "experts adds is left out.",
             pictures,
             needs_fit=True,
         )

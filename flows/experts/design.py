@@ -22,10 +22,10 @@ from flows.experts.encoding import Beyond, Encoding, Target, count_beyond, stran
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
+from flows.experts.units import Units, read_units
 from flows.faults import Fault, InputError, missing_columns, shown
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountPosterior, CountRows
 from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
@@ -39,7 +39,6 @@ from vbmodels.experts.columns import (
     SPARSE,
     ColumnSums,
     blocks_of,
-    cell_keys,
     encoded,
     scaled,
     too_large,
@@ -114,19 +113,6 @@ def read_design(paths: RunPaths, work: bool = False) -> Design:
     return read_state(url, Design)
 
 
-def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:
-    """Return a number from each row's cells, in whatever order its file has the columns; [N]."""
-    return cell_keys(x[:, np.argsort(np.array(columns))])
-
-
-def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarray:
-    """Say which labelled rows are fitted: by their cells, so that no partition matters.
-
-    Copies of a row are all fitted or none of them is: held-out rows have not been seen.
-    """
-    return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
-
-
 @dataclass(frozen=True)
 class Summed:
     """A partition's columns summed up.
@@ -189,7 +175,7 @@ def _basis_url(paths: RunPaths, work: bool) -> str:
 
 def choose_basis(
     settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, Rule],
-    encoding: Encoding, sums: ColumnSums, design: Design,
+    encoding: Encoding, sums: ColumnSums, design: Design, units: Units,
 ) -> Basis | None:  # fmt: skip
     """Return the knots of the additive form; None for another.
 
@@ -203,6 +189,8 @@ def choose_basis(
         How the columns of these are read.
     encoding, sums, design
         What became of the columns, and the sums of those that they became.
+    units
+        The units of rows, by which folds go.
     """
     if sample is None:
         return None
@@ -211,7 +199,7 @@ def choose_basis(
     gaps = np.isnan(x).any()
     number = encoding.target is not None
     return basis_of(
-        replace(sample, x=x),
+        replace(sample, x=x, group=units.number_of(sample.group)),
         (design.centre, design.scale),
         sums.binary | sums.constant,
         design.sparse,
@@ -248,15 +236,15 @@ def sums_of(
         codes = labels.of_rows(_labels(table))
     t = signs(codes) if y is None else (codes + 1).astype(np.float64)
     n_classes = 1 if isinstance(labels, Target) else len(labels.names)
-    groups = groups_of(raw, list(kinds))
+    keys, units = read_units(paths, index)
     numbers = [i for i, rule in enumerate(kinds.values()) if rule.kind != CATEGORY]
     x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
-    fitted = fitted_rows(groups, t, settings.test_share)
+    fitted = (t != 0.0) & ~units.held_out(keys, settings)
     sums = ColumnSums.of(x, t * fitted)
     classes = np.bincount(codes[fitted], minlength=n_classes)
     sample = None
     if settings.inference == "additive":
-        sample = RowSample.of(raw, groups, np.where(fitted, codes, -1), n_classes)
+        sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes)
     target = None
     if y is not None and fitted.any():
         target = ColumnSums.of(y[fitted][:, None], t[fitted])
@@ -328,11 +316,6 @@ def build(
     names = table[tables_of.ID].to_pylist()
     raw, wrong = tables_of.raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
-    grouped, columns = raw, list(kinds)
-    if encoding.left_out and not new:
-        rest, _ = tables_of.raw_of(table, encoding.left_out)
-        grouped, columns = np.column_stack([raw, rest]), [*columns, *encoding.left_out]
-    groups = groups_of(grouped, columns)
     codes, t, y = _labels_in(table, encoding, names)
     found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
     if found:
@@ -346,7 +329,11 @@ def build(
             found=f"{float(value)!r} in the row {names[row]!r}",
             remedy="give the column in another unit, or leave it out",
         )
-    fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
+    fitted, groups = np.zeros(len(t)), None
+    if not new:
+        keys, units = read_units(paths, index)
+        fitted = ((t != 0.0) & ~units.held_out(keys, settings)).astype(float)
+        groups = units.number_of(keys.cells)
     weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
     weight = fitted * weighs * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
     own = t, digests_of(names), weight, groups
@@ -402,7 +389,7 @@ def _labels_in(
             remedy="mend the cell or leave it empty",
         )  # fmt: skip
     codes = np.where(np.isnan(y), -1, 0)
-    y = np.where(codes < 0, 0.0, (y - target.centre) / target.unit)
+    y = np.where(codes < 0, 0.0, target.scaled(y))
     return codes, (codes + 1).astype(np.float64), y
 
 
@@ -436,6 +423,13 @@ def read_batch(paths: RunPaths, index: int) -> Any:
     url = paths.part("partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
     return _batch_of(url, storage.fingerprint_of(url))
+
+
+def unit_numbers(batch: Any) -> IntArray:
+    """Return the number of each row's unit; [N]."""
+    while not isinstance(batch, Rows):
+        batch = batch.rows
+    return batch.group
 
 
 @lru_cache(maxsize=2)

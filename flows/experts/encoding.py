@@ -34,28 +34,53 @@ from vbmodels.experts.options import RARE_BELOW
 SOME, MOST_BEYOND = 3, 20
 """Rows that are named as examples."""
 _FILE = "columns.json"
+_TWO_SIDED, _LEAST = 1.959964, 1e-300
 
 
 class Target(json_files.Form):
     """A label that is a number: how it is read, and its mean and standard deviation in the fit.
 
-    ``count``: it is fitted as a count, in its own unit.
+    ``count``: it is fitted as a count, in its own unit; ``logged``: its logarithm is fitted.
     """
 
     rule: Rule
     mean: float = 0.0
     sd: float = 1.0
     count: bool = False
+    logged: bool = False
+    log_mean: float = 0.0
+    log_sd: float = 1.0
 
     @property
     def centre(self) -> float:
-        """What is taken off the label in the fit."""
+        """What is taken off the label, or its logarithm, in the fit."""
+        if self.logged:
+            return self.log_mean
         return 0.0 if self.count else self.mean
 
     @property
     def unit(self) -> float:
-        """What the label is divided by in the fit."""
+        """What the label, or its logarithm, is divided by in the fit."""
+        if self.logged:
+            return self.log_sd
         return 1.0 if self.count else self.sd
+
+    def scaled(self, y: FloatArray) -> FloatArray:
+        """Return labels [N] on the scale of the fit."""
+        own = np.log(np.maximum(y, _LEAST)) if self.logged else y
+        return np.asarray((own - self.centre) / self.unit)
+
+    def predicted(self, mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, ...]:
+        """Return means, sds and the ends of 95 % intervals of labels, from those of the fit; [N].
+
+        Of a logarithm they are the log-normal's.
+        """
+        mean, sd = self.centre + self.unit * mean, self.unit * sd
+        low, high = mean - _TWO_SIDED * sd, mean + _TWO_SIDED * sd
+        if self.logged:
+            own = np.exp(mean + 0.5 * sd**2)
+            return own, own * np.sqrt(np.expm1(sd**2)), np.exp(low), np.exp(high)
+        return mean, sd, np.maximum(low, 0.0) if self.count else low, high
 
     def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
         """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
@@ -83,6 +108,10 @@ class Encoding(json_files.Form):
         Ends of the columns of numbers in the fit.
     groups
         Columns that measure much the same; -1 for those that fall where the first rises.
+    repeated
+        The column whose values have one label each; "" for none.
+    design_effect
+        How many rows of a group say as much of the label as one of another.
     """
 
     columns: list[Encoded]
@@ -93,6 +122,8 @@ class Encoding(json_files.Form):
     ordered: bool = False
     ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
     groups: list[dict[str, float]] = Field(default_factory=list)
+    repeated: str = ""
+    design_effect: float = 1.0
 
     @property
     def splits(self) -> list[str]:

@@ -12,7 +12,7 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import other_columns, shared_names
 from flows.data.mixed_rows import joined
 from flows.data.partition import Part
-from flows.data.row_weights import with_weights
+from flows.data.row_weights import with_named
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths, read_record
 from flows.data.storage import InputFile
@@ -46,6 +46,7 @@ from flows.experts.summary import (
     with_baselines,
     worst_rows,
 )
+from flows.experts.units import GROUP, read_names, row_groups
 from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
@@ -66,6 +67,7 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, Orde
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import AnyPosterior, make, names_of
 from vbmodels.experts.options import ExpertTuning
+from vbmodels.experts.posterior import unweighted
 
 
 class Experts:
@@ -111,18 +113,21 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
-        pieces, labels, abouts, checked = [], [], [], []
-        for checkers, rows in partition.checked_together(part, with_weights(ROWS_IN, settings)):
+        pieces, labels, groups, abouts, checked = [], [], [], [], []
+        for checkers, rows in partition.checked_together(part, with_named(ROWS_IN, settings)):
             found, own, about = tables_of.taken(rows, checkers[0], settings, len(checkers) == 1)
             check.check_finite(checkers[0], found)
             checkers[0].refuse()
             pieces.append(found)
             labels.append(own)
+            groups += row_groups(rows, settings)
             abouts.append(about)
             # What rows of several files hold is said once: it is added up over files.
             none = tables_of.nothing_in(about)
             checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
         table = joined(pieces).append_column(LABEL, pa.concat_arrays(labels))
+        if groups:
+            table = table.append_column(GROUP, pa.concat_arrays(groups))
         about = tables_of.merged(abouts)
         storage.write_table(paths.part("rows", part.index), table)
         json_files.write(paths.part("about", part.index, "json"), about)
@@ -169,7 +174,7 @@ class Experts:
         if isinstance(model, OneVersusRest):
             found = several.score(model, q, batch, index, settings, paths, new)
         elif isinstance(model, NumberModel):
-            found = numbers.score(model, q, batch, index, paths, new)
+            found = numbers.score(model, q, batch, index, settings, paths, new)
         else:
             return self._score(model, q, batch, index, settings, paths, fitted)
         if not new:
@@ -183,23 +188,29 @@ class Experts:
     ) -> ExpertSummary:  # fmt: skip
         new = fitted is not None
         posterior: AnyPosterior = model.posterior(q)
+        weights = read_design(paths, work=True).weights
         found = posterior.predict(batch)
+        found = replace(found, probability=unweighted(found.probability, weights))
         encoding = working_encoding(paths)
-        schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
-        kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
+        kept, of = read_names(paths, index, settings)
+        schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(of)).arrow
         arrays = [
             kept[tables_of.ID], kept[LABEL],
             pa.array(found.probability), *map(pa.array, found.responsibility),
-            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)),
+            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)), *of,
         ]  # fmt: skip
         rows = pa.table(arrays, schema=schema)
         storage.write_table(paths.table("rows", index), rows)
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
         most = 50 if index < 4 else 10  # those nearest to 0.5 are hardly all in one partition
         reasons = Reasons(
-            paths.part("rows", index), lambda one: posterior.predict(one).probability, encoding,
-            design, basis, most,
-        )  # fmt: skip
+            paths.part("rows", index),
+            lambda one: unweighted(posterior.predict(one).probability, weights),
+            encoding,
+            design,
+            basis,
+            most,
+        )
         more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
         if fitted is not None:
             of_fit = {} if index else read_record(fitted).results
@@ -210,16 +221,13 @@ class Experts:
         if index == 0:
             table = pa.table(table_of(posterior, named), schema=EXPERTS.arrow)
             storage.write_table(paths.table("experts", 0), table)
-        plain = None
-        if isinstance(model, AdditiveExperts):
-            plain = model.baseline(q).predict(batch).probability
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
-            return replace(summarise(batch, found, drawn, plain, ()), **more)
+            return replace(summarise(batch, found, drawn, ()), **more)
         effects, pairs = effects_in(posterior, encoding, design, basis)
         groups = groups_in(posterior, encoding, design, basis)
         more.update(effects=effects, pairs=pairs, groups=groups, encoding=encoding)
-        return replace(summarise(batch, found, drawn, plain, named.mixture[:-1]), **more)
+        return replace(summarise(batch, found, drawn, named.mixture[:-1]), **more)
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *,
@@ -233,7 +241,7 @@ class Experts:
             return numbers.with_baselines(summaries, model, q, columns, settings, paths, each), q
         if isinstance(model, OneVersusRest):
             columns = len(read_design(paths, work=True).columns)
-            return several.with_baselines(summaries, columns, settings, paths, each), q
+            return with_baselines(summaries, {}, columns, settings, paths, each), q
         if not any(summary.held_out[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}

@@ -43,7 +43,8 @@ def taken(
     """
     found = take(ROWS_IN, rows, checker, settings, one_file)
     where = checker.where if one_file else None
-    labels, label_cells = labels_in(rows, settings.missing, where)
+    missing = settings.missing_in(settings.columns.get(LABEL, LABEL))
+    labels, label_cells = labels_in(rows, missing, where)
     about = AboutCells(
         seen=found.seen,
         labels=bounded({LABEL: count_levels(labels)})[LABEL],

@@ -17,7 +17,7 @@ from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.scales import order_of
-from vbmodels.core.seen import Seen, sentinels_of
+from vbmodels.core.seen import Seen, ends_of, sentinels_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50
@@ -163,9 +163,14 @@ def number_read(cells: Seen, name: str, count: bool) -> ColumnRead:
     return ColumnRead(name, kind, cells.missing, _ends(cells), f"label: the {kind} is predicted")
 
 
-def number_warning(labels: Levels, count: bool) -> str:
+def number_warning(labels: Levels, count: bool, logged: bool) -> str:
     """Say that labels are predicted as numbers."""
     values = "many" if labels.many else f"{len(labels.counts):,}"
+    if logged:
+        return (
+            f"The label is a positive number ({values} different values) and is fitted on the log, "
+            "which predicts held-out rows better; means and intervals are on its own scale."
+        )
     if count:
         return (
             f"The label is a count (whole numbers from 0, {values} different ones): the logarithm "
@@ -179,7 +184,8 @@ def number_warning(labels: Levels, count: bool) -> str:
 
 
 def _ends(cells: Seen) -> str:
-    return "" if cells.low is None else f"{cells.low:.6g} to {cells.high:.6g}"
+    low, high = ends_of(cells)
+    return f"{low:.6g} to {high:.6g}" if cells.cells else ""
 
 
 LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
@@ -189,10 +195,7 @@ def label_warnings(labels: Labels, ordered: bool) -> list[str]:
     """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
     if labels.why in (LARGER, LAST):
         negative, positive = labels.names
-        return [
-            f"The probability is of label {positive} ({labels.why}), not of {negative}: if that is "
-            f"wrong, --set positive={negative}."
-        ]
+        return [f"The probability is of label {positive} ({labels.why}), not of {negative}."]
     if len(labels.names) > 2 and not ordered and _ordered(labels.names):
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.effect_report import effect_sections, effects_text, pair_sections
+from flows.experts.effect_report import effect_sections, effects_text, pair_sections, ranked
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.predictions import IN_RANGE, predictions_section
@@ -22,7 +22,7 @@ from flows.experts.tiles import (
     with_rivals,
 )
 from flows.report import plots
-from flows.report.baselines import against, predicts, rival_in_words
+from flows.report.baselines import against, rival_in_words
 from flows.report.labels import UNKNOWN, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
@@ -42,25 +42,22 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         "form": chosen.form, "pairs": len(first.pairs), "pairs_weight": chosen.pairs_weight,
         "mean": encoding.target.mean, "sd": encoding.target.sd,
     }  # fmt: skip
+    if encoding.repeated and not first.applied:
+        results["one_label_per"] = encoding.repeated
     quality = _quality(held_out, summaries, encoding, results)
     if encoding.target.count:
-        quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
+        sums = np.sum([s.deviance for s in summaries], axis=0)
+        quality = _deviance(sums, encoding.design_effect, results, quality)
     baselines = [one for s in summaries for one in s.baselines]
     quality = _baselines(baselines, summaries, encoding.target, results, quality)
     sections = predictions_section(summaries, (f"predicted {label}", "sd"), settings)
     sections += [*_effects(first, label, encoding.target, results), *quality]
     results.update(labels=[], left_out=sorted(encoding.left_out))
-    better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
-    warnings = tuple(
-        f"On the held-out rows {one.name} {predicts(one.name)} better: "
-        f"{_named(results)} {one.r2:.3f}, RMSE {one.rmse * encoding.target.sd:.4g}. For "
-        "predictions alone use that one."
-        for one in better[:1]
-    )
-    top = [{"column": one.column, "effect_sd": one.spread} for one in first.effects[:10]]
+    strongest = ranked(first.effects, first.pairs)[:10]
+    top = [{"column": name, "effect_sd": spread} for name, spread in strongest]
     headline = _headline(first, label, rows, results)
     return Findings(
-        headline, sections, results, warnings, top, _tiles(first, results, baselines),
+        headline, sections, results, (), top, _tiles(first, results, baselines),
         steps_after_score()
         if first.applied
         else next_steps("predicted", results.get("test_rows", 0)),
@@ -118,13 +115,15 @@ def _tiles(
     return tiles
 
 
-def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section]) -> list[Section]:
+def _deviance(
+    sums: FloatArray, effect: float, results: dict[str, Any], quality: list[Section]
+) -> list[Section]:
     """Say how much of a count's deviance is explained, before what is said of a number."""
     if not quality:
         return []
     n = results["test_rows"]
     mean, base = sums[0] / n, max(sums[2] / n, 1e-300)
-    half = 1.96 * sqrt(max(sums[1] / n - mean**2, 0.0) / n)
+    half = 1.96 * sqrt(effect * max(sums[1] / n - mean**2, 0.0) / n)
     results.update(
         deviance=mean, mean_deviance=base, deviance_explained=1.0 - mean / base,
         deviance_explained_interval=[1.0 - (mean + half) / base, 1.0 - (mean - half) / base],
@@ -148,7 +147,7 @@ def _quality(
     assert encoding.target is not None
     sd = encoding.target.sd
     variance, mse = max(square / n - (total / n) ** 2, 1e-300), error / n
-    half = 1.96 * sqrt(max(fourth / n - mse**2, 0.0) / n)
+    half = 1.96 * sqrt(encoding.design_effect * max(fourth / n - mse**2, 0.0) / n)
     ends = mse + half, max(mse - half, 0.0)
     r2 = [1.0 - one / variance for one in (mse, *ends)]
     results.update(
@@ -212,9 +211,11 @@ def _effects(
     first: NumberSummary, label: str, target: Target, results: dict[str, Any]
 ) -> list[Section]:
     results["effects"] = {one.column: one.spread for one in first.effects}
-    of = f"the logarithm of the mean of {label}" if target.count else label
-    unit = f"added to log {label}" if target.count else f"added to {label}"
+    of, unit = label, f"added to {label}"
+    if target.count or target.logged:
+        of, unit = f"the logarithm of the mean of {label}", f"added to log {label}"
     text = effects_text(of)
-    text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
+    if target.count or target.logged:
+        text += " 0.1 more is a mean that is a tenth higher."
     sections = effect_sections(first.effects, label, unit, text)
     return sections + pair_sections(first.pairs, of)

@@ -20,18 +20,20 @@ from flows.experts.design import (
     read_basis,
     read_batch,
     read_design,
+    unit_numbers,
     working_encoding,
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.labels import LABEL
 from flows.experts.predictions import OfScore
-from flows.experts.schema import EXPERTS, NUMBER_ROWS
+from flows.experts.schema import EXPERTS, number_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import FEW_ROWS, LARGEST
+from flows.experts.units import read_names
 from flows.experts.weights import table_of
 from flows.family import Each
 from flows.report.baselines import resampled_means
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.counts import (
     CountAdditive,
     CountChoice,
@@ -55,8 +57,6 @@ NumberModel = GaussianAdditive | CountAdditive
 NumberState = GaussianState | CountState
 BINS, ENDS = 20, 2.5
 """Bins of predictions, and where the outermost begin, in standard deviations of the label."""
-_TWO_SIDED = 1.959964
-_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,24 @@ class NumberSummary(OfScore):
 
 
 def score(
-    model: NumberModel, q: NumberState, batch: TargetRows, index: int, paths: RunPaths, new: bool
-) -> NumberSummary:
+    model: NumberModel, q: NumberState, batch: TargetRows, index: int, settings: ExpertSettings,
+    paths: RunPaths, new: bool,
+) -> NumberSummary:  # fmt: skip
     """Write the predicted number of every row and the standard deviation around it."""
     posterior, encoding = model.posterior(q), working_encoding(paths)  # type: ignore[arg-type]
     target = encoding.target
     assert target is not None
-    mean, sd = posterior.predict(batch.rows)
-    mean, sd = target.centre + target.unit * mean, target.unit * sd
-    named = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
-    labels = pa.array(target.values(named[LABEL].combine_chunks())[0], from_pandas=True)
+    mean, sd, low, high = target.predicted(*posterior.predict(batch.rows))
+    named, groups = read_names(paths, index, settings)
+    labels = target.values(named[LABEL].combine_chunks())[0]
     kept = _kept(batch)
-    arrays = [named[tables_of.ID], labels, *map(pa.array, (mean, sd, kept & (not new)))]
-    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
-    given = target.centre + target.unit * batch.y[kept]
+    arrays = [
+        named[tables_of.ID], pa.array(labels, from_pandas=True),
+        *map(pa.array, (mean, sd, low, high, kept & (not new))), *groups,
+    ]  # fmt: skip
+    schema = number_rows(bool(groups)).arrow
+    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
+    given = labels[kept]
     deviance = np.zeros(3)
     if target.count:
         own = poisson_deviance(given, mean[kept])
@@ -126,8 +130,8 @@ def score(
             [own.sum(), own @ own, poisson_deviance(given, np.full(given.size, target.mean)).sum()]
         )
     y, at = ((v - target.mean) / target.sd for v in (given, mean[kept]))
-    e, sd = y - at, sd[kept] / target.sd
-    inside = np.sum(np.abs(e) < _TWO_SIDED * sd)
+    e = y - at
+    inside = np.sum((low[kept] < given) & (given < high[kept]))
     edges = np.linspace(-ENDS, ENDS, BINS - 1)
     place = np.searchsorted(edges, at)
     summary = NumberSummary(
@@ -163,14 +167,15 @@ def parameters(model: NumberModel, q: NumberState) -> list[Parameter]:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a partition returns: y, the predictions of all and of lines, whether fitted or held
-    out [N]; in the label's unit."""
+    """What a partition returns: labels, the predictions of all and of lines in their unit, whether
+    fitted or held out, and the units of rows; [N]."""
 
     y: FloatArray
     own: FloatArray
     lines: FloatArray
     fitted: np.ndarray
     held: np.ndarray
+    group: IntArray
     x: FloatArray
 
 
@@ -184,16 +189,19 @@ def with_baselines(
     began = perf_counter()
     small = columns * sum(s.rows for s in summaries) <= LARGEST
     indices = list(range(len(summaries)))
-    part = model.posterior(q).part  # type: ignore[arg-type]
     lines_of = model.baseline(q)  # type: ignore[arg-type]
-    parts = each(_left, indices, part, lines_of, small, paths)
-    y, own, lines, fitted, held = (
+    parts = each(_left, indices, lines_of, small, paths)
+    y, own, lines, fitted, held, group = (
         np.concatenate([getattr(p, name) for p in parts])
-        for name in ("y", "own", "lines", "fitted", "held")
+        for name in ("y", "own", "lines", "fitted", "held", "group")
     )
     target = working_encoding(paths).target
     assert target is not None
     name = "Poisson regression" if target.count else "ridge regression"
+    if q.chosen is not None and q.chosen.form == "lines" and not q.chosen.pairs_weight:
+        lines = own
+    elif target.logged:  # from the median to the mean (Duan 1983)
+        lines = lines * (y[fitted].mean() / lines[fitted].mean())
     predicted = {"the mean": np.full(int(held.sum()), target.mean), name: lines[held]}
     if small:
         x = np.concatenate([p.x for p in parts])
@@ -201,7 +209,7 @@ def with_baselines(
             x[fitted], y[fitted], x[held], settings.seed, target.count
         )
     found = tuple(
-        _compared(name, p, own[held], y[held], target, settings.seed)
+        _compared(name, p, own[held], y[held], target, settings.seed, group[held])
         for name, p in predicted.items()
     )
     first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
@@ -220,14 +228,15 @@ def _trees(x: np.ndarray, y: FloatArray, new: np.ndarray, seed: int, count: bool
 
 
 def _compared(
-    name: str, p: FloatArray, own: FloatArray, y: FloatArray, target: Target, seed: int
-) -> NumberBaseline:
+    name: str, p: FloatArray, own: FloatArray, y: FloatArray, target: Target, seed: int,
+    group: IntArray,
+) -> NumberBaseline:  # fmt: skip
     loss = poisson_deviance if target.count else _squares
-    constant = float(loss(y, np.full(y.size, max(float(y.mean()), _LEAST))).mean())
+    constant = float(loss(y, np.full(y.size, y.mean())).mean())
     constant = constant if constant > 1e-100 else 1.0  # all are alike: nothing to explain
     mine, theirs = loss(y, own), loss(y, p)
     away = (theirs - mine) / constant
-    low, high = np.quantile(resampled_means(away, np.arange(y.size), seed), [0.025, 0.975])
+    low, high = np.quantile(resampled_means(away, group, seed), [0.025, 0.975])
     rmse = float(np.sqrt(_squares(y, p).mean())) / target.sd
     r2 = 1.0 - float(theirs.mean()) / constant
     return NumberBaseline(name, rmse, r2, float(away.mean()), float(low), float(high))
@@ -237,7 +246,7 @@ def _squares(y: FloatArray, p: FloatArray) -> FloatArray:
     return np.asarray((y - p) ** 2)
 
 
-def _left(index: int, own: Part, lines: Part, with_columns: bool, paths: RunPaths) -> _Left:
+def _left(index: int, lines: Part, with_columns: bool, paths: RunPaths) -> _Left:
     batch = read_batch(paths, index)
     assert isinstance(batch, TargetRows)
     x = np.empty((batch.size, 0))
@@ -249,8 +258,10 @@ def _left(index: int, own: Part, lines: Part, with_columns: bool, paths: RunPath
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)
-    found = [one.project(batch.rows) for one in (own, lines)]
+    other = lines.project(batch.rows)
     if target.count:
-        found = [mean_of(f) for f in found]
-    y, mine, other = (target.centre + target.unit * v for v in (batch.y, *found))
-    return _Left(y, mine, other, fitted, _kept(batch), x)
+        other = mean_of(other)
+    other = target.predicted(other, np.zeros(batch.size))[0]
+    rows = storage.read_table(paths.table("rows", index), ["label", "predicted"])
+    y, own = (np.asarray(rows[name].to_numpy()) for name in ("label", "predicted"))
+    return _Left(y, own, other, fitted, _kept(batch), unit_numbers(batch), x)

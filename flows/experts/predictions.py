@@ -344,10 +344,7 @@ def predictions_section(
         sections[0] = replace(sections[0], plots=[chart])
     if predicted and parts[0].fit.get("thresholds"):
         called = np.sum([one.called for one in parts], axis=0)
-        grid = called_by_thresholds(
-            parts[0].fit["thresholds"], called, row_count, predicted,
-            settings.class_weight == "none",
-        )  # fmt: skip
+        grid = called_by_thresholds(parts[0].fit["thresholds"], called, row_count, predicted)
         text = missed_at(parts[0].fit, UNSURE, predicted)
         sections.insert(1, Section(CALLED, text, (), [grid]))
     return sections

@@ -41,12 +41,13 @@ from flows.experts.labels import (
     number_warning,
     unlabelled_warning,
 )
+from flows.experts.log_target import logged_where_better
 from flows.experts.settings import ExpertSettings
+from flows.experts.units import find_units, hold_out_warnings, may_name_groups, said_of_units
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
@@ -77,7 +78,7 @@ def prepared(
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
     if fitted is None:
-        chosen = _choose_columns(indices, about, settings, paths, each)
+        chosen = _choose_columns(parts, about, settings, paths, each)
         encoding, design, basis, copies = (
             chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
@@ -133,7 +134,7 @@ class ChosenColumns:
 
 
 def _choose_columns(
-    indices: Sequence[int], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
+    parts: Sequence[Part], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
     each: Each,
 ) -> ChosenColumns:  # fmt: skip
     seen = about.seen
@@ -152,6 +153,9 @@ def _choose_columns(
         labels = Target(rule=rule, count=kind == "count")
     else:
         labels = of_encoding.named_labels(about.labels.counts, settings)
+    indices = [part.index for part in parts]
+    found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
+    units = found.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that is repeated twice, levels are as rare as in the table.
@@ -176,22 +180,40 @@ def _choose_columns(
         _refuse_classes(labels.names, summed.classes.tolist())
     weight = about.weights.mean(settings)
     design, more = choose_scale(columns, sums, summed.classes, settings, weight)
-    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
+    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
+    if encoding.target is not None and not encoding.target.count and summed.sample is not None:
+        places = [list(kinds).index(one.name) for one in encoding.columns]
+        target = logged_where_better(
+            encoding.target, summed.sample, places, encoding, design, found
+        )
+        encoding = encoding.model_copy(update={"target": target})
     if copies > 1.0:
         more += (
             f"Every row occurs {copies:.0f} times (or a multiple of that), as if the table "
             f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
             "row are left out together.",
         )
+    copies *= units.design_effect
     used = [one.name for one in encoding.columns]
     groups = alike_columns(summed.sample, [*kinds], encoding)
     ranges = of_encoding.ranges_of(encoding, seen)
-    encoding = encoding.model_copy(update={"ranges": ranges, "groups": groups})
+    encoding = encoding.model_copy(
+        update={
+            "ranges": ranges,
+            "groups": groups,
+            "repeated": found.repeated,
+            "design_effect": units.design_effect,
+        }
+    )
+    said += hold_out_warnings(found)
+    theirs = settings.columns.get(LABEL, LABEL)
     if isinstance(labels, Target):
-        said.append(number_warning(about.labels, labels.count))
+        assert encoding.target is not None
+        said.append(number_warning(about.labels, labels.count, encoding.target.logged))
+        said += suggestions({theirs: about.label_cells}, {}, [theirs])
     else:
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
-        said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
+        said += suggestions({theirs: about.label_cells}, {theirs: about.labels}, [theirs])
     said += suggestions(seen, summed.levels, used, weighs=True)
     read_as = {name: every[name] for name in used}
     cells = seen
@@ -201,7 +223,7 @@ def _choose_columns(
     said += doubtful_numbers(cells, read_as, settings)
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
-    notes = tuple(numbers_in_text(cells, read_as))
+    notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes)
 
 

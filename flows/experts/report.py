@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log, log1p, sqrt
@@ -41,7 +40,6 @@ from flows.experts.tiles import (
     TOO_FEW,
     next_steps,
     of_tested_rows,
-    simpler,
     steps_after_score,
     tested_rows,
     tiles_of,
@@ -73,7 +71,9 @@ DISAGREE = (
 )
 FEWEST = 5
 """Rows predicted worst that are listed, if no more are wrong."""
-PERFECT, LEAST = 0.999, 5  # AUROC that a column may give away, with so many rows of each class
+GOOD, PERFECT, LEAST = 0.95, 0.999, 5  # AUROC that a column may give away, rows of each class
+NEARLY_ALL = 0.8
+"""Share of the score's variance from which on one column may give a good AUROC away."""
 
 
 def report(
@@ -89,7 +89,7 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    held_out = sum((s.held_out for s in summaries), np.zeros(5))
+    held_out = sum((s.held_out for s in summaries), np.zeros(4))
     main = int(np.sum(responsible >= MAIN * rows))
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
@@ -103,20 +103,17 @@ def report(
         results["left_out_log_loss"] = left_out_log_loss(additive, chosen)
     plain = label.isalpha() and label.lower() not in (*YES, *NO)
     word = label if plain else POSITIVES
-    costs = settings.class_weight == "none"
-    which, quality = _quality(held_out, summaries, results, word, compared, costs)
+    which, quality = _quality(held_out, summaries, results, word, compared)
     named = f"P({label if plain else predicted})"
     sections = predictions_section(summaries, (named, "prediction"), settings, word)
     sections += which
     sections += _effects(additive, summaries, results, predicted, not alone)
     sections += [*quality, *_worst(summaries, results, named, label, settings)]
-    difference = _difference_of_mixture(results)
-    useless = k > 1 and main == 1 and not alone and not applied and difference is not None
     sections += choice_sections(posterior, additive, chosen, results)
     if not alone and (main > 1 or additive is None):
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
         adds, drawn = additive is not None, chains is not None
-        sections.append(expert_section(posterior, summaries, shown, adds, drawn, results))
+        sections.append(expert_section(posterior, summaries, shown, adds, drawn))
     sections += chain_sections(chains, results)
     curves = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
@@ -133,11 +130,14 @@ def report(
     counted, counts = count_predictions(
         summaries, f"are probably {label}" if plain else f"probably have {predicted}", named
     )
+    encoding = encoding_of(summaries)
+    if encoding is not None and encoding.repeated and not applied:
+        results["one_label_per"] = encoding.repeated
     headline = _headline(results, predicted, word, summaries)
     other = isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
     if additive is not None and additive.form == "intercept" and alone and not other:
         headline += " No column predicts it: every row gets the share of the label."
-    if (encoding := encoding_of(summaries)) is not None:
+    if encoding is not None:
         results.update(labels=list(encoding.labels), left_out=sorted(encoding.left_out))
     scored = [p.beyond for s in summaries if (p := s.predictions) and p.beyond]
     warnings = (*better, *beyond_ranges(scored, BEYOND))
@@ -145,41 +145,17 @@ def report(
         warnings += (*_too_good(results, top),)
         if chains is not None and chains.largest_r_hat > MOST_R_HAT:
             warnings += (DISAGREE.format(chains.largest_r_hat),)
-    # Else cross-validation chose it, as the part on how the model was chosen says.
-    if useless and (chosen is None or "is worse" in str(difference)):
-        leads = f"one expert has the largest share in {int(responsible.max()):,} of {rows:,} rows"
-        said = f"The mixture is hardly used: {leads}. {difference}Prefer the simpler model"
-        said += f"{', logistic regression' * (additive is None)}: {{again n_experts=1}}"
-        warnings += (said,)
     return Findings(
         headline, sections, results, warnings, top,
         [*tiles_of(results, applied), *counts["auroc" in results :]],
         steps_after_score(*rows_to_look_at(summaries))
         if applied
-        else next_steps(
-            f"probability_{label}", results.get("test_rows", 0),
-            simpler(results) if k > 1 or additive is not None else "",
-        ),
+        else next_steps(f"probability_{label}", results.get("test_rows", 0)),
         predicted=counted,
         limits=IN_RANGE * applied,
         with_fit=with_tested if applied else None,
         used={"positive": label} | ({"tau": tau_in_words(additive, chosen)} if additive else {}),
     )  # fmt: skip
-
-
-def _difference_of_mixture(results: dict[str, Any]) -> str | None:
-    """Say what the mixture does to held-out log loss: None where it is of use, "" if not known."""
-    without = results.get("baselines", {}).get(WITHOUT_EXPERTS)
-    if without is None:
-        return ""
-    low, high = without["interval"]
-    if low > 0.0:
-        return None
-    found = "is worse" if high < 0.0 else "makes no clear difference"
-    return (
-        f"On held-out rows the mixture of experts {found}: log loss {results['log_loss']:.3f} "
-        f"with it, {without['log_loss']:.3f} without. "
-    )
 
 
 def _headline(
@@ -217,48 +193,54 @@ def _too_good(results: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> l
     """Ask whether a column gives the label away, where predictions are nearly perfect."""
     positives = results.get("test_positives", 0)
     fewer = min(positives, results.get("test_rows", 0) - positives)
-    if results.get("auroc", 0.0) < PERFECT or fewer < LEAST or not top or "column" not in top[0]:
+    if results.get("auroc", 0.0) < GOOD or fewer < LEAST or not top or "column" not in top[0]:
+        return []
+    if results.get("one_label_per") is not None:
+        return []
+    squares = [one["effect_sd"] ** 2 for one in top]
+    if results["auroc"] < PERFECT and squares[0] < NEARLY_ALL * sum(squares):
         return []
     column = top[0]["column"]
     return [
-        f"An AUROC of {results['auroc']:.3f} is rarely real. If {column}, which has the largest "
-        f"effect, is only known once the label is, leave it out: --exclude {shlex.quote(column)}"
+        f"An AUROC of {results['auroc']:.3f} is rarely real, and {column} has the largest effect. "
+        f"Is {column} known before the label is? Else these figures do not hold for new rows."
     ]
 
 
 def _quality(
     held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
-    compared: list[Grid], costs: bool,
+    compared: list[Grid],
 ) -> tuple[list[Section], list[Section]]:  # fmt: skip
     """Return which threshold to take, and how good the predictions are."""
     n, which = held_out[0], list[Section]()
     if not n:
         return which, []
+    encoding = encoding_of(summaries)
+    effect = 1.0 if encoding is None else encoding.design_effect
     results.update(
         test_rows=int(n), accuracy=float(held_out[1] / n),
-        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 3]]),
+        accuracy_interval=share_interval(held_out[1] / effect, n / effect),
+        **log_loss_of(n, held_out[2], held_out[3], effect),
     )  # fmt: skip
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
-    results["test_key"] = f"{sum(s.held_out_key for s in summaries) % 2**64:016x}"
-    if np.isfinite(held_out[4]):
-        results["logistic_log_loss"] = float(held_out[4] / n)
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     curve: tuple[plots.Spec, ...] = ()
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
-        tables, results["thresholds"] = threshold_tables(scores, label, called, costs)
+        tables, results["thresholds"] = threshold_tables(scores, label, called)
         which = [Section("Which threshold to take", grids=tables, measures=True)]
         results["auroc"] = area(scores)
         no, yes = (int(one) for one in scores.sum(1))
-        results["auroc_interval"] = list(auroc_interval(results["auroc"], yes, no))
+        ends = auroc_interval(results["auroc"], yes / effect, no / effect)
+        results["auroc_interval"] = list(ends)
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve = (roc(scores),)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "")
-    models = tuple(with_model(grid, own) for grid in compared) or logistic_alone(own, results)
+    models = tuple(with_model(grid, own) for grid in compared)
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
@@ -292,26 +274,17 @@ def _worst(
     return [Section(title, text, (), (grid,), how=how, measures=True)]
 
 
-def logistic_alone(
-    own: tuple[str, ...], results: dict[str, Any], name: str = "logistic regression"
-) -> tuple[Grid, ...]:
-    """Compare with logistic regression where no other baseline was fitted."""
-    if "logistic_log_loss" not in results:
-        return ()
-    line = name, f"{results['logistic_log_loss']:.3f}"
-    return (Grid(("model", "log loss"), [(own[0], own[2]), line]),)
-
-
-def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
+def log_loss_of(n: float, total: float, square: float, effect: float = 1.0) -> dict[str, Any]:
     """Return the mean log loss of ``n`` rows with its 95 % interval, from sums, as results.
 
-    Equal losses, and one alone, say nothing of how they vary: they have no interval.
+    Equal losses, and one alone, say nothing of how they vary: they have no interval. ``effect`` is
+    how many rows say as much as one.
     """
     mean = float(total / n)
     variance = float(square) / n - mean**2
     if n < 2 or variance <= 1e-12 * mean**2:
         return {"log_loss": mean}
-    half = 1.96 * sqrt(variance / n)
+    half = 1.96 * sqrt(effect * variance / n)
     return {"log_loss": mean, "log_loss_interval": [max(mean - half, 0.0), mean + half]}
 
 

@@ -8,6 +8,7 @@ from flows.data.table import (
     ANY,
     FLAG,
     INT32,
+    INT64,
     NUMBER,
     ROW_ID,
     ROW_WEIGHT,
@@ -17,6 +18,12 @@ from flows.data.table import (
     optional,
 )
 
+ROW_GROUP = optional(
+    "group",
+    TEXT,
+    "what several rows are of, such as a patient: such rows are held out together",
+    accepts=(INT64,),
+)
 ROWS_IN = Table(
     "table",
     "Rows of numbers, categories and dates, some of them with a label.",
@@ -30,7 +37,7 @@ ROWS_IN = Table(
             remedy="write each row's class as one text or number",
         ),
     ),
-    named=(ROW_WEIGHT,),
+    named=(ROW_WEIGHT, ROW_GROUP),
     others=Column(
         "column that predicts",
         ANY,
@@ -45,9 +52,14 @@ ROWS_IN = Table(
 _ID = Column("id", TEXT, "name of the row")
 _LABEL = Column("label", TEXT, "label of the row, as the file has it; empty without", nullable=True)
 _HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
+_GROUP = Column("group", TEXT, "what the row is of, as the file has it", nullable=True)
 
 
-def expert_rows(n_experts: int, label: str) -> Table:
+def _group(grouped: bool) -> list[Column]:
+    return [_GROUP] if grouped else []
+
+
+def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     return Table(
         "rows",
@@ -68,24 +80,30 @@ def expert_rows(n_experts: int, label: str) -> Table:
                 for k in range(n_experts)
             ),
             _HELD_OUT,
+            *_group(grouped),
         ),
     )
 
 
-NUMBER_ROWS = Table(
-    "rows",
-    "Every row with its label and its predicted number.",
-    (
-        _ID,
-        Column("label", NUMBER, "number of the row in the file; empty without", nullable=True),
-        Column("predicted", NUMBER, "predicted number, in the unit of the label"),
-        Column("sd", NUMBER, "standard deviation of the row's number around it, in the same unit"),
-        _HELD_OUT,
-    ),
-)
+def number_rows(grouped: bool = False) -> Table:
+    """Return the table of rows with a predicted number."""
+    return Table(
+        "rows",
+        "Every row with its label and its predicted number.",
+        (
+            _ID,
+            Column("label", NUMBER, "number of the row in the file; empty without", nullable=True),
+            Column("predicted", NUMBER, "predicted number (its mean), in the unit of the label"),
+            Column("sd", NUMBER, "standard deviation of the row's number around it"),
+            Column("low", NUMBER, "lower end of the row's 95 % interval"),
+            Column("high", NUMBER, "upper end of the row's 95 % interval"),
+            _HELD_OUT,
+            *_group(grouped),
+        ),
+    )
 
 
-def class_rows(labels: Sequence[str]) -> Table:
+def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
@@ -99,6 +117,7 @@ def class_rows(labels: Sequence[str]) -> Table:
                 for one in labels
             ),
             _HELD_OUT,
+            *_group(grouped),
         ),
     )
 

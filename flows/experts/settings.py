@@ -52,7 +52,8 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
-        description="balanced: both labels weigh the same in the fit (inference additive, cavi).",
+        description="balanced: the labels weigh the same in the fit (inference additive, cavi); "
+        "probabilities are corrected for it.",
     )
     baselines: bool = Field(
         True,

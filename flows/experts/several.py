@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +14,6 @@ from flows.experts import ingest as tables_of
 from flows.experts.design import (
     effects_in,
     read_basis,
-    read_batch,
     read_design,
     working_encoding,
 )
@@ -25,20 +22,19 @@ from flows.experts.labels import LABEL
 from flows.experts.predictions import OfScore
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS, FEW_ROWS, LARGEST
+from flows.experts.summary import BINS
+from flows.experts.units import read_names
 from flows.experts.weights import parameters_of, table_of
-from flows.family import Each
-from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
+from flows.report.baselines import Baseline
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.one_vs_rest import (
     ClassRows,
     OneVersusRest,
     OneVersusRestState,
-    SeveralPosterior,
 )
-from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect
 from vbmodels.experts.forms import names_of
+from vbmodels.experts.posterior import unweighted
 
 EFFECTS = 3
 """Columns of each class that the report shows."""
@@ -59,10 +55,7 @@ class ClassSummary(OfScore):
         Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
         bin of its probability; [K, 3, BINS].
     held_out
-        Over the same rows: number, sum of log loss, that of logistic regressions shared alike
-        (NaN without), and the sum of squares of the log loss; [4].
-    forms
-        Of each class: the additive form, number of experts, tau.
+        Over the same rows: number, sums of the log loss and of its squares; [3].
     effects
         What columns add for each class; these and the next come with the first partition.
     """
@@ -72,7 +65,6 @@ class ClassSummary(OfScore):
     confusion: FloatArray
     calibration: FloatArray
     held_out: FloatArray
-    forms: tuple[tuple[str, int, float], ...] = ()
     effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
     baselines: tuple[Baseline, ...] = ()
@@ -85,17 +77,18 @@ def score(
 ) -> ClassSummary:  # fmt: skip
     """Write the chance of every class in every row."""
     posterior = model.posterior(q)
-    p = posterior.probabilities(batch)
+    weights = read_design(paths, work=True).weights
+    p = unweighted(posterior.probabilities(batch), weights)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
-    kept = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL])
+    kept, groups = read_names(paths, index, settings)
     predicted = pa.array(encoding.labels, pa.string()).take(pa.array(best))
     held = (batch.classes >= 0) & (batch.weight == 0.0) & (not new)
     numbers = map(pa.array, (*np.ascontiguousarray(p.T), held))
-    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers]
-    schema = class_rows(encoding.labels).arrow
+    arrays = [kept[tables_of.ID], kept[LABEL], predicted, *numbers, *groups]
+    schema = class_rows(encoding.labels, bool(groups)).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
-    summary = _summarised(batch, p, model.baseline(q).probabilities(batch))
+    summary = _summarised(batch, p)
     if index > 0:
         return summary
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)
@@ -107,11 +100,10 @@ def score(
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
         effects.append(effects_in(one, encoding, design, basis)[0][:EFFECTS])
     storage.write_table(paths.table("experts", 0), pa.concat_tables(rows))
-    forms = _forms(q, posterior)
-    return replace(summary, forms=forms, effects=tuple(effects), encoding=encoding)
+    return replace(summary, effects=tuple(effects), encoding=encoding)
 
 
-def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> ClassSummary:
+def _summarised(batch: ClassRows, p: FloatArray) -> ClassSummary:
     k = batch.n_classes
     best = np.argmax(p, axis=1)
     kept = (batch.classes >= 0) & (batch.weight == 0.0)
@@ -121,33 +113,19 @@ def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> Cl
         bins = np.minimum((chance[:, c] * BINS).astype(np.int64), BINS - 1)
         for row, weight in enumerate((np.ones(len(truth)), chance[:, c], truth == c)):
             calibration[c, row] = np.bincount(bins, weight, BINS)
-    logistic = np.nan if other is None else float(_losses(other[kept], truth).sum())
     loss = _losses(chance, truth)
     return ClassSummary(
         rows=batch.size,
         predicted=np.bincount(best, minlength=k).astype(np.float64),
         confusion=np.bincount(truth * k + guess, minlength=k * k).reshape(k, k).astype(np.float64),
         calibration=calibration,
-        held_out=np.array([len(truth), loss.sum(), logistic, loss @ loss]),
+        held_out=np.array([len(truth), loss.sum(), loss @ loss]),
     )
 
 
 def _losses(p: FloatArray, truth: IntArray) -> FloatArray:
     losses: FloatArray = -np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST))
     return losses
-
-
-def _forms(
-    q: OneVersusRestState, posterior: SeveralPosterior
-) -> tuple[tuple[str, int, float], ...]:
-    return tuple(
-        (
-            part.form,
-            one.components[0].mean.shape[1] if one.mixtures else 0,
-            float(part.parts[0].tau),
-        )
-        for part, one in zip(q.parts, posterior.parts, strict=True)
-    )
 
 
 def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
@@ -157,51 +135,3 @@ def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
         for number, part in enumerate(model.posterior(q).parts)
         for one in parameters_of(part)
     ]
-
-
-@dataclass(frozen=True)
-class _Left:
-    """What a partition returns: classes [N], whether fitted, the model's P [N, K], and columns."""
-
-    classes: IntArray
-    fitted: np.ndarray
-    own: FloatArray
-    x: FloatArray
-
-
-def with_baselines(
-    summaries: Sequence[ClassSummary], columns: int, settings: ExpertSettings, paths: RunPaths,
-    each: Each,
-) -> list[ClassSummary]:  # fmt: skip
-    """Return the summaries, the first with what simple forms get on the rows left out."""
-    small = columns * sum(s.rows for s in summaries) <= LARGEST
-    if not (settings.baselines and small and any(s.held_out[0] > 0 for s in summaries)):
-        return list(summaries)
-    parts = each(_left, list(range(len(summaries))), paths)
-    classes = np.concatenate([p.classes for p in parts])
-    fitted = np.concatenate([p.fitted for p in parts])
-    own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
-    seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
-    careful = int(seen.sum()) < FEW_ROWS
-    began = perf_counter()
-    others = {
-        "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
-        "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
-    }
-    found = tuple(
-        compared_classes(name, p, own[held], classes[held], settings.seed)
-        for name, p in others.items()
-    )
-    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
-    return [first, *summaries[1:]]
-
-
-def _left(index: int, paths: RunPaths) -> _Left:
-    batch = read_batch(paths, index)
-    assert isinstance(batch, ClassRows)
-    table = storage.read_table(paths.table("rows", index))
-    encoding = working_encoding(paths)
-    own = np.column_stack([table[f"probability_{one}"].to_numpy() for one in encoding.labels])
-    raw, _ = tables_of.raw_of(storage.read_table(paths.part("rows", index)), encoding.kinds)
-    x = encoded(raw, encoding.columns, filled=False)
-    return _Left(batch.classes, batch.weight > 0.0, own, x)

@@ -17,17 +17,18 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_batch, working_encoding
+from flows.experts.design import read_batch, read_design, unit_numbers, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.predictions import OfScore, Picked, Reasons, chance, label_text
 from flows.experts.settings import ExpertSettings
 from flows.experts.thresholds import count_scores
 from flows.family import Each
-from flows.report.baselines import Baseline, compared, multinomial, trees
-from vbmodels.core.state import FloatArray
+from flows.report.baselines import SHARE, Baseline, class_trees, compared_classes, multinomial
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.one_vs_rest import ClassRows
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
-from vbmodels.experts.posterior import Predicted
+from vbmodels.experts.posterior import Predicted, unweighted
 from vbmodels.experts.rows import Rows
 
 BINS = 10
@@ -54,8 +55,7 @@ class ExpertSummary(OfScore):
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     held_out
-        Over the same rows: number, right ones, sums of log loss and of its squares, and of the log
-        loss of logistic regression (NaN without); [5].
+        Over the same rows: number, right ones, sums of log loss and of its squares; [4].
     baselines
         What simple forms get on these rows; with the first partition.
     baseline_seconds
@@ -69,8 +69,6 @@ class ExpertSummary(OfScore):
         What became of the columns and labels; with the first partition.
     fitted
         Rows that were fitted, and those of them with the label 1; [2].
-    held_out_key
-        A number of which rows were kept from the fit, to add up.
     worst
         Of these rows those of the largest log loss; see `worst_rows`.
     """
@@ -84,7 +82,6 @@ class ExpertSummary(OfScore):
     scores: FloatArray
     columns: tuple[str, ...]
     fitted: FloatArray
-    held_out_key: int = 0
     worst: Picked = ()
     baselines: tuple[Baseline, ...] = ()
     baseline_seconds: float = 0.0
@@ -95,27 +92,25 @@ class ExpertSummary(OfScore):
 
 
 def summarise(
-    batch: Rows, found: Predicted, drawn: FloatArray, baseline: FloatArray | None,
-    columns: tuple[str, ...],
-) -> ExpertSummary:  # fmt: skip
+    batch: Rows, found: Predicted, drawn: FloatArray, columns: tuple[str, ...]
+) -> ExpertSummary:
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, found.probability[kept]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
-    held_out = held_out_sums(batch, found.probability, baseline)
+    loss = _loss(y, p)
     return ExpertSummary(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
         share=found.responsibility.sum(1),
         drawn=drawn,
         calibration=calibration,
-        held_out=held_out,
+        held_out=np.array([len(p), np.sum((p > 0.5) == y), loss.sum(), loss @ loss]),
         scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         fitted=np.array([np.sum(batch.weight > 0.0), np.sum(batch.t[batch.weight > 0.0] > 0)]),
-        held_out_key=sum(batch.key[kept].tolist()),
     )
 
 
@@ -135,15 +130,6 @@ def worst_rows(batch: Rows, probability: FloatArray, names: pa.Table, reasons: R
     return tuple(zip(given[first].tolist(), rows, strict=True))
 
 
-def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.held_out` of the rows kept from the fit; [5]."""
-    kept = (batch.t != 0.0) & (batch.weight == 0.0)
-    y, p = batch.t[kept] > 0, probability[kept]
-    loss = _loss(y, p)
-    other = np.nan if baseline is None else _loss(y, baseline[kept]).sum()
-    return np.array([len(p), np.sum((p > 0.5) == y), loss.sum(), loss @ loss, other])
-
-
 def _loss(y: Any, p: FloatArray) -> FloatArray:
     return -np.log(np.maximum(np.where(y, p, 1.0 - p), _LEAST))
 
@@ -155,15 +141,15 @@ FEW_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Left:
-    """What a partition returns: labels [N], whether fitted, the model's P, and those of others.
+class _Rows:
+    """What a partition returns: classes and units [N], whether fitted, P and that of others [N, K].
 
-    ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
-    number is NaN; [N, D]. Where no trees are grown it has no rows, and N
-    counts the rows left out alone.
+    ``x`` has the columns as they came, but for categories, which are columns of 0 and
+    1; a missing number is NaN; [N, D]. Where no trees are grown it has no rows.
     """
 
-    label: FloatArray
+    classes: IntArray
+    group: IntArray
     fitted: np.ndarray
     own: FloatArray
     others: tuple[FloatArray, ...]
@@ -171,54 +157,67 @@ class Left:
 
 
 def with_baselines(
-    summaries: Sequence[ExpertSummary], others: Mapping[str, Any], columns: int,
-    settings: ExpertSettings, paths: RunPaths, each: Each,
-) -> list[ExpertSummary]:  # fmt: skip
+    summaries: Sequence[Any], others: Mapping[str, Any], columns: int, settings: ExpertSettings,
+    paths: RunPaths, each: Each,
+) -> list[Any]:  # fmt: skip
     """Return the summaries, the first with what simple forms get on the rows left out.
 
-    ``others`` are posteriors by name, for the partitions' own arrays.
+    ``others`` are posteriors of two classes by name, for the partitions' own arrays.
     """
     if not settings.baselines or not any(s.held_out[0] > 0 for s in summaries):
         return list(summaries)
     small = columns * sum(s.rows for s in summaries) <= LARGEST
-    indices = list(range(len(summaries)))
-    parts = each(_left, indices, tuple(others.values()), small, paths)
-    label = np.concatenate([p.label for p in parts])
-    fitted = np.concatenate([p.fitted for p in parts])
-    seen, held = fitted & (label != 0.0), ~fitted & (label != 0.0)
-    truth = (label[held] > 0).astype(np.int64)
+    parts = each(_rows, list(range(len(summaries))), tuple(others.values()), small, paths)
+    classes, group, fitted, own = (
+        np.concatenate([getattr(p, name) for p in parts])
+        for name in ("classes", "group", "fitted", "own")
+    )
+    seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
+    y, truth, k = classes[seen], classes[held], own.shape[1]
     if np.unique(truth).size < 2:
         return list(summaries)
     predicted = {
         name: np.concatenate([p.others[i] for p in parts])[held] for i, name in enumerate(others)
     }
     began = perf_counter()
+    predicted[SHARE] = np.tile(np.bincount(y, minlength=k) / y.size, (truth.size, 1))
     if small:
-        x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
-        careful = int(seen.sum()) < FEW_ROWS
-        predicted["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
-        if "logistic regression" not in predicted:
-            predicted["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
-    own = np.concatenate([p.own for p in parts])[held]
-    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in predicted.items())
+        x = np.concatenate([p.x for p in parts])
+        predicted["boosted trees"] = class_trees(x[seen], y, settings.seed, y.size < FEW_ROWS)(
+            x[held]
+        )
+        name = "logistic regression" if k == 2 else "multinomial logistic regression"
+        if name not in predicted:
+            predicted[name] = multinomial(x[seen], y)(x[held])
+    found = tuple(
+        compared_classes(name, p, own[held], truth, settings.seed, group[held])
+        for name, p in predicted.items()
+    )
     first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
     return [first, *summaries[1:]]
 
 
-def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:
-    batch = read_batch(paths, index)
-    encoding = working_encoding(paths)
-    named = f"probability_{encoding.labels[-1]}"
-    own = storage.read_table(paths.table("rows", index), [named])[named].to_numpy()
+def _rows(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> _Rows:
+    batch, encoding = read_batch(paths, index), working_encoding(paths)
+    table = storage.read_table(paths.table("rows", index))
     x = np.empty((0, 0))
     if with_columns:
-        table = storage.read_table(paths.part("rows", index))
-        raw, _ = tables_of.raw_of(table, encoding.kinds)
+        raw, _ = tables_of.raw_of(storage.read_table(paths.part("rows", index)), encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
-    fitted = batch.weight > 0.0
-    kept = np.ones(len(fitted), bool) if with_columns else ~fitted
-    theirs = tuple(one.predict(batch).probability[kept] for one in others)
-    return Left(label=batch.t[kept], fitted=fitted[kept], own=own[kept], others=theirs, x=x)
+    group, fitted = unit_numbers(batch), batch.weight > 0.0
+    if isinstance(batch, ClassRows):
+        own = np.column_stack([table[f"probability_{one}"].to_numpy() for one in encoding.labels])
+        return _Rows(batch.classes, group, fitted, own, (), x)
+    classes = np.where(batch.t == 0.0, -1, batch.t > 0.0).astype(np.int64)
+    weights = read_design(paths, work=True).weights
+    theirs = tuple(_both(unweighted(one.predict(batch).probability, weights)) for one in others)
+    own = _both(table[f"probability_{encoding.labels[-1]}"].to_numpy())
+    return _Rows(classes, group, fitted, own, theirs, x)
+
+
+def _both(p: FloatArray) -> FloatArray:
+    """Return the probabilities of both classes, [N, 2]."""
+    return np.column_stack([1.0 - p, p])
 
 
 def names_in(summaries: Iterable[Any]) -> Iterator[str]:

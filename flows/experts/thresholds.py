@@ -58,12 +58,11 @@ def roc(scores: FloatArray) -> plots.Spec:
 
 
 def threshold_tables(
-    scores: FloatArray, label: str, tested: str = "held-out rows", costs: bool = True
+    scores: FloatArray, label: str, tested: str = "held-out rows"
 ) -> tuple[list[Grid], list[dict[str, float]]]:
     """Return the thresholds that matter, then all (.5, and one for each set of counts) folded.
 
-    ``tested``: what the rows are called; ``costs``: whether a threshold is that of a cost, as the
-    labels have no weights. The numbers are returned too.
+    ``tested``: what the rows are called. The numbers are returned too.
     """
     at = np.searchsorted(GRID, SHOWN) + 1
     above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
@@ -80,15 +79,15 @@ def threshold_tables(
         if new or threshold in ALWAYS:
             found.append(counts)
     caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
-    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
+    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
     few = (
         f" Choose by what a miss costs you, not by these counts: {yes + no:,.0f} rows are too few. "
     )
     few += "The rule takes the probabilities as right, which so few cannot check."
-    caption += few * bool(costs and yes + no < TOO_FEW)
-    columns = "threshold", *[COST][:costs], *_heads(found[0], label)
-    every = Grid(columns, _with_costs(found, costs), f"All {len(found)} thresholds", folded=True)
-    return [Grid(columns, _with_costs(_that_matter(found), costs), caption), every], found
+    caption += few * bool(yes + no < TOO_FEW)
+    columns = "threshold", COST, *_heads(found[0], label)
+    every = Grid(columns, _with_costs(found), f"All {len(found)} thresholds", folded=True)
+    return [Grid(columns, _with_costs(_that_matter(found)), caption), every], found
 
 
 def _heads(counts: Mapping[str, float], label: str) -> tuple[str, str]:
@@ -97,10 +96,10 @@ def _heads(counts: Mapping[str, float], label: str) -> tuple[str, str]:
     return missed, f"false alarms of {no:,.0f} others (95 %)"
 
 
-def _with_costs(found: list[dict[str, float]], costs: bool) -> list[tuple[object, ...]]:
+def _with_costs(found: list[dict[str, float]]) -> list[tuple[object, ...]]:
     """Return thresholds, the cost each is for, what it misses and its false alarms."""
     return [
-        (f"{one['threshold']:g}", *[_cost(one["threshold"])][:costs],
+        (f"{one['threshold']:g}", _cost(one["threshold"]),
          *(_of(one[a], one[a] + one[b]) for a, b in (_MISSED, _ALARMS)))
         for one in found
     ]  # fmt: skip
@@ -117,7 +116,7 @@ def _cost(threshold: float) -> str:
 
 
 def called_by_thresholds(
-    fit: Sequence[Mapping[str, float]], called: IntArray, rows: int, label: str, costs: bool = True
+    fit: Sequence[Mapping[str, float]], called: IntArray, rows: int, label: str
 ) -> Grid:
     """Return how many of ``rows`` new ones each threshold of a fit calls, and what it cost there.
 
@@ -126,12 +125,12 @@ def called_by_thresholds(
     counts = dict(zip(SHOWN.tolist(), called.tolist(), strict=True))
     found = _that_matter([dict(one) for one in fit])
     heads = _heads(found[0], label)
-    columns = "threshold", *[COST][:costs], f"called, of {rows:,}", *heads
-    pairs = zip(found, _with_costs(found, costs), strict=True)
+    columns = "threshold", COST, f"called, of {rows:,}", *heads
+    pairs = zip(found, _with_costs(found), strict=True)
     table = [(*row[:-2], counts[one["threshold"]], *row[-2:]) for one, row in pairs]
     caption = f"Rows called {label} from each threshold on, and what that cost on the fit's "
     caption += "held-out rows."
-    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)." * costs
+    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
     return Grid(columns, table, caption)
 
 

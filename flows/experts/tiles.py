@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flows.data.names import listed
-from flows.report.baselines import baseline_tile
+from flows.report.baselines import SHARE, baseline_tile
 from flows.report.labels import AGAINST, UNKNOWN, label
 from flows.report.page import NextStep, Tile
 
@@ -88,6 +88,10 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     >>> with_rivals("R2 0.800", {"test_rows": 46})
     'R2 0.800.'
     """
+    if (column := results.get("one_label_per")) is not None:
+        said += f". Too good for rows of a new {column}: those of each were fitted and held out"
+    if none := no_better_than(results):
+        return f"{said}. That is not shown to be better than {none} for every row."
     n, groups = results["test_rows"], _compared(results)
     chance = f" on {n:,} rows" * (n < FEW)
     if groups[_BETTER]:
@@ -103,6 +107,15 @@ def with_rivals(said: str, results: Mapping[str, Any]) -> str:
     else:
         parts = _do(groups[_WORSE], "worse")
     return f"{said}.{f' {parts[0].upper()}{parts[1:]}.' if parts else ''}"
+
+
+def no_better_than(results: Mapping[str, Any]) -> str:
+    """Return the constant that the model is not shown to be better than; "" for none."""
+    for name in (SHARE, "the mean"):
+        one = results.get("baselines", {}).get(name)
+        if one is not None and one["interval"][0] <= LEAST_GAIN:
+            return name
+    return ""
 
 
 _WORSE, _BETTER, _ALIKE = "worse", "better", "alike"
@@ -126,6 +139,8 @@ def _do(names: list[str], how: str) -> str:
 def simpler(results: Mapping[str, Any]) -> str:
     """Return the regression that does about as well, where no other model does better; else ""."""
     groups = _compared(results)
+    if no_better_than(results):
+        return ""
     alike = [one for one in groups[_ALIKE] if one in SIMPLE and not groups[_BETTER]]
     return alike[0] if alike else ""
 
@@ -143,6 +158,8 @@ def steps_after_score(unsure: Sequence[str] = (), far: Sequence[str] = ()) -> tu
 
 
 SIMPLE = OTHER_MODELS[1:]
+LEAST_GAIN = 0.001
+"""Of log loss or of R2: less is no gain, however sure."""
 SOME = 8
 """Rows that a step names."""
 ALL = 200
@@ -151,25 +168,16 @@ FEW, TOO_FEW = 200, 100
 """Held-out rows below which calibration is rough, and below which it is not shown."""
 
 
-def next_steps(column: str = "", tested: int = 0, simple: str = "") -> tuple[NextStep, ...]:
-    """Return what to do after a fit.
-
-    Rows are sorted by ``column``; so many were held out; the model ``simple`` does about as well.
-    """
+def next_steps(column: str = "", tested: int = 0) -> tuple[NextStep, ...]:
+    """Return what to do after a fit: rows are sorted by ``column``, so many were held out."""
     first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
     if column:
         line = f"vbflows show {{run}} rows --sort {shlex.quote(column)}"
         first = NextStep(f"See the rows, the largest {column} first:", line)
-    steps, few = [], 0 < tested < FEW
-    if few:
+    steps = []
+    if 0 < tested < FEW:
         more = f"Measure on more than {tested:,} rows: hold out three in ten."
         steps.append(NextStep(more, "{again test_share=0.3}", True))
-    if simple:
-        text = f"If {simple}, which is simpler, is {'still ' * few}not clearly worse"
-        text += f"{' there' * few} and you do not need the charts, take it:"
-        larger = " test_share=0.3" * few
-        steps.append(NextStep(text, f"{{again inference=cavi n_experts=1{larger}}}", True))
     new = "vbflows score {run} NEW_TABLE scored/"
-    with_run = ", with this run or the one that you take" * bool(simple)
-    steps.append(NextStep(f"Predict new rows of the same columns{with_run}:", new, True))
+    steps.append(NextStep("Predict new rows of the same columns:", new, True))
     return (*steps, *[first] * (len(steps) < 3))  # a page has three

@@ -19,7 +19,7 @@ from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.mixed_rows import count_cells, merge_seen
 from flows.data.names import as_text
 from flows.data.partition import chunks
-from flows.data.row_weights import others_in, with_weights
+from flows.data.row_weights import others_in, with_named
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, InputError, did_you_mean
@@ -49,7 +49,7 @@ class CheckedTable(Checked):
 
 def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """Read a file piece by piece; list its faults and count what its columns hold."""
-    checker = Checker(with_weights(CATEGORIES_IN, settings), file.url)
+    checker = Checker(with_named(CATEGORIES_IN, settings), file.url)
     seen: dict[str, Seen] = {}
     try:
         for table in checker.chunks(chunks(file.url)):
@@ -64,7 +64,7 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
 def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
     try:
-        checker, _ = partition.read_header(file.url, with_weights(CATEGORIES_IN, settings))
+        checker, _ = partition.read_header(file.url, with_named(CATEGORIES_IN, settings))
     except InputError as error:
         return CheckedTable(0, error.faults)
     columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}
@@ -100,7 +100,11 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     settings = checked[0].settings
     seen = merge_seen([one.columns for one in checked])
-    named = {"categories": settings.categories, "ordered": settings.ordered}
+    named = {
+        "categories": settings.categories,
+        "ordered": settings.ordered,
+        "missing": settings.missing_columns(),
+    }
     faults = [
         Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
               setting, remedy=did_you_mean(name, seen))

@@ -17,7 +17,7 @@ from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed_rows import ID, cells_of, joined, merge_seen, take
 from flows.data.names import digests_of, listed
 from flows.data.partition import Part
-from flows.data.row_weights import WEIGHT, WeightSums, with_weights
+from flows.data.row_weights import WEIGHT, WeightSums, with_named
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, missing_columns
@@ -54,7 +54,7 @@ class Dictionary(json_files.Form):
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Store a partition's cells, count what its columns hold and its categories."""
     pieces, found = [], []
-    for checkers, rows in partition.checked_together(part, with_weights(CATEGORIES_IN, settings)):
+    for checkers, rows in partition.checked_together(part, with_named(CATEGORIES_IN, settings)):
         found.append(take(CATEGORIES_IN, rows, checkers[0], settings, len(checkers) == 1))
         seen = found[-1].seen
         # What rows of several files hold is said once: it is added up over files.

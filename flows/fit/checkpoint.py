@@ -101,7 +101,11 @@ def load(job: Job, number: int) -> tuple[Checkpoint, str | None]:
         raise _refused(job, " and ".join(listed))
     if written == mine:
         return saved, None
-    there, here = (", ".join(f"{k} {v}" for k, v in each.items()) for each in (written, mine))
+    names = [name for name in {**written, **mine} if written.get(name) != mine.get(name)]
+    there, here = (
+        ", ".join(f"{name} {each.get(name, 'not there')}" for name in names)
+        for each in (written, mine)
+    )
     return saved, (
         f"the checkpoint was written with {there} and is read with {here}: the last bits may differ"
     )
@@ -161,4 +165,5 @@ def _described(name: str, value: Any) -> list[tuple[str, str]]:
 
 def versions() -> dict[str, str]:
     """Return the versions that the last bits of a result may depend on."""
-    return {name: environment()[name] for name in ("python", "numpy", "scipy")}
+    here = environment()
+    return {name: here[name] for name in here if name not in ("vbflows", "cpu")}

@@ -6,15 +6,17 @@ it does not promise is added here: every wait has a limit, and an error names it
 
 from __future__ import annotations
 
-import asyncio
+import logging
+import sys
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import wait
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker, get_worker
@@ -35,12 +37,16 @@ from flows.fit.cluster_executor import (
 )
 from flows.fit.executor import OnProgress
 from flows.fit.job import ClusterError, ClusterLost, Job
-from flows.fit.versions import environment, refuse_other
+from flows.fit.versions import environment, environment_with, refuse_other
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
 AWAY = 6.0  # seconds until a scheduler that is away counts as gone
 FETCH = 5.0  # seconds that fetching a result is tried, before its worker is looked for again
+OTHERS = 20.0  # seconds after the first worker's answer in which the others are waited for
+NOT_FOR_WORKERS = ("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect")
 RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill three workers
 
 
@@ -61,6 +67,12 @@ class Cluster:
         self._looked = self._restarted = float("-inf")
         self._lock = threading.Lock()
         self._checked: set[str] = set()  # workers that have what this process has
+        self._asked: dict[str, tuple[float, Future[Any]]] = {}  # others: since when, for what
+
+    @property
+    def size(self) -> int:
+        """Number of workers."""
+        return len(self._present)
 
     def executor(self, job: Job) -> ClusterExecutor:
         """Return an executor of a job on this cluster."""
@@ -99,7 +111,10 @@ class Cluster:
                     time.sleep(POLL / 50)
                 if (now := time.monotonic()) - looked > POLL:
                     looked, able = now, now if self.workers() else able
-                    self.restart_silent()
+                    if self.local is not None:
+                        self.restart_silent()
+                    else:
+                        self._send_elsewhere(function, items, open_)
                     if now - able > NO_WORKERS:
                         raise no_workers(self.name, self.local is not None)
             return [found[i] for i in range(len(items))]
@@ -110,10 +125,32 @@ class Cluster:
             for future in open_.values():
                 future.release()
 
-    def _send(self, function: Callable[..., R], item: tuple[Any, ...]) -> Future[R]:
+    def _send(self, function: Callable[..., R], item: tuple[Any, ...], **options: Any) -> Future[R]:
         name = getattr(function, "__name__", "call").strip("_<>")
-        sent: Future[R] = self.submit(name, on_worker, function, *item, retries=RETRIES)
+        sent: Future[R] = self.submit(name, on_worker, function, *item, retries=RETRIES, **options)
         return sent
+
+    def _send_elsewhere(
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
+        open_: dict[int, Future[R]],
+    ) -> None:
+        """Give tasks of silent workers to others: the work and data of others may be there."""
+        silent, others = self._silent(), [*self.workers()]
+        if not silent or not others:
+            return
+        scheduler: Any = self.client.scheduler
+        processing = self.sync(scheduler.processing)
+        keys = {key for address in silent for key in processing.get(address, ())}
+        for i in [i for i, future in open_.items() if future.key in keys]:
+            open_[i].release()
+            open_[i] = self._send(function, items[i], workers=others, allow_other_workers=True)
+            log.warning("worker %s is silent: its task goes to another", ", ".join(silent))
+
+    def _silent(self) -> list[str]:
+        now = time.monotonic()
+        return [a for a in self._present if now - self._beats[a][1] > SILENCE]
 
     def _is_lost(
         self, future: Future[Any], error: Exception, item: tuple[Any, ...], losses: Counter[bool]
@@ -155,6 +192,7 @@ class Cluster:
         if self.client.status == "closed" and self.reopen is not None:
             try:
                 self.client = self.reopen()
+                self._asked.clear()
             except ClusterLost as error:
                 raise self._gone() from error
 
@@ -204,15 +242,16 @@ class Cluster:
             }
 
     def restart(self, addresses: Sequence[str]) -> None:
-        """End workers that hang or are stopped; nannies start others."""
+        """End workers of this run that hang or are stopped; nannies start others."""
+        if self.local is None:
+            return
         restart = partial(self.client._restart_workers, timeout=10, raise_for_error=False)
         with suppress(ClusterError, RuntimeError, ValueError):
             self.sync(restart, workers=list(addresses))
 
     def restart_silent(self) -> None:
         """End workers that are silent for long: Dask itself waits for them for minutes."""
-        now = time.monotonic()
-        silent = [a for a in self._present if now - self._beats[a][1] > SILENCE]
+        silent, now = self._silent(), time.monotonic()
         if silent and now - self._restarted > SILENCE:
             self._restarted = now
             self.restart(silent)
@@ -228,34 +267,64 @@ class Cluster:
         except Exception as error:
             found = error
         refuse_other(self.name, "the scheduler", found)
-        if not self.check_workers(list(self.workers())):
+        began, workers = time.monotonic(), list(self.workers())
+        if not self.check_workers(workers):
             raise ClusterLost(
-                f"no worker of {self.name} answers within {START:.0f} s; restart them"
+                f"no worker of {self.name} ({', '.join(workers[:4])}) has answered within "
+                f"{time.monotonic() - began:.0f} s; look at their logs, or restart them"
             )
 
     def check_workers(self, addresses: Sequence[str]) -> set[str]:
-        """Compare workers with this process; return those that answer, or were started here."""
+        """Compare workers with this process; return those that answer, or were started here.
+
+        One that imports slowly is waited for.
+        """
         if self.local is not None:
             return set(addresses)
-        loop: Any = self.client.loop
-        run = partial(self.client._run, environment, on_error="return")
-        calls = {
-            address: asyncio.run_coroutine_threadsafe(run(workers=[address]), loop.asyncio_loop)
-            for address in addresses
-            if address not in self._checked
-        }
-        deadline, open_ = time.monotonic() + START, set(calls)
-        while open_ and time.monotonic() < deadline:
-            wait([calls[address] for address in open_], timeout=POLL)
-            open_ = {a for a in open_ if not calls[a].done()} & self.workers().keys()
-        for address, call in calls.items():
-            if call.cancel() or call.exception() is not None:
-                continue  # it is gone, silent or late
-            found = call.result().get(address, OSError())
-            if not isinstance(found, OSError):
-                refuse_other(self.name, f"worker {address}", found)
-                self._checked.add(address)
-        return self._checked.intersection(addresses)
+        began, limit = time.monotonic(), START
+        while True:
+            waiting = [a for a in addresses if a not in self._checked and self._asks(a)]
+            now = time.monotonic()
+            if len(waiting) < len(addresses):
+                limit = min(limit, max(OTHERS, 2 * (now - began)))
+            if all(now - self._asked[a][0] > limit for a in waiting):
+                return self._checked.intersection(addresses)
+            time.sleep(POLL / 20)
+            self.workers()
+
+    def _asks(self, address: str) -> bool:
+        """Whether the answer of a worker is still to come.
+
+        What it has to import may take it long, so that is a task, in a thread: its heart beats
+        meanwhile. A function of ours would be imported where its messages arrive.
+        """
+        if address not in self._present:
+            self._asked.pop(address, None)
+            return False
+        if address not in self._asked:
+            here = {"workers": [address], "allow_other_workers": False}
+            ours = self.submit("import", import_module, environment.__module__, **here)
+            asked = self.submit("environment", environment_with, loaded_modules(), ours, **here)
+            self._asked[address] = time.monotonic(), asked
+        if self._asked[address][1].status == "pending":
+            return True
+        _, future = self._asked.pop(address)
+        try:
+            found = future.result(timeout=FETCH)
+        except (OSError, TimeoutError, KilledWorker, CancelledError):
+            return False  # it is gone, or its answer is
+        except Exception as error:
+            found = error
+        refuse_other(self.name, f"worker {address}", found)
+        self._checked.add(address)
+        self._beats[address] = self._beats[address][0], time.monotonic()
+        return False
+
+
+def loaded_modules() -> list[str]:
+    """Name what this process has imported of what a worker may need."""
+    ours = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
+    return [name for name in ours if not name.startswith(NOT_FOR_WORKERS)]
 
 
 def on_worker(function: Callable[..., Any], *args: Any) -> Any:

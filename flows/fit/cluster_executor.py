@@ -99,6 +99,7 @@ class ClusterExecutor(Executor):
         self._made: dict[str, Any] = {}  # Dask's futures of holders, by worker
         self._actors: dict[str, Any] = {}  # the holders that are ready
         self._awake = 0.0
+        self._task: Any = None
         self._number: int | None = None  # sweep of the checkpoint where a roll back begins,
         self._kept: Sequence[str] = ()  # digests of its local states,
         self._log: list[Sweep] = []  # and the sweeps since
@@ -406,15 +407,18 @@ class ClusterExecutor(Executor):
             self.cluster.client.cancel(dropped, force=True)
 
     def _show_life(self) -> None:
-        """Submit a task of nothing, so that a scheduler with an idle timeout does not end."""
+        """Submit a task of nothing, so that a scheduler with an idle timeout does not end.
+
+        While it waits, a cluster that scales with its tasks starts a worker.
+        """
         if time.monotonic() - self._awake > AWAKE:
             self._awake = time.monotonic()
-            self.cluster.submit("awake", int)
+            self._task = self.cluster.submit("awake", int)
 
 
 def error_of(address: str, error: Exception) -> Exception:
     """Return what a worker raised as it is raised here: where it is the worker's, by its name."""
-    if isinstance(error, storage.DamagedError):
+    if isinstance(error, storage.DamagedError | storage.ChangedError):
         return error
     message, url = f"worker {address}: {error}", getattr(error, "url", "")
     if isinstance(error, storage.TransientStorageError):

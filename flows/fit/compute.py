@@ -23,6 +23,7 @@ class LocalCompute:
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
+        self.size = 0  # workers
 
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],

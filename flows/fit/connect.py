@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import ssl
-import sys
 import tempfile
 import threading
 import time
@@ -24,14 +23,15 @@ from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
 from flows.fit import preload
-from flows.fit.cluster import AWAY, Cluster
+from flows.fit.cluster import AWAY, OTHERS, Cluster, loaded_modules
 from flows.fit.cluster_executor import NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
 from flows.fit.tls import Certificates, isolate
 
+log = logging.getLogger(__name__)
+
 CONNECT = AWAY  # seconds until an address counts as wrong
 START = 60.0  # seconds until a local worker that does not come up is ended, and another started
-OTHERS = 20.0  # seconds after the first local worker in which the others are waited for
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
 # by HTTP, which any user of the machine could read, so nobody would see a profile; and taking
@@ -51,13 +51,13 @@ LOCAL = {
 METHOD = "distributed.worker.multiprocessing-method"
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 NOISY = ("distributed", "tornado", "asyncio")  # loggers; the last shows what Dask left to it
-NOT_FOR_WORKERS = ("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect")
 SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
 
 
 def over(client: Client, name: str) -> Cluster:
     """Return the cluster of a client that its owner opened and will close, once it is checked."""
     cluster = Cluster(client, name)
+    _await_workers(cluster, "start some")
     cluster.check()
     return cluster
 
@@ -75,10 +75,7 @@ def connect(
     """
     started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
     with _quiet(), started as cluster:
-        if not cluster.workers():
-            raise ClusterLost(
-                f"{cluster.name} has no workers; start some with: dask worker {scheduler}"
-            )
+        _await_workers(cluster, f"start some with: dask worker {scheduler}")
         cluster.check()
         yield cluster
 
@@ -111,9 +108,8 @@ def _preload() -> str:
     imports all itself.
     """
     distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here too
-    loaded = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
     try:
-        preload.start(*(name for name in loaded if not name.startswith(NOT_FOR_WORKERS)))
+        preload.start(*loaded_modules())
     except OSError:
         return "spawn"
     return "forkserver"
@@ -183,6 +179,19 @@ def _await_local(cluster: Cluster, workers: int) -> Cluster:
             "memory or too busy; use fewer workers, or fit without --workers"
         )
     return cluster
+
+
+def _await_workers(cluster: Cluster, remedy: str) -> None:
+    """Wait for the first worker, which a cluster may start once there is work."""
+    deadline = time.monotonic() + NO_WORKERS
+    work: list[Any] = []
+    while not cluster.workers():
+        if not work:
+            work.append(cluster.submit("awake", int))
+            log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
+        if time.monotonic() > deadline:
+            raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
+        time.sleep(POLL / 5)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Prefect: flows of pipelines, tasks of stages, the page of a run, schedules, credentials.
+"""Prefect: flows of pipelines, tasks of stages, the page of a run, schedules, Secret blocks.
 
 Importing it takes seconds, so nothing here is imported where no run is recorded.
 """
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.faults import RunError
+from flows.faults import InputError, RunError
 from flows.settings import S3Access
 
 
@@ -39,6 +39,35 @@ def page(reports: str | None) -> list[Any]:
 def names_server() -> bool:
     """Whether ``PREFECT_API_URL`` is set, in the environment or in Prefect's active profile."""
     return bool(os.environ.get("PREFECT_API_URL") or _active().get("PREFECT_API_URL"))
+
+
+lost: list[str] = []
+"""Why the end of a run could not be recorded: Prefect would wait for its server at the exit."""
+
+
+def unanswered(url: str) -> str | None:
+    """Say why a Prefect server does not answer; None where it does."""
+    import httpx
+
+    try:
+        httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"no answer from {url}: {str(error) or type(error).__name__}"
+    return None
+
+
+def require_server() -> str:
+    """Return the address of the configured Prefect server; refuse where none answers."""
+    from prefect.settings import PREFECT_API_URL
+
+    url, remedy = PREFECT_API_URL.value(), "start one: prefect server start"
+    if not url:
+        remedy += "; then set PREFECT_API_URL=http://127.0.0.1:4200/api"
+        expected = "the address of a Prefect server"
+        raise InputError.of("PREFECT_API_URL", expected, "none", remedy=remedy)
+    if found := unanswered(url):
+        raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
+    return url
 
 
 def _active() -> dict[str, object]:
@@ -77,13 +106,11 @@ def _credentials(block: str) -> dict[str, str]:
     from prefect.blocks.system import Secret
     from prefect.exceptions import PrefectException
 
-    from flows.prefect import server
-
     try:
+        require_server()  # else Prefect starts one that needs no password
         load: Any = Secret.load  # its signature does not show that it can be called directly
-        with server.running():  # else Prefect starts one that needs no password
-            found = load(block, _sync=True).get()
-    except server.NoServer as error:
+        found = load(block, _sync=True).get()
+    except InputError as error:
         raise RunError(f"the Prefect Secret block {block!r} cannot be read: {error}") from error
     except (ValueError, OSError, RuntimeError, PrefectException) as error:
         raise RunError(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -16,10 +14,7 @@ from typing import Any
 
 from prefect import Flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.events.worker import EventsWorker
-from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.settings import (
-    PREFECT_API_REQUEST_TIMEOUT,
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
@@ -28,11 +23,12 @@ from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
 from flows.data import storage
+from flows.data.lock import RunBusy
 from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
-from flows.prefect import in_flow_run, server
+from flows.prefect import in_flow_run, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
 
 
@@ -50,12 +46,6 @@ class _Sentences(logging.Filter):
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
     logging.getLogger(_name).addFilter(_Sentences())
 
-_PATIENCE: dict[Any, Any] = {
-    PREFECT_CLIENT_MAX_RETRIES: 3,  # 14 s in all, not Prefect's 62
-    PREFECT_API_REQUEST_TIMEOUT: 10.0,  # seconds for each, not Prefect's 60
-}
-
-
 _PARAMETERS = """
 Args:
     run: A finished run: its target, or TARGET/runs/RUN_ID.
@@ -69,7 +59,32 @@ Args:
 """  # in the form that Prefect reads for the form on its page
 
 
-_body: ContextVar[_Watched | None] = ContextVar("vbflows_body", default=None)
+class _Body:
+    """How the body of a flow ended, which is its end even where the server has gone."""
+
+    error: BaseException | None = None
+    outcome: Any = None
+
+    def __init__(self) -> None:
+        self.ends = ExitStack()  # of settings
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function and note how it ends."""
+        try:
+            with _sigterm_as_interrupt():  # Prefect makes something else of it
+                self.outcome = function(*args, **kwargs)
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            if why := unanswered(PREFECT_API_URL.value()):
+                lost.append(why)
+                # Prefect would try for minutes to record the end.
+                self.ends.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
+        return self.outcome
+
+
+_body: ContextVar[_Body | None] = ContextVar("vbflows_body", default=None)
 
 
 class PipelineFlow(Flow[..., Any]):
@@ -80,9 +95,22 @@ class PipelineFlow(Flow[..., Any]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the pipeline."""
-        if in_flow_run() or PREFECT_API_URL.value():
-            return super().__call__(*args, **kwargs)
-        return self.plainly(*args, **kwargs)
+        if not (in_flow_run() or PREFECT_API_URL.value()):
+            return self.plainly(*args, **kwargs)
+        body = _Body()
+        token = _body.set(body)
+        try:
+            with body.ends:
+                return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if body.error is not None:
+                raise body.error from None
+            if body.outcome is None:
+                raise
+            Events().say(f"The end of this run is not recorded: {first_line(error)}")
+            return body.outcome
+        finally:
+            _body.reset(token)
 
     def plainly(self, *args: Any, **kwargs: Any) -> Any:
         """Run the pipeline without Prefect."""
@@ -96,7 +124,10 @@ class PipelineFlow(Flow[..., Any]):
 
 
 def flow(function: Callable[..., Any]) -> PipelineFlow:
-    """Make a function a flow of its name; a Cancel on Prefect's page ends it as cancelled."""
+    """Make a function a flow of its name.
+
+    It ends as cancelled by a Cancel on Prefect's page, and where another run of its target goes.
+    """
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -107,126 +138,15 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
             if not in_flow_run():
                 return outcome
             return Completed(message=escaped(outcome["lines"][0]), data=outcome)
-        except Interrupted as error:
-            if in_flow_run() and isinstance(error.__cause__, CancelledOnPage):
+        except (Interrupted, RunBusy) as error:
+            cancelled = isinstance(error, RunBusy) or isinstance(error.__cause__, CancelledOnPage)
+            if in_flow_run() and cancelled:
                 return Cancelled(message=str(error))
             raise
 
     description = inspect.cleandoc(function.__doc__ or "")
     call.__doc__ = f"{description}\n{_PARAMETERS}"
     return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
-
-
-class _Watched:
-    """The body of a flow that the command line records, and how far it came.
-
-    So its failures differ from those of Prefect.
-    """
-
-    begun = finished = False
-    error: BaseException | None = None
-    result: Any = None
-
-    def __init__(self) -> None:
-        self.hurried = ExitStack()  # how the end is recorded where the server is gone
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function and note how it ends; a plain call, without a server, is not noted."""
-        if not in_flow_run():
-            return function(*args, **kwargs)
-        self.begun = True
-        try:
-            with _sigterm_as_interrupt():  # inside the flow Prefect makes something else of it
-                self.result = function(*args, **kwargs)
-            self.finished = True
-            return self.result
-        except BaseException as error:
-            self.error = error
-            raise
-        finally:
-            self._hurry()
-
-    def _hurry(self) -> None:
-        """Let the flow try only once to record its end with a server that does not answer."""
-        try:
-            server.check(PREFECT_API_URL.value())
-        except server.NoServer:
-            self.hurried.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
-
-
-def recorded(pipeline: PipelineFlow, *args: Any) -> Any:
-    """Run a pipeline as a flow, even if the server goes; return what its body returns.
-
-    The server is the one that ``PREFECT_API_URL`` (or Prefect's profile) names, else one that lives
-    as long as the run. Where neither answers, one line says so and the pipeline runs plainly. An
-    exception of the body arrives unchanged; Ctrl-C and SIGTERM arrive as `Interrupted`, after the
-    end of the run is recorded; so does a Cancel on Prefect's page, which is heeded between stages
-    and sweeps. Where the server is gone by the end of the body, that costs 35 seconds at most.
-    """
-    body, say = _Watched(), Events().say
-    token = _body.set(body)
-    try:
-        with _sigterm_as_interrupt():
-            try:
-                with _quiet(), _server(), body.hurried:
-                    pipeline(*args)
-            except (Exception, KeyboardInterrupt) as error:
-                if body.finished:
-                    say(f"The end of this run is not recorded: {first_line(error)}")
-                elif body.begun or isinstance(error, KeyboardInterrupt):
-                    raise (body.error or error) from None
-                else:
-                    say(f"This run is not recorded: {first_line(error)}")
-            if body.error is not None:
-                raise body.error  # a flow that was cancelled ends without one
-            return body.result if body.begun else pipeline.plainly(*args)
-    finally:
-        _body.reset(token)
-
-
-@contextmanager
-def _server() -> Iterator[None]:
-    """Have a server that answers, and see its records off at the end."""
-    with server.running(), temporary_settings(_PATIENCE):
-        try:
-            yield
-        finally:
-            drain()
-
-
-def drain() -> None:
-    """Wait until the records of finished runs have reached the server, ten seconds at most."""
-    kinds: list[Any] = [EventsWorker, APILogWorker]
-    workers = [worker for kind in kinds for worker in kind._instances.values()]
-    EventsWorker.drain_all(timeout=5.0)
-    APILogHandler().flush()  # five seconds, by Prefect
-    for worker in workers:  # at exit Prefect would wait for the rest without a limit
-        if worker._loop is not None and worker._done_event is not None:
-            worker._loop.call_soon_threadsafe(worker._done_event.set)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Prefect's log off the terminal: it goes to the run's page."""
-    if os.environ.get("VBFLOWS_DEBUG"):
-        yield
-        return
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a home that cannot be made is a line of `recorded`
-        import prefect.main  # noqa: F401  configures logging for the whole process
-
-    root.handlers[:], root.level = before, level
-    for name in ("prefect", "prefect._internal", "EventsWorker", "APILogWorker"):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [logging.NullHandler()]
-        logger.propagate = False
-    raises, logging.raiseExceptions = logging.raiseExceptions, False  # else it writes to stderr
-    try:
-        yield
-    finally:
-        logging.raiseExceptions = raises
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Scheduled runs on one machine: a Prefect server with its page, and a runner of deployments.
+"""Scheduled runs on one machine: a runner of deployments on the configured Prefect server.
 
 The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 """
@@ -6,10 +6,8 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
@@ -22,13 +20,12 @@ from flows.data import storage
 from flows.faults import (
     Fault,
     InputError,
-    RunError,
     did_you_mean,
     first_line,
     nearest,
     shown,
 )
-from flows.prefect import names_server, server
+from flows.prefect import require_server
 from flows.settings import ComputeSettings, RunSettings
 from flows.settings.load import MOST_CHARACTERS, expected_in_words, faults_of, plain_values
 
@@ -138,12 +135,12 @@ def _settings_faults(path: str, content: Any) -> list[Fault]:
 _OF_SETTINGS = "pipeline", "settings"
 
 
-def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
+def serve(plan: Plan, say: Callable[[str], None]) -> None:
     """Run the deployments on their schedules until interrupted or terminated.
 
-    The server is the configured one, else one that is started here, needs the password of
-    `server.password_path`, and ends with this: ``port`` is its page's, and it must answer within
-    ``wait`` seconds. ``say`` shows a line: what is served, and where, once the server answers.
+    The server is the configured one; ``say`` shows a line of what is served, and where. A run that
+    meets another one of its target ends at once, so Prefect need not keep them apart: its slots
+    outlive a run that was killed.
     """
     from prefect.deployments.runner import RunnerDeployment
     from prefect.runner import Runner
@@ -158,54 +155,32 @@ def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> Non
         def _begin_to_stop(self) -> None:
             self._stop_task = asyncio.ensure_future(self.astop())
 
-    with _server(port, wait, say):
-        runner = Stoppable()
-        for one in plan.deployments:
-            every = timedelta(seconds=one.every or 0)
-            runner.add_deployment(
-                RunnerDeployment.from_entrypoint(
-                    PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
-                    name=one.name,
-                    schedule=Cron(one.cron, one.timezone) if one.cron else Interval(every),
-                    concurrency_limit=1,
-                    tags=["vbflows"],
-                    parameters={
-                        "source": one.source,
-                        "target": one.target,
-                        "settings": one.settings,
-                        "compute": one.compute.model_dump(),
-                        "since": one.since,
-                        "resume": "auto",
-                    },
-                )
+    say(f"Prefect's server: {require_server()}")
+    runner = Stoppable(limit=len(plan.deployments) + _LATE)
+    for one in plan.deployments:
+        every = timedelta(seconds=one.every or 0)
+        runner.add_deployment(
+            RunnerDeployment.from_entrypoint(
+                PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
+                name=one.name,
+                schedule=Cron(one.cron, one.timezone) if one.cron else Interval(every),
+                tags=["vbflows"],
+                parameters={
+                    "source": one.source,
+                    "target": one.target,
+                    "settings": one.settings,
+                    "compute": one.compute.model_dump(),
+                    "since": one.since,
+                    "resume": "auto",
+                },
             )
-            say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
-        logging.getLogger("prefect.runner.state_proposer").addFilter(Waiting())
-        with suppress(KeyboardInterrupt):
-            asyncio.run(runner.start())
+        )
+        say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(runner.start())
 
 
-class Waiting(logging.Filter):
-    """Says once of a run that it waits for the one before it.
-
-    Prefect says every half minute that its submission was aborted.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record; say whether it is kept."""
-        text = record.getMessage()
-        if not (text.startswith("Aborted submission of flow run") and text.endswith("'SCHEDULED'")):
-            return True
-        run = str(record.args[0]) if isinstance(record.args, tuple) else ""
-        record.msg = "Flow run %s waits: another run of its deployment has not ended"
-        record.args = (run,)
-        new = run not in self._said
-        self._said.add(run)
-        return new
+_LATE = 4  # runs of deployments that have one already: each ends at once
 
 
 def _check_cron(cron: str) -> None:
@@ -215,27 +190,6 @@ def _check_cron(cron: str) -> None:
         CronSchedule(cron=cron)
     except ValueError:
         raise ValueError(f"a cron expression such as 30 2 * * *; found {cron!r}") from None
-
-
-@contextmanager
-def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None]:
-    try:
-        if names_server():
-            with server.running() as url:
-                say(f"Prefect's server: {url}")
-                yield
-            return
-        auth = server.kept_password()
-        with server.started(auth, port, wait, page=True) as url:
-            say(
-                f"Prefect's page: {url.removesuffix('/api')}; log in with the line in "
-                f"{server.password_path()}"
-            )
-            # Runs are processes of their own.
-            os.environ.update(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth)
-            yield
-    except server.NoServer as error:
-        raise RunError(str(error)) from error
 
 
 def _fault_of(path: str, content: Any, problem: Any) -> Fault:

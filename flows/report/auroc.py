@@ -33,7 +33,7 @@ def auroc_of_counts(negative: FloatArray | IntArray, positive: FloatArray | IntA
     return float(positive @ below / (positive.sum() * negative.sum()))
 
 
-def auroc_interval(auroc: float, positives: int, negatives: int) -> tuple[float, float]:
+def auroc_interval(auroc: float, positives: float, negatives: float) -> tuple[float, float]:
     """Return the 95 % interval of an area under the ROC curve.
 
     Newcombe (2006, Statistics in Medicine 25, 559-573), method 5: the areas t with

@@ -19,6 +19,8 @@ from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
 DRAWS = 1000
+SHARE = "the share of each label"
+"""The baseline that gives all rows the labels' shares of the fit."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.nda
 
 
 def compared_classes(
-    name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int
-) -> Baseline:
+    name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int,
+    group: IntArray | None = None,
+) -> Baseline:  # fmt: skip
     """Compare probabilities [n, K] with the model's; the AUROC is the mean of the classes'."""
     at = np.arange(truth.size)
     losses = [-np.log(np.maximum(q[at, truth], 1e-15)) for q in (p, own)]
@@ -110,7 +113,8 @@ def compared_classes(
         for k in range(p.shape[1])
         if 0 < np.count_nonzero(truth == k) < truth.size
     ]
-    return _compare(name, float(np.mean(areas)) if areas else np.nan, losses[0], losses[1], seed)
+    area = float(np.mean(areas)) if areas else np.nan
+    return _compare(name, area, losses[0], losses[1], seed, group)
 
 
 def compared(
@@ -204,10 +208,10 @@ def shown(
         how = f"Each of the {units} is predicted by fits to the other folds"
     text = f"{rival_in_words(baselines, 'log loss')} {how}; intervals are by the bootstrap over "
     text += f"{units}."
-    better = [r for r in baselines if r.high < 0.0]
+    better = [r for r in baselines if r.high < 0.0 and r.name != SHARE]
     warnings = tuple(
         f"On {where}, {r.name} {predicts(r.name)} better: the log loss is {r.log_loss:.3f}, "
-        f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
+        f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f})."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
     return [Section("Against simpler models", text, (), (Grid(columns, rows),))], warnings
@@ -234,7 +238,7 @@ def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
 def rival_in_words(found: Sequence[Any], what: str) -> str:
     """Say how the best baseline does against the model by ``what``, and if that may be chance."""
     own = "this model "  # less one of its parts: no rival
-    best = min(found, key=lambda one: (one.name.startswith(own), one.more))
+    best = min(found, key=lambda one: (one.name.startswith(own) or one.name == SHARE, one.more))
     clear = best.low > 0.0 or best.high < 0.0
     which = "best other" if len(found) > 1 else "other"
     more, low, high = (

@@ -10,7 +10,7 @@ import errno
 import re
 import resource
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 
 import psutil
 from pydantic import BaseModel, ValidationError
@@ -18,7 +18,16 @@ from pydantic import BaseModel, ValidationError
 from flows.catalogue import known, pipeline_named
 from flows.data import storage
 from flows.data.row_weights import WEIGHT
-from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
+from flows.data.runs import (
+    PublishError,
+    RemovedError,
+    RunPaths,
+    RunRecord,
+    is_latest,
+    new_run_id,
+    open_run,
+    refuse_removed,
+)
 from flows.data.storage import StorageError
 from flows.events import Events, Failed, Requested, installed
 from flows.family import Family
@@ -71,6 +80,7 @@ def begin(
         paths = RunPaths(storage.absolute(target), run_id)
         run = Run(family, source, paths, settings, Events(), options, since, resume)
         with _followed(run):
+            run.open.enter_context(resuming.turn(run))
             yield run
 
 
@@ -139,7 +149,10 @@ def _requested(run: Run) -> Requested:
 
 def _is_kept(run: Run, error: BaseException) -> bool:
     """Whether another attempt can go on with a run that failed, or it is published."""
-    kept = run.is_resume or (run.can_resume and not isinstance(error, InputError))
+    if isinstance(error, RemovedError):
+        return False
+    of_input = isinstance(error, InputError) or isinstance(error.__cause__, storage.ChangedError)
+    kept = run.is_resume or (run.can_resume and not of_input)
     return (kept and not run.is_refused) or _is_published(run)
 
 
@@ -152,7 +165,12 @@ def _ended(run: Run) -> Iterator[None]:
         how = str(error) or "interrupted"
         raise Interrupted(f"{how}; {_what_became_of(run)}") from error
     except (ComputeError, StorageError) as error:
+        with suppress(StorageError), storage.no_retry():
+            if run.lock is not None:
+                refuse_removed(run.paths)
         _refuse_damaged(run, error)
+        if isinstance(error, storage.ChangedError):
+            raise RunError(f"{error}; nothing was published") from error
         raise RunError(f"{error}; {_what_became_of(run)}") from error
 
 

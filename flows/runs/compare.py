@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,8 +15,9 @@ from flows.data import storage
 from flows.data.runs import NO_FIT, RunPaths, RunRecord, open_run
 from flows.faults import InputError
 from flows.report.labels import AGAINST, label
-from flows.runs.changed_rows import WHY, advised_run, counted, decision_in_words, rows_in_words
+from flows.runs.changed_rows import counted, rows_in_words
 from flows.runs.listing import plain
+from flows.runs.paired import compare_held_out
 from flows.runs.predictions import (
     Limits,
     Moved,
@@ -36,10 +36,6 @@ DEFAULT = "default"
 _OWN, _VERSION, _COLUMN, _UNNAMED = "its own", "version of ", "column ", "not named"
 _EARLIER = ("fit", "start")  # what a run may have from an earlier one
 _MOST_NAMED = 40  # characters of a value in the headline
-OTHER_ROWS = (
-    "The runs held out different rows, as the split keeps rows together that are equal in the "
-    "columns used: figures of different rows differ by chance too."
-)
 UNCLEAR = "no clear difference (the intervals overlap)"
 CLEAR = "a clear difference (the intervals do not overlap)"
 _LOWER = ("log loss", "RMSE")  # what is better where it is lower
@@ -88,7 +84,7 @@ def compare(first: str, second: str) -> Comparison:
             f"a first run of {one.pipeline} and a second of {two.pipeline}",
         )  # fmt: skip
     parts = {
-        "answer": _answer(one, two),
+        "answer": _answer((here, there), (one, two)),
         "settings": _differing(one.settings, two.settings),
         "data": _both(_data(one, two), _data(two, one)),
         "results": _shared_baselines(_both(_flat(one.results), _flat(two.results)), "baselines: "),
@@ -99,15 +95,31 @@ def compare(first: str, second: str) -> Comparison:
     return Comparison((here, there), (one, two), parts, compare_predictions(here, there, limits))
 
 
-def _answer(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
-    """Return the numbers at the head of both reports, and whether they differ clearly."""
-    heads = [{tile["label"]: tile["value"] for tile in record.tiles} for record in (one, two)]
+def _answer(
+    runs: tuple[RunPaths, RunPaths], records: tuple[RunRecord, RunRecord]
+) -> dict[str, dict[str, Any]]:
+    """Return the numbers at the head of both reports, and whether they differ clearly.
+
+    Where both runs held out the same rows that is decided by pairs of rows, by one number alone.
+    """
+    heads = [{tile["label"]: tile["value"] for tile in record.tiles} for record in records]
     found = _shared_baselines(_both(*heads), AGAINST)
+    paired = compare_held_out(runs, records)
     for name, values in found.items():
-        ends = [_interval(record, name) for record in (one, two)]
+        ends = [_interval(record, name) for record in records]
         values["intervals"] = [text for text, _, _ in ends]
         values["clear"] = values["better"] = None
         (text, low, high), (other, least, most) = ends
+        if paired is not None:
+            if name == paired.name:
+                values |= {
+                    "first": f"{paired.first:.3f}",
+                    "second": f"{paired.second:.3f}",
+                    "clear": paired.clear,
+                    "better": paired.better,
+                    "paired": paired.in_words(),
+                }
+            continue
         if text and other:
             values["clear"] = max(low, least) > min(high, most)
         if values["clear"]:
@@ -152,9 +164,6 @@ def headline(found: Comparison) -> str:
     rows = [rows_in_words(one) for one in found.predictions[:1]]
     if not (found.predictions and (found.predictions[0].lost or found.predictions[0].gained)):
         rows.insert(0, _effect(found))
-    elif decision(found).startswith(WHY):
-        advised = advised_run(found.predictions[0])
-        rows.append(f"use the {advised} run, unless the test below says otherwise")
     return f"{text}{'; '.join(rows)}.{preference(found)}"
 
 
@@ -162,18 +171,12 @@ def preference(found: Comparison) -> str:
     """Say which run the numbers of the answer prefer, as a sentence after another; "" for none."""
     differ = {name: v for name, v in found.parts["answer"].items() if differs(v)}
     better = {values["better"] for values in differ.values()} - {None}
-    if len(better) == 1 and not _other_rows(found):
+    if len(better) == 1:
         names = " and ".join(name for name, values in differ.items() if values["better"])
         return f" Prefer the {better.pop()} run: clearly better by {names}."
     if any(values["clear"] is False for values in differ.values()):
         return " Neither run is shown to be better."
     return "" if differ or any(one.count for one in found.predictions) else " Either run will do."
-
-
-def _other_rows(found: Comparison) -> bool:
-    """Whether both runs held out rows, and not the same ones."""
-    kept = found.parts["results"].get("test_key")
-    return bool(kept and None not in (kept["first"], kept["second"]) and differs(kept))
 
 
 def unit(found: Comparison, name: str) -> str:
@@ -210,7 +213,7 @@ def _effect(found: Comparison) -> str:
     """Say what became of the first number of the answer that differs, a clear one if any is."""
     answer = found.parts["answer"]
     differ = [(name, values) for name, values in answer.items() if differs(values)]
-    differ.sort(key=lambda one: one[1]["clear"] is not True)
+    differ.sort(key=lambda one: ("paired" not in one[1], one[1]["clear"] is not True))
     if not differ:
         named = [] if any(one.lost is not None for one in found.predictions) else [*answer.items()]
         return "the same answer" + "".join(
@@ -221,6 +224,9 @@ def _effect(found: Comparison) -> str:
     for which, value, other in (("first", first, "second"), ("second", second, "first")):
         if values[other] is None:
             return f"{name} {value} in the {which} run alone"
+    if "paired" in values:
+        kind = "no clear difference in " if values["clear"] is False else ""
+        return f"{kind}{name}, {second} instead of {first}: {values['paired']}"
     if values["clear"] is False:
         return f"no clear difference in {name}, {second} instead of {first}"
     return _in_place_of(name, first, second)
@@ -233,17 +239,13 @@ def _in_place_of(name: str, first: str, second: str) -> str:
     return f"{name} {second} instead of {first}"
 
 
-def _pair(values: Mapping[str, Any]) -> tuple[Any, Any]:
-    return values["first"], values["second"]
-
-
 _WHOLE = re.compile(r"[\d,]+")
 
 
 def _with_intervals(values: Mapping[str, Any]) -> tuple[str, str]:
     """Return both values of a number, each with its interval if both have one."""
     first, second = (shown(values[which]) for which in ("first", "second"))
-    if values["clear"] is None:
+    if values["clear"] is None or "paired" in values:
         return first, second
     one, two = values["intervals"]
     return f"{first} ({one})", f"{second} ({two})"
@@ -327,61 +329,12 @@ def effects(found: Comparison) -> list[Row]:
         note = " → ".join(values["intervals"])
         note = {None: "", True: f"{note}: {CLEAR}", False: f"{note}: {UNCLEAR}"}[values["clear"]]
         first, second = shown(values["first"]), shown(values["second"])
+        note = values.get("paired", note)
         if name.startswith("expected "):
             note = "each run's own estimate, which follows from its settings: not comparable"
         rows.append(Row(name, first, second, note))
     state = found.parts["fit"]["state"]
     return rows + [Row("fit", state["first"], state["second"])] * differs(state)
-
-
-def estimates_in_words(found: Comparison) -> str:
-    """Say that what each run expects of itself is no verdict; empty where that does not differ."""
-    answer = found.parts["answer"]
-    names = [name for name in answer if name.startswith("expected ") and differs(answer[name])]
-    if not names:
-        return OTHER_ROWS if _other_rows(found) else ""
-    text = ["The share that is right is each run's own estimate: it does not say which is better."]
-    kind = PIPELINES.get(found.records[0].pipeline)
-    for name in {} if kind is None else kind.units:
-        if name in found.parts["settings"]:
-            text.append(_explain_no_gain(found, name, answer[names[0]]))
-    return " ".join(filter(None, text))
-
-
-def _explain_no_gain(found: Comparison, name: str, share: Mapping[str, Any]) -> str:
-    """Say so where nearly all probabilities moved with a number that a setting assumes."""
-    up = (found.parts["settings"][name]["change"] or 0.0) > 0.0
-    for one in found.predictions[:1]:
-        count = one.rose if up else one.fell
-        if count > 0.95 * one.free:
-            rose, more, gain = ("rose", "more", "gain") if up else ("fell", "fewer", "loss")
-            values = " → ".join(shown(share[which]) for which in ("first", "second"))
-            moved = f"{count:,} of {one.free:,} probabilities {rose} because {more} {name} are set"
-            return f"{moved}, so {values} of the likely ones right is no {gain} in quality."
-    return ""
-
-
-def decision(found: Comparison) -> str:
-    """Say which run to use, what speaks for it, and how to decide; empty where none is advised."""
-    one = found.predictions[0]
-    return decision_in_words(one, _lists_in_words(found, advised_run(one)))
-
-
-def _lists_in_words(found: Comparison, advised: str) -> str:
-    """Say how long the lists of known keyphrases are, where the runs assume different numbers."""
-    kind = PIPELINES.get(found.records[0].pipeline)
-    settings = [found.parts["settings"].get(name) for name in ({} if kind is None else kind.units)]
-    listed, documents = (
-        found.parts["results"].get(name, {"first": None})["first"]
-        for name in ("known_given", "documents_with_known")
-    )
-    numbers = [_pair(one) for one in settings if one is not None and None not in _pair(one)]
-    if not (numbers and listed and documents):
-        return ""
-    mean = listed / documents
-    first, second = (abs(log(number / mean)) for number in numbers[0])
-    speaks = ":" if (first < second) == (advised == "first") else "; but"
-    return f"{speaks} your lists of known keyphrases have about {mean:.0f} each (if complete)"
 
 
 def implied(found: Comparison) -> list[Row]:

@@ -11,11 +11,8 @@ from flows.report import page, plots
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.changed_rows import (
     NAMES,
-    advised_run,
-    drawn_rows,
     every_row_of,
     expected_in_words,
-    known_in_words,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -25,9 +22,7 @@ from flows.runs.compare import (
     Comparison,
     changes,
     command,
-    decision,
     effects,
-    estimates_in_words,
     headline,
     implied,
     new_warnings,
@@ -47,7 +42,6 @@ from flows.runs.predictions import (
     in_digits,
     why_not_compared,
 )
-from flows.runs.sentences import NO_TEXTS, sentence_with, texts_of
 
 MOST_SHOWN = 10_000  # rows that changed
 
@@ -69,7 +63,6 @@ def _page(found: Comparison, url: str) -> page.Page:
         tiles=list(_tiles(found)),
         warnings=new_warnings(found),
         sections=[
-            *_drawn(found),
             _changes(found),
             *(
                 _predictions(one, command(found), place > 0)
@@ -93,37 +86,15 @@ def _changes(found: Comparison) -> Section:
         for row in (*changes(found), *implied(found))
     ]
     grids = [Grid(("what", "first → second", "meaning"), rows)] if rows else []
-    text = estimates_in_words(found) if rows else "No setting, no input file, no version differs."
+    text = "" if rows else "No setting, no input file, no version differs."
     how = "Default: the setting was left empty." if "default" in str(rows) else ""
     return Section("What was changed", text, grids=grids, how=how)
 
 
-def _drawn(found: Comparison) -> Iterator[Section]:
-    """Yield rows that one run alone selects, drawn at random, to decide by."""
-    for one in found.predictions[:1]:
-        texts = {} if one.lost is None else texts_of(found.runs[1 if one.gained else 0])
-        if one.lost is not None and (rows := drawn_rows(one, texts)):
-            order = [key for key in one.every.keys if key != "term"]
-            keys = ["term"] * ("term" in one.every.keys) + order
-            cells = [tuple(row.row[key] for key in keys) for row in rows]
-            columns = tuple(NAMES.get(key, key) for key in keys)
-            if texts and "term" in keys:
-                columns += ("first sentence with it",)
-                cells = [
-                    (*cell, sentence_with(texts.get(str(row.row["doc_id"]), ""), row.row["term"]))
-                    for cell, row in zip(cells, rows, strict=True)
-                ]
-            text = decision(found)
-            if "term" in keys and not texts:
-                text += f"\n{NO_TEXTS}"
-            yield Section("Which run to use", text, grids=[Grid(columns, cells)])
-
-
 def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
-    """Yield the step to the answer of the run to use, if it has a table."""
-    advised = next((advised_run(one) for one in found.predictions), "") or "second"
+    """Yield the steps to the answers of the runs, the second first, if they have a table."""
     likely = any(row.name.startswith(LIKELY) for row in effects(found))
-    for which in (advised, "first" if advised == "second" else "second")[: 1 + likely]:
+    for which in ("second", "first")[: 1 + likely]:
         paths = found.runs[which == "second"]
         name, options = first_table(paths)
         if not name:
@@ -139,8 +110,7 @@ def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
             options += f" --csv > likely_{which}.csv"
         root = shlex.quote(paths.root)
         line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        when = "If the test speaks for it, list" if which != advised else "List"
-        yield page.NextStep(f"{when} {what} of the {which} run:", line)
+        yield page.NextStep(f"List {what} of the {which} run:", line)
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -167,8 +137,6 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
                 note = f"{expected_in_words(count, right)}, by the {which} run"
                 if what == GAINED and one.gained_before:
                     note += f"; {one.gained_before:,.0f} by the first run's probabilities"
-                if what == GAINED and (known := known_in_words(one)):
-                    note += f"; {known}"
                 yield Tile(what, f"{count:,}", note)
         stay = one.selected[0] - one.lost
         yield Tile("selected by both runs", f"{stay:,}", f"of {one.selected[0]:,} of the first run")
@@ -225,8 +193,8 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
         how += "compared; a probability that knows the label is near it, and not better for that."
     kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
     chart = plots.scatter(points, x, y, title, kinds)
-    decided = bool(one.gained or one.lost)  # then the page opens with which run to use
-    return Section(heading, text, [chart], grids, folded=title * (folded or decided), how=how)
+    aside = folded or bool(one.gained or one.lost)
+    return Section(heading, text, [chart], grids, folded=title if aside else "", how=how)
 
 
 def _runs(found: Comparison, url: str) -> Section:

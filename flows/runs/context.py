@@ -90,6 +90,7 @@ class Run:
         self.can_resume = False  # whether another attempt can continue it
         self.is_refused = False  # whether its input was found to be wrong, so that none can
         self.tried = False  # whether its fit has begun
+        self.turn: Claim | None = None  # of the target, where a schedule may have several at once
         self.lock: Claim | None = None
         self.compute: Compute = LocalCompute()
         self.threads = 1  # of this process, where it computes

@@ -27,6 +27,7 @@ from flows.data.runs import (
     mark_latest,
     peak_memory,
     read_record,
+    refuse_removed,
     unsaid,
     versions,
     write_posterior,
@@ -83,6 +84,7 @@ def publish(run: Run) -> dict[str, Any]:
     )  # fmt: skip
     storage.write_bytes(url, html.encode())
     run.verify()
+    refuse_removed(run.paths)
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
     # What is printed is read before: once it is published, a run cannot fail.
@@ -241,7 +243,8 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         rows_kept=rows_used(run.ingested, run.prepared),
         dropped=all_dropped(run),
         partitions=len(run.prepared.partitions),
-        workers=run.options.workers or 0,
+        workers=run.options.workers or run.compute.size,
+        scheduler=run.options.scheduler,
         threads=run.threads,
         iterations=0 if fit is None else fit.iterations,
         converged=fit is None or fit.converged,

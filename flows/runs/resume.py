@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -109,13 +110,38 @@ def check_same_request(run: Run) -> None:
         raise InputError(faults)
 
 
+@contextmanager
+def turn(run: Run) -> Iterator[None]:
+    """Let one run of a target at a time look for an unfinished one; raise `RunBusy` for another.
+
+    Runs that a schedule missed meet the first of them, or what it has published.
+    """
+    if run.resume != AUTO:
+        yield
+        return
+    made = storage.absent(run.paths.target)
+    try:
+        with claim(run.paths.target, run.paths.run_id) as run.turn:
+            yield
+    finally:
+        for folder in made:
+            storage.remove_empty(folder)
+
+
 def find(run: Run) -> None:
     """Let a run go on with the unfinished one that ``resume`` means.
 
-    Without one, ``auto`` starts from the beginning; ``latest`` is refused.
+    Without one it starts from the beginning; ``latest`` is refused where others have finished.
     """
     if run.resume is None:
         return
+    above = storage.join(run.paths.target, "runs")
+    for name in storage.names(above):
+        storage.remove_empty(storage.join(above, name))
+    runs = [RunPaths(run.paths.target, name) for name in names_of_runs(run.paths.target)]
+    empty = [paths for paths in runs if storage.names(paths.root) == [storage.MARK]]
+    for paths in empty:  # it was stopped before it wrote anything
+        storage.remove_own(paths.root, RUN)
     if run.resume == AUTO:
         ours = request_of(run)
         for paths in unfinished(run.paths.target):
@@ -123,11 +149,12 @@ def find(run: Run) -> None:
             if theirs is not None and _same(theirs, ours, run.since):
                 run.events.say(f"going on with run {paths.run_id}, which was stopped")
                 return _take(run, paths)
-        run.events.say("no unfinished run of this request: it starts from the beginning")
-        return
-    for paths in unfinished(run.paths.target):
-        return _take(run, paths)
-    raise _none(LATEST, run.paths.target)
+    else:
+        for paths in unfinished(run.paths.target):
+            return _take(run, paths)
+        if len(runs) > len(empty):
+            raise _none(LATEST, run.paths.target)
+    run.events.say("no unfinished run of this request: it starts from the beginning")
 
 
 def find_named(run: Run) -> None:
@@ -157,6 +184,8 @@ def is_named(resume: str | None) -> bool:
 def _take(run: Run, paths: RunPaths) -> None:
     run.paths, run.is_resume, run.can_resume = paths, True, True
     run.complete = is_complete(paths)
+    if run.turn is not None:
+        run.turn.rename(paths.run_id)
 
 
 def _none(resume: str, target: str) -> PublishError:

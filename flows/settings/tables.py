@@ -9,6 +9,12 @@ from pydantic import Field, model_validator
 from flows.settings.base import RunSettings
 
 
+def _column_of(word: str) -> str:
+    """Return the column that a word of missing cells begins with; "" without, as of a time."""
+    column, mark, rest = word.rpartition(":")
+    return "" if not (mark and rest) or column.replace(":", "").isdigit() else column
+
+
 class TableSettings(RunSettings):
     """Settings of a pipeline that reads a table of columns."""
 
@@ -23,8 +29,9 @@ class TableSettings(RunSettings):
     )
     missing: tuple[str, ...] = Field(
         (),
-        description="Words and numbers that are missing cells, such as -9,99. Blank cells, NA, "
-        "N/A, #N/A, NaN, null, ., ?, -, -- and errors of Excel are in any case.",
+        description="Words and numbers that are missing cells, such as -9,99; those of one column "
+        "after its name, such as age:77,99. Blank cells, NA, N/A, #N/A, NaN, null, ., ?, -, -- and "
+        "errors of Excel are in any case.",
     )
     exclude: tuple[str, ...] = Field(
         (), description="Columns that are not read, such as psu,age or id_*."
@@ -44,6 +51,24 @@ class TableSettings(RunSettings):
         description="Order of day, month and year in dates such as 02/01/2020; by default by the "
         "cells, which must allow one order only.",
     )
+
+    def missing_in(self, name: str) -> tuple[str, ...]:
+        """Return the words of missing cells of a column, by the files' name of it.
+
+        >>> TableSettings(missing=("-9", "age:77", "99", "t:u:x")).missing_in("age")
+        ('-9', '77', '99')
+        """
+        found, of = [], ""
+        for word in self.missing:
+            column = _column_of(word)
+            of = column or of
+            if of in ("", name):
+                found.append(word.removeprefix(f"{column}:") if column else word)
+        return tuple(found)
+
+    def missing_columns(self) -> list[str]:
+        """Return the columns that have words of missing cells of their own."""
+        return [column for word in self.missing if (column := _column_of(word))]
 
     @model_validator(mode="after")
     def _with_label(self) -> Self:

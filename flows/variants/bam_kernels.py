@@ -18,12 +18,14 @@ FLAG = 14  # where a record has its flags
 MOST_RECORD = 1 << 28  # far beyond the longest reads with all of their tags
 PAIRED, PROPER, MATE_UNMAPPED, REVERSE = 0x1, 0x2, 0x8, 0x10
 INSERTION, DELETION, SKIP, SOFT, HARD, PADDING = 1, 2, 3, 4, 5, 6
+SUPPLEMENTARY = 0x800
 UNMAPPED_FLAG, SECONDARY_FLAG, FAILED_FLAG, DUPLICATE_FLAG = 0x4, 0x100, 0x200, 0x400
 # The account of reads: those that reach into the positions, and those that a rule leaves out.
 REACHED, UNMAPPED, SECONDARY, FAILED, DUPLICATE, LOW_MAPPING, NOT_PROPER = range(7)
 # Of the reads that count, their bases at the positions, and those that a rule leaves out.
 BASES, LOW_QUALITY, OF_MATE, NO_BASE, PRIMER = range(7, 12)
-ACCOUNT = 12
+PRIMED = 12  # reads that count and begin in a primer
+ACCOUNT = 13
 MASKED = 254  # in place of the quality that was given, of a base that a primer shows
 
 
@@ -62,6 +64,43 @@ def aligned(operation):
 def base_at(data, bases, i):
     """Return base i of those that begin at a place, two in a byte."""
     return (byte(data, bases + (i >> 1)) >> (0 if i & 1 else 4)) & 15
+
+
+@njit(cache=True, nogil=True)
+def shows_equal(data, reads):
+    """Whether a read has a base ``=``, which stands for that of the reference."""
+    for t in range(len(reads)):
+        r = reads[t, AT]
+        bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
+        for i in range(int32(data, r + 16)):
+            if base_at(data, bases, i) == 0:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def spell_equal(data, given, reads, reference, origin):
+    """Write the reference's bases, as records have them, in place of ``=``; N for unknown ones."""
+    for t in range(len(reads)):
+        r, cigar, base, position = reads[t, AT], reads[t, CIGAR], 0, reads[t, BEGIN] - origin
+        length = int32(data, r + 16)
+        bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
+        for k in range(reads[t, OPERATIONS]):
+            word = uint32(data, cigar + 4 * k)
+            operation, many = word & 15, word >> 4
+            if aligned(operation):
+                for i in range(base, min(base + many, length)):
+                    if base_at(data, bases, i) == 0:
+                        p = position + i - base
+                        letter = reference[p] if p < len(reference) and reference[p] else 15
+                        spelt = byte(data, bases + (i >> 1)) | (letter << (0 if i & 1 else 4))
+                        data[bases + (i >> 1)] = given[bases + (i >> 1)] = spelt
+                base += many
+                position += many
+            elif operation in (INSERTION, SOFT):
+                base += many
+            elif operation in (DELETION, SKIP):
+                position += many
 
 
 @njit(cache=True, nogil=True)

@@ -40,6 +40,8 @@ class Tally:
         [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`.
     indels
         [E, 10] insertions and deletions, in the order of `indel_events`.
+    deleted
+        [length] reads with a deletion there.
     account
         [ACCOUNT] reads, bases, and those that each rule left out, in the order of `bam_kernels`.
     """
@@ -47,6 +49,7 @@ class Tally:
     counts: NDArray[np.int32]
     sums: NDArray[np.int64]
     indels: NDArray[np.int64]
+    deleted: NDArray[np.int32]
     account: NDArray[np.int64]
 
 
@@ -64,6 +67,8 @@ class Reading:
         Whether reads count that are flagged as duplicates.
     primers
         Begin and end of the contig's primers, [P, 2] of each strand; None for none.
+    primer_offset
+        Bases by which a read may begin before its primer.
     """
 
     base_quality: int
@@ -71,6 +76,7 @@ class Reading:
     orphans: bool = False
     duplicates: bool = False
     primers: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    primer_offset: int = 0
 
     @property
     def left_out(self) -> int:
@@ -111,17 +117,19 @@ def tally(
     account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
     others = (kernels.LOW_QUALITY, kernels.NO_BASE, kernels.PRIMER)
     account[kernels.OF_MATE] -= sum(account[rule] for rule in others)
-    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), account)
+    events = indel_events.merged(walk.events)
+    return Tally(walk.counts, walk.sums, events, walk.deleted, account)
 
 
 def templates(
-    file: pysam.AlignmentFile, name: str, positions: NDArray[np.int64], reading: Reading
-) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    file: pysam.AlignmentFile, name: str, positions: NDArray[np.int64], reading: Reading,
+    reference: Callable[[int, int], NDArray[np.int8]],
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:  # fmt: skip
     """Return which bases each template shows at neighbouring positions, as `tally` counts them.
 
     Parameters
     ----------
-    file, name, reading
+    file, name, reading, reference
         See `tally`.
     positions
         [P] rising, from 0.
@@ -135,7 +143,7 @@ def templates(
     """
     contig = file.get_tid(name)
     start, stop = int(positions[0]), int(positions[-1]) + 1
-    walk = _Templates(contig, start, stop, reading, lambda low, high: np.empty(0, np.int8), 0)
+    walk = _Templates(contig, start, stop, reading, reference, 0)
     walk.positions = positions
     with _records(file, name, contig, start, stop) as chunks:
         _walk_through(walk, chunks)
@@ -184,6 +192,7 @@ class _Walk:
         self.reading, self.reference = reading, reference
         self.counts = np.zeros((stop - start, 2, 4), np.int32)
         self.sums = np.zeros((stop - start, 4, tally_kernels.SUMS), np.int64)
+        self.deleted = np.zeros(stop - start, np.int32)
         self.events: list[NDArray[np.int64]] = []
         self.wanted = _LEAST_CHUNK
         self._packed = np.zeros((stop - start, 4, tally_kernels.WORDS), np.int64)
@@ -202,10 +211,15 @@ class _Walk:
         before, self._last = self._last, int(reads[n - 1, kernels.BEGIN]) if n else self._last
         size = 1 << max(int(2 * n).bit_length(), 4)
         table, previous = np.full(size, -1), np.empty(n, np.int64)
+        new = reads[self._kept : n]
+        if kernels.shows_equal(self._data, new):
+            low, high = int(new[:, kernels.BEGIN].min()), int(new[:, kernels.END].max())
+            reference = _BITS[self.reference(low, high)]
+            kernels.spell_equal(self._data, self._given, new, reference, low)
         if self.reading.primers is not None and n > self._kept:
             primer_kernels.mask_primers(
                 self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
-                *self.reading.primers, self.account,
+                self.floor, *self.reading.primers, self.reading.primer_offset, self.account,
             )  # fmt: skip
         mates_kernels.pair_mates(
             self._data,
@@ -286,7 +300,7 @@ class _Walk:
             tally_kernels.tally(
                 self._data, given, some, self.start, self.stop,
                 reading.base_quality, _CODES, reference, pairs, low, self._packed,
-                self.account,
+                self.deleted, self.account,
             )  # fmt: skip
             tally_kernels.unpack(self._packed, self.counts, self.sums)
             found = indel_events.of_reads(

@@ -5,7 +5,6 @@ By substitution, and by the bases before and behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -50,19 +49,11 @@ def batch_results(q: BatchGlobal) -> dict[str, float]:
     }
 
 
-def mean_se(q: BatchGlobal) -> float:
-    """Return the standard error of the mean shift, by what the data say of all substitutions.
-
-    Of each the information is 1 / se^2 without that of its prior, 1 / s_b^2.
-    """
-    information = np.maximum(q.shift_se**-2 - q.shift_sd**-2, 0.0).sum()
-    return float(information**-0.5) if information > 0.0 else np.inf
-
-
 def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     """Say where the samples differ by more than chance, and what was made of it."""
+    assert q.errors is not None
     overall = abs(q.shift_mean) > LEAST_SHIFT and np.all(np.abs(q.shift) > 0.5 * LEAST_SHIFT)
-    if overall and abs(q.shift_mean) > LEAST_Z * mean_se(q):
+    if overall and abs(q.shift_mean) > LEAST_Z * q.errors.of_mean:
         warnings = [
             f"Errors are {np.exp(q.shift_mean):.1f} times as frequent in {case} as in {control}: "
             "this was taken as the null; a different library preparation or another sequencing "
@@ -71,7 +62,7 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
         seen = q.shift - q.shift_mean
     else:
         warnings, seen = [], q.shift
-    marked = (np.abs(seen) > LEAST_SHIFT) & (np.abs(seen) > LEAST_Z * q.shift_se)
+    marked = (np.abs(seen) > LEAST_SHIFT) & (np.abs(seen) > LEAST_Z * q.errors.of_type)
     warnings += [
         f"{name} errors are {np.exp(b):.1f} times as frequent in {case} as in {control}: this was "
         "taken as the null; a different library preparation or oxidation is likely."
@@ -96,36 +87,13 @@ def _verdict(low: FloatArray, high: FloatArray) -> str:
     return f"{said} (the intervals reach from {low.min():.2f} to {high.max():.2f})."
 
 
-def _far_in_words(
-    calls: Sequence[dict[str, Any]], rates: Mapping[str, float], settings: VariantSettings
-) -> str:
-    """Say how far the surest call is from the control's error rate at its position.
-
-    ``rates``: the control's by substitution, at all positions.
-    """
-    for one in calls[:1]:
-        ratio = max(one["MU"] / one["CMU"], one["CMU"] / one["MU"])
-        pair, other = f"{one['ref']}>{one['alt']}", settings.compared_with
-        others = [*one["replicates"].get("control", ()), *one["replicates"].get("panel", ())]
-        how = "estimated" if any(reads for reads, _ in others) else "expected"
-        every = f" The mean of all {pair} positions in {other} is "
-        every = f"{every}{rate_in_words(rates[pair])}." if pair in rates else ""
-        which = "The surest call" if len(calls) > 1 else f"{one['chrom']}:{one['pos']} {pair}"
-        return (
-            f"{which}: an estimated {rate_in_words(one['MU'], 3)} of the reads of "
-            f"{settings.case} against an {how} {rate_in_words(one['CMU'], 3)} of {other} at this "
-            f"position, about {float(f'{ratio:.2g}'):,.0f}-fold.{every}"
-        )
-    return ""
-
-
-def batch_section(
-    q: BatchGlobal, settings: VariantSettings, calls: Sequence[dict[str, Any]]
-) -> Section:
+def batch_section(q: BatchGlobal, settings: VariantSettings) -> Section:
     """Return the difference by substitution, as a table and a picture."""
     names, case, control = names_of_types(), settings.case, settings.compared_with
     factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
-    low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
+    assert q.errors is not None
+    half = 1.96 * q.errors.of_type
+    low, high = np.exp(q.shift - half), np.exp(q.shift + half)
     rows = [
         (name, f"{f:.2f} ({lo:.2f} to {hi:.2f})", rate_in_words(r * f), rate_in_words(r))
         for name, r, f, lo, hi in zip(names, control_rate, factor, low, high, strict=True)
@@ -144,7 +112,7 @@ def batch_section(
     text = (
         f"{_verdict(low, high)} The factor of a substitution is its error rate in {case} divided "
         f"by that in {control}; calls and QUAL allow for it, and for single positions that differ "
-        f"further.\n{_far_in_words(calls, dict(zip(names, control_rate, strict=True)), settings)}"
+        "further."
     )
     grids = (Grid(columns, rows, "The numbers of the chart, and the error rates", folded=True),)
     return Section("Differences between the samples", text, (picture,), grids)
@@ -166,9 +134,10 @@ LEAST_CONTEXT_Z = 5.0  # of 192, whose errors are given b_t and some 1.3 times t
 def marked_contexts(q: BatchGlobal) -> IntArray:
     """Return the contexts that surely differ from their substitution, the furthest first."""
     assert q.of_context is not None
-    assert q.context_se is not None
+    assert q.errors is not None
+    assert q.errors.of_context is not None
     off = q.of_context - q.shift[:, None]
-    sure = (np.abs(off) > LEAST_SHIFT) & (np.abs(off) > LEAST_CONTEXT_Z * q.context_se)
+    sure = (np.abs(off) > LEAST_SHIFT) & (np.abs(off) > LEAST_CONTEXT_Z * q.errors.of_context)
     sure[:, -1] = False
     order = np.argsort(-np.abs(off), axis=None, kind="stable")
     return order[sure.ravel()[order]]

@@ -26,7 +26,7 @@ from vbmodels.variants.rvd2.gibbs import Sampler, exceedance, log_odds, sample_r
 from vbmodels.variants.rvd2.model import RVD2, Pair, samples
 from vbmodels.variants.rvd2.posterior_difference import compare, germline
 from vbmodels.variants.two_groups.model import TwoGroups
-from vbmodels.variants.two_groups.posterior import log_bayes_factors, without_control
+from vbmodels.variants.two_groups.posterior import test_scores
 
 ALPHA = 0.05  # a call of RVD2 needs P(difference > tau) > 1 - ALPHA
 SAMPLER = Sampler(log_m_sd=RVD2().log_m_sd)
@@ -125,14 +125,8 @@ class Decision(State):
 
 def bayes_factors(model: TwoGroups, q: Any, of: Units) -> Evidence:
     """Return the log Bayes factor of every unit: of the case alone where no control has reads."""
-    alone = of.depth[:, ~of.case].sum(axis=1) == 0
-    if model.sense == "germline" or not alone.any():
-        return Evidence(log_bayes_factors(model, q, of))
-    score = np.empty(len(of))
-    at, other = np.flatnonzero(alone), np.flatnonzero(~alone)
-    score[other] = log_bayes_factors(model, q, of.take(other))
-    score[at] = log_bayes_factors(*without_control(model, q), of.take(at))
-    return Evidence(score, alone=alone)
+    score, alone = test_scores(model, q, of)
+    return Evidence(score, alone=alone if alone.any() else None)
 
 
 def outcome_of(

@@ -152,13 +152,6 @@ def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     return text + artefact * few
 
 
-def with_reads(call: dict[str, Any], settings: VariantSettings) -> str:
-    """Name an allele, with its reads in the case and in what that is compared with."""
-    text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case}"
-    others = f" and {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
-    return text + others * bool(settings.controls)
-
-
 def calls_section(
     calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
     without: str,

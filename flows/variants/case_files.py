@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,12 @@ from flows.variants.regions import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
+from vbmodels.variants.two_groups.batch_errors import (
+    Information,
+    observed_information,
+    standard_errors,
+)
+from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
 from vbmodels.variants.two_groups.model import TwoGroups
 
@@ -150,11 +158,14 @@ def conclude_case(
     """
     pi = getattr(q, "pi", 0.5)
     decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+    kept = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         q = replace(q, pi=decision.pi)
+    if isinstance(model, BatchNull) and fitted is None:
+        information = each(_information, kept, model, q, paths)
+        q = replace(q, errors=standard_errors(reduce(add, information)))
     # Through storage, as it is too large to travel with every task.
     storage.write_bytes(paths.part("decision", case.number, "npz"), to_bytes(decision))
-    kept = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         # Locations under the same conditions share a limit, in whatever partition they are.
         parts = each(_conditions, kept, q, paths)
@@ -199,6 +210,10 @@ def conclude_case(
         for name, text in multiqc.files(found, q, settings).items():
             storage.write_bytes(paths.file(name), text)
     return found, q
+
+
+def _information(index: int, model: BatchNull, q: Any, paths: RunPaths) -> Information:
+    return observed_information(model, q, read_counts(paths, index))
 
 
 def _conditions(index: int, q: Any, paths: RunPaths) -> detection.Conditions:

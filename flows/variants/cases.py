@@ -136,7 +136,8 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
     )  # fmt: skip
     indels = _indels(own, other, pieces, refs, keep, loci)
     of_case = np.arange(counts.shape[1]) < own.counts.shape[1]
-    kept = Counts(counts[keep], ref[keep], of_case)
+    deleted = np.concatenate([own.deleted, other.deleted], axis=1)
+    kept = Counts(counts[keep], ref[keep], of_case, deleted=deleted[keep])
     write_locations(paths, place.index, kept, loci, indels)
     lost = no_use(int((~read).sum()), int((read & ~known).sum()), len(read))
     return Assembled.of(place.index, kept, lost, indels)
@@ -165,7 +166,8 @@ def _of_counts(
         rows = np.searchsorted(loci.looked_at, np.flatnonzero(keep)[looked_at])
         sums = loci.sums[rows][:, at]
     forward = None if loci.forward is None else loci.forward[keep][:, at]
-    own = Counts(counts, ref, case)
+    deleted = None if every.deleted is None else every.deleted[keep][:, at]
+    own = Counts(counts, ref, case, deleted=deleted)
     write_locations(
         paths, index, own, Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
     )
@@ -240,6 +242,8 @@ class Counted(State):
     ----------
     counts
         [J, R, 2, 4] reads by strand and base.
+    deleted
+        [J, R] reads with a deletion there.
     looked_at
         [E] positions whose reads the filters may need.
     sums
@@ -251,6 +255,7 @@ class Counted(State):
     """
 
     counts: NDArray[np.int32]
+    deleted: NDArray[np.int32]
     looked_at: IntArray
     sums: IntArray
     events: IntArray | None
@@ -349,6 +354,7 @@ def _piece(
     found = [reads.count(file.url, piece, met) for file in files]
     account = np.stack([one.account for one in found])
     counts = np.stack([one.counts for one in found], axis=1)
+    deleted = np.stack([one.deleted for one in found], axis=1)
     ref = reference(str(settings.fasta), piece)
     every, events = np.stack([one.sums for one in found], axis=1), [one.indels for one in found]
     if files[0].of_case:
@@ -362,10 +368,10 @@ def _piece(
         at = np.flatnonzero(ref >= 0)
         sums = every[at, :, ref[at]][:, :, None]
     if not settings.indels:
-        return Counted(counts, at, sums, None, None), account
+        return Counted(counts, deleted, at, sums, None, None), account
     replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])
     owner = np.column_stack([np.full(len(replicate), window), replicate])
-    return Counted(counts, at, sums, np.concatenate(events), owner), account
+    return Counted(counts, deleted, at, sums, np.concatenate(events), owner), account
 
 
 def _joined(pieces: Sequence[Counted]) -> Counted:
@@ -375,6 +381,7 @@ def _joined(pieces: Sequence[Counted]) -> Counted:
     owner = [piece.owner for piece in pieces if piece.owner is not None]
     return Counted(
         np.concatenate([piece.counts for piece in pieces]),
+        np.concatenate([piece.deleted for piece in pieces]),
         np.concatenate(at),
         np.concatenate([piece.sums for piece in pieces]),
         np.concatenate(events) if events else None,

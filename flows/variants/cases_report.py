@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import calls_report, read_account
 from flows.variants.calls_report import MOST_CALLS, level_of, name_of, reads_of, variants
@@ -19,8 +18,6 @@ from flows.variants.settings import VariantSettings
 from flows.variants.tiles import NEXT_STEPS_OF_CASES, tiles_of
 from vbmodels.variants.two_groups.batch_null import names_of_types
 from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
-
-MOST_DRAWN = 60  # cases in the picture of their errors
 
 
 def cases_report(
@@ -127,21 +124,12 @@ def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSetting
 def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:
     names = names_of_types()
     rows = [(one.name, *(round(float(f), 2) for f in np.exp(one.q.shift))) for one in found]
-    drawn = sorted(found, key=lambda one: -float(np.abs(one.q.shift).max()))[:MOST_DRAWN]
-    picture = plots.heat_map(
-        [one.name for one in drawn], names,
-        [(one.q.shift / np.log(2.0)).tolist() for one in drawn],
-        f"log2 of each case's error rates divided by those of {settings.compared_with}",
-    )  # fmt: skip
-    some = f" Drawn are the {MOST_DRAWN} with the largest." if len(found) > MOST_DRAWN else ""
     text = (
         f"Error rates of every case as factors of those of {settings.compared_with}, by "
         "substitution. What differs alike at all sites of a substitution is the null: it is no "
-        f"evidence for variants. A case far from the others was made otherwise.{some}"
+        f"evidence for variants. A case far from the others was made otherwise."
     )
-    return Section(
-        "Differences between the samples", text, (picture,), (Grid(("case", *names), rows),)
-    )
+    return Section("Differences between the samples", text, (), (Grid(("case", *names), rows),))
 
 
 def _once(warned: dict[str, list[str]]) -> list[str]:

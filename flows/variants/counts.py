@@ -242,7 +242,11 @@ def assemble(
         faults.append(_location_fault(source, names, unique_key[j], "two reference bases"))
     if faults:
         raise InputError(faults)
-    forward_of, sums_of = read_arrays(table.filter(pa.array(keep)))
+    kept = table.filter(pa.array(keep))
+    forward_of, sums_of = read_arrays(kept)
+    deleted_of = None
+    if DELETED in kept.column_names and not kept[DELETED].null_count:
+        deleted_of = kept[DELETED].to_numpy()
 
     def by_location(of_rows: np.ndarray | None, kind: Any) -> np.ndarray | None:
         if of_rows is None:
@@ -258,6 +262,7 @@ def assemble(
     return clean(
         counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1],
         by_location(forward_of, np.int32), by_location(sums_of, np.int64), rows,
+        deleted=by_location(deleted_of, np.int32),
     )  # fmt: skip
 
 
@@ -292,6 +297,7 @@ def clean(
     sums: np.ndarray | None = None,
     rows: IntArray | None = None,
     anchors: IntArray | None = None,
+    deleted: np.ndarray | None = None,
 ) -> tuple[Counts, Loci, int, int]:
     """Leave out locations without a read or without a reference base, and count them.
 
@@ -315,7 +321,8 @@ def clean(
     )
     lost = np.ones(len(keep), np.int64) if rows is None else rows
     without = int(lost[~read].sum()), int(lost[read & ~known].sum())
-    return Counts(counts[keep], ref[keep], case), loci, *without
+    deleted = None if deleted is None else deleted[keep]
+    return Counts(counts[keep], ref[keep], case, deleted=deleted), loci, *without
 
 
 def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
@@ -341,6 +348,7 @@ def merge(parts: Sequence[tuple[Counts, Loci]]) -> tuple[Counts, Loci]:
             np.concatenate([c.counts for c in counts]),
             np.concatenate([c.ref for c in counts]),
             counts[0].case,
+            deleted=together([c.deleted for c in counts]),
         ),
         Loci(
             np.concatenate([of.chrom for of in loci]), np.concatenate([of.pos for of in loci]),
@@ -361,10 +369,11 @@ def _location_fault(source: str, names: np.ndarray, key: np.ndarray, found: str)
 def to_table(
     counts: np.ndarray, ref: np.ndarray, chrom: str, start: int, columns: Sequence[Column],
     forward: np.ndarray | None = None, sums: np.ndarray | None = None,
+    deleted: np.ndarray | None = None,
 ) -> pa.Table:  # fmt: skip
     """Return counts [J, R, 4] of consecutive positions as rows of the counts table.
 
-    With ``forward``, [J, R, 4], and ``sums``, [J, R, 4, 11], where they are known.
+    With ``forward``, [J, R, 4], ``sums``, [J, R, 4, 11], and ``deleted``, [J, R], where known.
     """
     j, r = counts.shape[:2]
     letters = np.array([*BASES, "N"])
@@ -376,6 +385,8 @@ def to_table(
         "replicate": pa.array([name for _, name in columns] * j),
     }
     data |= {b: counts[:, :, i].ravel().astype(np.int64) for i, b in enumerate(BASES)}
+    if deleted is not None:
+        data[DELETED] = deleted.ravel().astype(np.int64)
     data |= read_columns(
         None if forward is None else forward.reshape(j * r, 4),
         None if sums is None else sums.reshape(j * r, 4, -1),
@@ -383,7 +394,7 @@ def to_table(
     return pa.table(data, schema=pa.schema([f for f in COUNTS.arrow if f.name in data]))
 
 
-FORWARD = "forward"
+FORWARD, DELETED = "forward", "deleted"
 # no more than the reads
 _AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches", "no_base_quality")
 

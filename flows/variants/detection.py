@@ -148,7 +148,7 @@ def _up(reads: IntArray) -> IntArray:
 
 def table(limit: FloatArray, batch: Counts, loci: Loci, case: str) -> pa.Table:
     """Return the rows of a partition's locations."""
-    depth = batch.counts.sum(axis=2)
+    depth = batch.depth
     columns = [
         pa.array([case] * len(limit), pa.string()),
         pa.array(loci.chrom.tolist(), pa.string()),
@@ -235,7 +235,7 @@ def missed_regions(
     )
     found = []
     for own in np.split(at, begins[1 : most + 1])[:most]:
-        depth = batch.counts[own].sum(axis=2)
+        depth = batch.depth[own]
         errors = batch.counts[own][:, ~batch.case].sum(axis=1)
         errors[np.arange(len(own)), batch.ref[own]] = 0
         found.append(

@@ -99,19 +99,18 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
     if isinstance(model, BatchNull):
         rows += [
             Parameter("shift_mean", None, q.shift_mean),
-            Parameter("shift_sd", None, q.shift_sd),
             Parameter("site_sd", None, q.tau),
             Parameter("v", None, q.v),
         ]
         rows += [
             Parameter("shift", kind, float(b), float(se))
-            for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+            for kind, b, se in zip(names_of_types(), q.shift, q.errors.of_type, strict=True)
         ]
     if isinstance(model, BatchNull) and q.of_context is not None:
         rows += [
             Parameter("context_shift", name, float(b), float(se))
             for name, b, se in zip(
-                names_of_contexts(), q.of_context.flat, q.context_se.flat, strict=True
+                names_of_contexts(), q.of_context.flat, q.errors.of_context.flat, strict=True
             )
         ]
     if isinstance(model, PanelNull):

@@ -163,8 +163,7 @@ def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
 
 
 def _units(counts: Counts, found: Indels) -> Units:
-    depth = counts.counts.sum(axis=2, dtype=np.int64)
-    return indel_units(found, depth, counts.case, counts.member)
+    return indel_units(found, counts.depth, counts.case, counts.member)
 
 
 def _sampled(index: int, paths: RunPaths) -> Units:

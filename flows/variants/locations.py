@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -161,6 +161,8 @@ class Piece:
         [J, R, 4] those of them on the forward strand.
     sums
         [J, R, 4, 11] sums over the reads, as `READ_SUMS` has them.
+    deleted
+        [J, R] reads with a deletion there.
     ref
         [J] reference bases.
     columns
@@ -175,6 +177,7 @@ class Piece:
     counts: np.ndarray
     forward: np.ndarray
     sums: np.ndarray
+    deleted: np.ndarray
     ref: np.ndarray
     columns: list[Column]
     account: IntArray
@@ -203,6 +206,7 @@ def count_positions(
                 by_strand.sum(axis=2, dtype=np.int32),
                 by_strand[:, :, 0],
                 np.stack([one.sums for one in found], axis=1),
+                np.stack([one.deleted for one in found], axis=1),
                 ref[: piece.length],
                 columns,
                 np.stack([one.account for one in found]),
@@ -245,7 +249,17 @@ def refuse_changed(part: Part) -> None:
         storage.refuse_changed(named.url, named.fingerprint)
 
 
-def write_part_counts(part: Part, settings: VariantSettings, target: str, names: list[str]) -> int:
+class PartCounts(NamedTuple):
+    """Rows of counts that were written, and the account [R, FIELDS] of the replicates' reads."""
+
+    rows: int
+    columns: list[Column]
+    account: IntArray
+
+
+def write_part_counts(
+    part: Part, settings: VariantSettings, target: str, names: list[str]
+) -> PartCounts:
     """Count the reads of all samples at a partition's positions; write rows of the counts table.
 
     Parameters
@@ -259,16 +273,25 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     names
         Their names, by partition.
     """
-    tables = [
-        variant_counts.to_table(
-            piece.counts, piece.ref, piece.region.contig, piece.region.start, piece.columns,
-            piece.forward, piece.sums,
+    tables, columns = list[pa.Table](), list[Column]()
+    account: Any = 0
+    for piece in count_positions(part, settings, compared=False):
+        account, columns = account + piece.account, piece.columns
+        tables.append(
+            variant_counts.to_table(
+                piece.counts,
+                piece.ref,
+                piece.region.contig,
+                piece.region.start,
+                columns,
+                piece.forward,
+                piece.sums,
+                piece.deleted,
+            )
         )
-        for piece in count_positions(part, settings, compared=False)
-    ]  # fmt: skip
     table = pa.concat_tables(tables)
     storage.write_table(storage.join(target, names[part.index]), table)
-    return int(table.num_rows)
+    return PartCounts(table.num_rows, columns, whole_account(part, columns, account, settings))
 
 
 def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -286,6 +309,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
             np.arange(piece.region.start + 1, piece.region.stop + 1), piece.forward, piece.sums,
             anchors=None if piece.indels is None else of_case(piece.indels, case),
+            deleted=piece.deleted,
         )  # fmt: skip
         kept.append((counts, loci))
         empty += _without_reads(piece.counts, piece.region)[: _NAMED - len(empty)]

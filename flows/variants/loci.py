@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import chdtrc
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
-from flows.variants.calls_report import with_reads
+from flows.variants.calls_report import name_of
 from flows.variants.counts import Loci
 from flows.variants.part_calls import Mixing, PartCalls
 from flows.variants.samples import mixed
@@ -121,6 +122,9 @@ def _gathered(
     return AlleleReads(n, *(sums[:, _AT[name]] for name in _COMPARED))
 
 
+UNDECIDED = 0.05  # probability from which on it is said why an allele is not called
+OF_CHANCE = 1e-3  # with which replicates of one rate differ so
+MOST_DISAGREEING = 5
 MOST_DEPTHS = 8000
 """Points of the report's plots of depth, of all partitions together."""
 
@@ -171,20 +175,34 @@ def call_part(
     )  # fmt: skip
     table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
     calls = tuple(
-        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k)}
+        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k),
+         "deleted": 0 if batch.deleted is None else
+         int(batch.deleted[of.location[i], batch.case].sum())}
         for k, i in enumerate(at.tolist())
-    )
-    histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
+    )  # fmt: skip
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
-    i = int(np.argmax(np.where(called, -1.0, prob)))
-    name = with_reads(call_of(shown, i, loci, settings), settings)
-    next_best = float(prob[i]), float(q_value[i]), name
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
+        len(loci.pos), len(evidence.score), names, calls, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
-        next_best=None if called.all() else next_best,
+        disagreeing=tuple(
+            f"{name_of(call_of(shown, k, loci, settings))} has a probability of {prob[k]:.2f}; its "
+            f"replicates disagree: {', '.join(map(str, of.alt_reads[k, of.case].tolist()))}"
+            for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
+        ),
     )  # fmt: skip
+
+
+def _disagreeing(of: Units, undecided: BoolArray) -> IntArray:
+    """Return which of some alleles the case's replicates show in shares that differ."""
+    at = np.flatnonzero(undecided)
+    reads, depth = of.alt_reads[at][:, of.case], of.depth[at][:, of.case]
+    share = reads.sum(axis=1) / np.maximum(depth.sum(axis=1), 1)
+    expected = share[:, None] * depth
+    variance = np.maximum(expected * (1.0 - share[:, None]), 1e-9)
+    statistic = ((reads - expected) ** 2 / variance).sum(axis=1)
+    differ = chdtrc(max(int(of.case.sum()) - 1, 1), statistic) < OF_CHANCE
+    return np.asarray(at[differ & (of.case.sum() > 1)])
 
 
 def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
@@ -257,7 +275,7 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
     """Return contig, position and depth of the case and of all controls at some locations."""
-    depth = batch.counts.sum(axis=2)
+    depth = batch.depth
     step = max(1, -(-len(loci.pos) // points))
     return tuple(
         (

@@ -3,7 +3,8 @@
 
 As htslib's pileup does it (`overlap_push` and `tweak_overlap_quality`, versions 1.13 to 1.24): a
 test compares the counts to the read. htslib pairs mates that are flagged as a proper pair; where
-other pairs count too (``orphans``), all reads of a name are one template, whatever their flags say.
+other pairs count too (``orphans``), all reads of a name are one template, whatever their flags say;
+and a supplementary alignment is always one with the others of its read.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flows.variants.bam_kernels import (
     PROPER,
     SKIP,
     SOFT,
+    SUPPLEMENTARY,
     WAITS,
     aligned,
     base_at,
@@ -126,8 +128,8 @@ def pair_mates(data, given, reads, old, n, last, orphans, table, previous):
         if reads[i, END] <= reads[i, BEFORE]:
             continue  # of no length: it is never part of a column
         table[slot] = i
+        _share_with_earlier(data, given, reads, previous, i, orphans)
         if orphans:
-            _share_with_earlier(data, given, reads, previous, i)
             continue
         flag, length = int16(data, r + 14), int32(data, r + 16)
         mate_contig, mate = int32(data, r + 20), int32(data, r + 24)
@@ -145,20 +147,22 @@ def pair_mates(data, given, reads, old, n, last, orphans, table, previous):
 
 
 @njit(cache=True, nogil=True)
-def _share_with_earlier(data, given, reads, previous, i):
+def _share_with_earlier(data, given, reads, previous, i, orphans):
     """Share the quality of read ``i`` with every earlier read of its template that it overlaps.
 
     From the first on, so that where three overlap the one that the name's hash says keeps it.
+    Without ``orphans`` of supplementary alignments alone.
     """
     r = reads[i, AT]
-    nameless = byte(data, r + 8) == 2 and byte(data, r + LEAST_RECORD) == _STAR
-    if nameless or not int16(data, r + 14) & PAIRED:
+    if previous[i] < 0 or (byte(data, r + 8) == 2 and byte(data, r + LEAST_RECORD) == _STAR):
         return
-    stop = -1
+    flag, stop = int16(data, r + 14), -1
     while True:
         first, other = -1, previous[i]
         while other > stop:
-            if reads[other, END] > reads[i, BEGIN] and int16(data, reads[other, AT] + 14) & PAIRED:
+            of_other = int16(data, reads[other, AT] + 14)
+            one = (flag | of_other) & SUPPLEMENTARY or (orphans and flag & of_other & PAIRED)
+            if one and reads[other, END] > reads[i, BEGIN]:
                 first = other
             other = previous[other]
         if first < 0:

@@ -11,7 +11,7 @@ import numpy as np
 from flows.variants import detection, indel_report
 from flows.variants.read_account import SampleReads
 from flows.variants.settings import READ_FILTERS, VariantSettings
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray
 
 MOST_MISSED = 10  # regions that are not callable
 GOOD_R_HAT = 1.05
@@ -47,7 +47,6 @@ class PartCalls:
     units: int
     contigs: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
-    q_histogram: IntArray
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
     mixing: Mixing | None = None
     strands: bool = True  # whether it is known on which strand a read lies
@@ -59,7 +58,7 @@ class PartCalls:
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
-    next_best: tuple[float, float, str] | None = None  # not called: probability, q-value, name
+    disagreeing: tuple[str, ...] = ()  # not called, and how the case's replicates differ
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 

@@ -15,6 +15,7 @@ from flows.variants.bam_kernels import (
     MASKED,
     OPERATIONS,
     PAIRED,
+    PRIMED,
     PRIMER,
     REVERSE,
     SKIP,
@@ -29,7 +30,7 @@ from vbmodels.core.cached_kernels import njit
 
 
 @njit(cache=True, nogil=True)
-def mask_primers(data, given, reads, n, low, high, forward, reverse, account):
+def mask_primers(data, given, reads, n, low, high, floor, forward, reverse, offset, account):
     """Mask the bases of reads that begin within a primer, up to its end; as `ivar trim` clips them.
 
     A read on the forward strand begins at its start, one on the reverse strand at its end; a single
@@ -44,8 +45,12 @@ def mask_primers(data, given, reads, n, low, high, forward, reverse, account):
         The table of reads, and how many.
     low, high
         Positions of which masked bases are counted.
+    floor
+        Reads that begin before it are in another account.
     forward, reverse
         [P, 2] where primers of each strand begin and end on the contig.
+    offset
+        Bases by which a read may begin before its primer.
     account
         [ACCOUNT] is added to.
     """
@@ -56,13 +61,14 @@ def mask_primers(data, given, reads, n, low, high, forward, reverse, account):
         first, last = begin, end
         if both or not (flag & REVERSE):
             for p in range(len(forward)):
-                if forward[p, 0] <= begin < forward[p, 1]:
+                if forward[p, 0] - offset <= begin < forward[p, 1]:
                     first = max(first, forward[p, 1])
         if both or (flag & REVERSE):
             for p in range(len(reverse)):
-                if reverse[p, 0] < end <= reverse[p, 1]:
+                if reverse[p, 0] < end <= reverse[p, 1] + offset:
                     last = min(last, reverse[p, 0])
         if first > begin or last < end:
+            account[PRIMED] += int(begin >= floor)
             account[PRIMER] += _mask(data, given, reads, t, first, last, low, high)
 
 

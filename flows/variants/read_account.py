@@ -21,6 +21,7 @@ from vbmodels.core.state import IntArray
 
 IN_FILE = of.ACCOUNT  # reads of the whole file, 0 where no index has their number
 FIELDS = of.ACCOUNT + 1
+FEW_PRIMED = 0.05  # share of the reads, of which fewer begin in a primer where it is another's
 MUCH = 1 / 3  # of the reads or bases; a rule that leaves out more is a warning
 COUNTED = "counted"
 _MOST_NAMED = 4  # samples in a sentence
@@ -71,7 +72,7 @@ def kept_reads(account: IntArray) -> IntArray:
 
 def kept_bases(account: IntArray) -> IntArray:
     """Return how many bases count, of accounts [..., FIELDS]."""
-    left_out = account[..., of.LOW_QUALITY : of.ACCOUNT].sum(axis=-1)
+    left_out = account[..., of.LOW_QUALITY : of.PRIMER + 1].sum(axis=-1)
     return np.asarray(account[..., of.BASES] - left_out)
 
 
@@ -218,7 +219,12 @@ def _by_sample(account: IntArray, columns: Sequence[Column]) -> dict[str, IntArr
 def warnings(account: IntArray, columns: Sequence[Column], settings: VariantSettings) -> list[str]:
     """Say which rules leave out over a third of a sample's reads or bases, [R, FIELDS]."""
     samples = _by_sample(account, columns)
-    found = []
+    few = [
+        f"{own[of.PRIMED]:,} of {kept_reads(own):,} reads of {name} begin in a primer"
+        for name, own in samples.items()
+        if settings.primers is not None and own[of.PRIMED] <= FEW_PRIMED * kept_reads(own)
+    ]
+    found = [f"{one}; of another scheme, or set primer_offset= to some bases." for one in few]
     for rule in rules(settings):
         what = "reads" if rule.whole == of.REACHED else "bases"
         hit = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -62,13 +63,11 @@ class ReadCounter:
         account of another region.
         """
 
-        def bases(start: int, stop: int) -> NDArray[np.int8]:
-            return base_codes(self._fasta.fetch(region.contig, start, stop))
-
         with quiet(), ExitStack() as once:
             file, names = self._opened(path, once)
             name = in_file(region.contig, names)
             reading = self._reading(region.contig)
+            bases = partial(self._bases, region.contig)
             return tally(file, str(name), region.start, region.stop, reading, bases, floor)
 
     def templates(
@@ -78,13 +77,17 @@ class ReadCounter:
         with quiet(), ExitStack() as once:
             file, names = self._opened(path, once)
             name = str(in_file(contig, names))
-            return templates(file, name, positions, self._reading(contig))
+            bases = partial(self._bases, contig)
+            return templates(file, name, positions, self._reading(contig), bases)
+
+    def _bases(self, contig: str, start: int, stop: int) -> NDArray[np.int8]:
+        return base_codes(self._fasta.fetch(contig, start, stop))
 
     def _reading(self, contig: str) -> Reading:
         settings = self.settings
         return Reading(
             least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep", self._primers.get(contig),
+            settings.duplicates == "keep", self._primers.get(contig), settings.primer_offset,
         )  # fmt: skip
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:

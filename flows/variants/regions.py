@@ -135,6 +135,7 @@ _UNKNOWN = 2**31 - 1
 _MITOCHONDRIAL = ("MT", "M")
 _MOST_TAKEN = 4  # contigs in a sentence
 _WINDOW = 2**14  # positions
+_HEADER = 2**12  # bytes of a FASTA's header line that are looked at
 _SHOWN = 60  # characters of a name in a message
 _one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index
 # What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
@@ -173,12 +174,45 @@ def fasta_contigs(path: str) -> dict[str, int]:
     Raises `InputError` if it cannot be read, or has no index and none can be made.
     """
     try:
-        with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
-            return dict(zip(fasta.references, fasta.lengths, strict=True))
+        local = local_fasta(path)
+        with quiet(), pysam.FastaFile(local) as fasta:
+            found = dict(zip(fasta.references, fasta.lengths, strict=True))
+        wrong = None if is_gzip(local) else _misplaced_contig(local)
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
         raise InputError([_no_fasta(path, error)]) from error
+    if wrong is not None:
+        raise InputError.of(
+            file=path,
+            expected="the FASTA that its index (.fai) was made of",
+            found=f"contig {wrong} elsewhere than the index has it, or more contigs",
+            remedy=f"rebuild the index: samtools faidx {path}",
+        )
+    return found
+
+
+def _misplaced_contig(local: str) -> str | None:
+    """Return a contig that a plain FASTA does not have as its index says; None for none."""
+    with open(f"{local}.fai", encoding="utf-8") as index:
+        rows = [line.rstrip("\n").split("\t") for line in index]
+    rows.sort(key=lambda row: int(row[2]))
+    behind = b""
+    with open(local, "rb") as fasta:
+        for name, *numbers in rows:
+            length, offset, bases, width = map(int, numbers[:4])
+            fasta.seek(max(offset - _HEADER, 0))
+            lines = fasta.read(min(offset, _HEADER)).splitlines(keepends=True)
+            header = lines[-1] if lines else b""
+            whole = header.startswith(b">") or len(header) < _HEADER
+            if whole and header[1:].split()[:1] != [name.encode()]:
+                return name
+            full = (length - 1) // bases if length else 0
+            fasta.seek(offset + full * width + length - full * bases)
+            behind = fasta.read(_HEADER).lstrip(b"\r\n")[:1]
+            if not header.endswith(b"\n") or behind not in (b"", b">"):
+                return name
+    return rows[-1][0] if behind else None
 
 
 def _no_fasta(path: str, error: Exception) -> Fault:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from flows.variants import (
     read_account,
 )  # fmt: skip
 from flows.variants.calls import ALPHA, SAMPLER
-from flows.variants.calls_report import call_in_words, is_mnv, level_of, variants
+from flows.variants.calls_report import call_in_words, is_mnv, level_of, name_of, variants
 from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.part_calls import PartCalls, callable_of, filters_not_run, positions_of
 from flows.variants.samples import mixed_warnings
@@ -33,6 +31,7 @@ from vbmodels.variants.panel.model import CONTAMINATION
 from vbmodels.variants.two_groups.batch_null import names_of_types
 
 CALLABLE = 0.9
+DELETED = 0.05  # share of the depth at a call from which on its deletions are said
 """Share of the positions that are callable from which on a headline with a call leaves it out."""
 
 
@@ -55,25 +54,19 @@ def report(
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts and not settings.indels else None  # else a warning
     sections = [calls_report.calls_section(calls, settings, not_run, why_not or "")]
-    found_at = [p.limits for p in parts if p.limits is not None]
-    if found_at:
+    if any(p.limits is not None for p in parts):
         lost = [one for one in total_dropped(dropped) if one.reason in (NO_READS, NO_REFERENCE)]
-        sections.append(limits_report.detection_section(found_at, parts, settings, lost))
-    depth = limits_report.depth_section(parts, settings, bool(found_at))
+        sections.append(limits_report.detection_section(parts, settings, lost))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
-        account = read_account.section(rows)
-        text = f"{account.text} {depth.text}".strip()
-        depth = replace(depth, title="Reads and depth", text=text, grids=account.grids)
-    sections.append(depth)
+        sections.append(read_account.section(rows))
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
     if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
-        sections.append(batch_report.batch_section(batch, settings, calls))
+        sections.append(batch_report.batch_section(batch, settings))
         if settings.members:
             sections.append(panel_section(batch, settings))
-    sections.append(limits_report.q_values_section(parts))
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
@@ -145,6 +138,11 @@ def warnings_of(
     if fit is not None:
         warnings += indel_report.warnings(fit)
     warnings += calls_report.power_warnings(part_calls.in_order(parts), settings)
+    warnings += [f"Not called: {one}." for part in parts for one in part.disagreeing]
+    under = [c for c in part_calls.in_order(parts) if c.get("deleted", 0) >= DELETED * _depth(c)]
+    if under:
+        names = (f"{name_of(c)} ({c['deleted']:,} of {_depth(c):,})" for c in under)
+        warnings.append(f"Reads with a deletion are part of the depth of {', '.join(names)}.")
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     mixing = _mixing(parts)
@@ -157,6 +155,11 @@ def warnings_of(
             f"{part_calls.GOOD_R_HAT}, the largest {largest:.2f}); draw more, or thin."
         )
     return warnings
+
+
+def _depth(call: dict[str, Any]) -> int:
+    """Return the reads of the case at a call."""
+    return max(int(call["samples"]["case"]["depth"]), 1)
 
 
 def headline_of(
@@ -230,25 +233,14 @@ def _next_steps(
     parts: Sequence[PartCalls], calls: Sequence[dict[str, Any]], settings: VariantSettings
 ) -> tuple[NextStep, ...]:
     """Return what to do next: about the surest call, and positions that are not callable."""
-    reads, steps, text, view = parts[0].sample_reads if parts else None, list[NextStep](), "", ""
+    steps, text = list[NextStep](), ""
     names = calls_report.untested(calls[0], settings) if calls else []
     if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
         text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
         text += f"digital PCR: {', '.join(names)} could not be tested."
-    every = zip(reads.columns, reads.files, strict=False) if reads else ()
-    if files := [file for (sample, _), file in every if calls and sample == settings.case]:
-        at, fasta = f"{calls[0]['chrom']}:{calls[0]['pos']}", [*filter(None, [settings.fasta])]
-        view = shlex.join(["samtools", "tview", "-p", at, files[0], *fasta])
-        whose = "its" if len(calls) == 1 and text else "the surest call's"
-        text += f" Look at {whose} reads (or in IGV at {at})"
-        if len(files) > 1:
-            view = f"for f in {shlex.join(files)}; do {shlex.join(['samtools', 'tview', '-p', at])}"
-            view += f' "$f" {shlex.join(fasta)}'.rstrip() + "; done"
-            text += ", file by file (q goes to the next)"
-        text += ":"
     if text:
-        steps.append(NextStep(text.strip(), view))
+        steps.append(NextStep(text))
     if any(part.missed for part in parts):
         text = "Before you claim absence at a position that is not callable, get more reads "
         text += "there. The largest limits:"
@@ -263,7 +255,6 @@ MEANINGS = {
     "log_M_sd": "precision of replicates M: sd of its logarithm",
     "rho": "share of the variants by their rate (of few variants mostly the prior)",
     "shift_mean": "case against control: mean difference over substitutions, in logit",
-    "shift_sd": "case against control: sd of the differences over substitutions",
     "site_sd": "case against control: sd of the differences between sites",
     "v": "share of sites far off that difference",
     "error_rate": "mean error rate",

@@ -82,6 +82,7 @@ COUNTS = Table(
             unit="reads",
             bounds=(Bound("a depth below 2^63", most=2**63 - 2),),
         ),
+        optional("deleted", INT64, "reads with a deletion there", unit="reads", bounds=_COUNT),
         *(
             optional(name, list_of(INT64), meaning)
             for name, meaning in (("forward", "reads on the forward strand"), *READ_SUMS.items())

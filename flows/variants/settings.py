@@ -34,8 +34,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "primers", "min_base_quality", "min_mapping_quality",
-            "orphans", "duplicates", "min_depth", "indels", "mnv",
+            "cases", "panel", "region", "primers", "primer_offset", "min_base_quality",
+            "min_mapping_quality", "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
         "output": ("e_bh", "two_sided", "callable_share", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -86,6 +86,12 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="BED file of an amplicon protocol's primers, with strands (six columns): of "
         "reads that begin within a primer the bases up to its end do not count, as ivar trim has "
         "it. From BAM and CRAM.",
+    )
+    primer_offset: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="Bases by which a read may begin before its primer, as in ivar trim -x.",
     )
     min_base_quality: int = Field(
         20,

@@ -59,7 +59,7 @@ def _by_roles(samples: dict[str, str], settings: VariantSettings) -> dict[str, s
             said["case"] = of["case"][0]
     if of["control"] and settings.control not in of["control"]:
         said["control"] = of["control"][0]
-    elif of["panel"] and settings.control not in samples:
+    elif (of["panel"] or list(samples) == of["case"][:1]) and settings.control not in samples:
         said["control"] = ""
     if of["panel"] and not settings.members:
         said["panel"] = ",".join(of["panel"])

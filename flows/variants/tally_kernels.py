@@ -142,7 +142,19 @@ def _add_base(of, strand, own, quality, clipped, end, near, others, close):
 
 
 @njit(cache=True, nogil=True)
-def tally(data, given, reads, low, high, least, code, reference, pairs, origin, packed, account):
+def _add_deletion(data, bases, q, before, length, least, code, start, stop, deleted):
+    """Add a read to the positions that it lacks, where its base before them counts."""
+    if not 0 <= before < length or data[q + before] < least:
+        return
+    if code[base_at(data, bases, before)] >= 0:
+        for p in range(max(start, 0), min(stop, len(deleted))):
+            deleted[p] += 1
+
+
+@njit(cache=True, nogil=True)
+def tally(
+    data, given, reads, low, high, least, code, reference, pairs, origin, packed, deleted, account
+):
     """Add reads to the packed sums of positions ``low`` to ``high``.
 
     Parameters
@@ -160,6 +172,8 @@ def tally(data, given, reads, low, high, least, code, reference, pairs, origin, 
         two neighbours of them in one byte.
     packed
         [high - low, 4, WORDS] to be added to; two sums in each word, as `unpack` has them.
+    deleted
+        [high - low] reads with a deletion there, to be added to.
     account
         [ACCOUNT] to be added to: the bases, and those of a low quality or that are no base.
     """
@@ -183,6 +197,11 @@ def tally(data, given, reads, low, high, least, code, reference, pairs, origin, 
             word = uint32(data, cigar + 4 * k)
             operation, many = word & 15, word >> 4
             if not aligned(operation):
+                if operation == DELETION:
+                    _add_deletion(
+                        data, bases, q, base - 1, length, least, code, position - low,
+                        position + many - low, deleted,
+                    )  # fmt: skip
                 if operation in (INSERTION, SOFT):
                     base += many
                 elif operation in (DELETION, SKIP):

@@ -82,7 +82,7 @@ TABLE = [
     ("bags/b07_several.csv", "bags", "--column label=death --column label=relapse", REFUSED,
      ["one column for label", "death and relapse"]),
     ("bags/b07_several.csv", "bags", "--column label=death", READ, ["relapse, grade: one value"]),
-    ("bags/b08_patients.csv", "bags", "", READ, ["--column group=patient", "f0 number"]),
+    ("bags/b08_patients.csv", "bags", "", READ, ["40 groups by column patient", "f0 number"]),
     ("bags/b08_patients.csv", "bags", "--column group=patient", READ, ["patient text 0 group"]),
     ("bags/b09_nan.csv", "bags", "", READ, ["f0 (28), f1 (37), f2 (33)"]),
 ]  # fmt: skip

@@ -57,6 +57,18 @@ def alone(folder: Path) -> None:
     write_sheet(folder, "ann,t.bam", first="sample,path")
 
 
+def one_role(folder: Path) -> None:
+    alone(folder)
+    write_sheet(folder, "ann,t.bam,case", first="sample,path,role")
+
+
+def stale_index(folder: Path) -> None:
+    write_two(folder)
+    write_reference(folder / "ref.fa")
+    pysam.faidx(str(folder / "ref.fa"))
+    write_reference(folder / "ref.fa", "amp version 2")
+
+
 def empty(name: str) -> Callable[[Path], object]:
     """Two samples, one of whose files has no reads."""
     return lambda folder: (write_two(folder), write_pairs(folder / name, templates=0))
@@ -344,6 +356,12 @@ CASES = {
     "the headline of one sample without a control": Case(
         alone, "variants samples.csv out --set max_iter=4", 0,
         ("without a control errors that all reads share look like variants", "a panel"),
+    ),
+    "a sheet of one case alone": Case(
+        one_role, "check variants samples.csv", 0, ("no errors",)
+    ),
+    "an index older than its FASTA": Case(
+        stale_index, "variants samples.csv out", 2, ("rebuild the index: samtools faidx",),
     ),
     "one sample without a control": Case(
         alone, "check variants samples.csv", 0, ("no errors",)

@@ -19,13 +19,14 @@ from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.rvd2.gibbs import gibbs
 from vbmodels.variants.rvd2.model import Errors, Global
+from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
 from vbmodels.variants.two_groups.batch_null import (
-    SB_PSEUDO,
-    SB_SD,
+    SHIFT_SD,
     TAU_CENTRE,
     TAU_RANGE,
     V_PRIOR,
     WIDE,
+    BatchNull,
 )
 from vbmodels.variants.two_groups.model import BROAD, MIXTURE, TwoGroups
 from vbmodels.variants.two_groups.posterior import rates
@@ -42,7 +43,7 @@ def no_batch(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, Fl
 def batch(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, FloatArray]:
     """Draw b_t of every unit and the difference d under H0, from the priors of `batch_null`."""
     mean = rng.normal(0.0, 1.0)
-    by_type = rng.normal(mean, SB_SD * np.sqrt(SB_PSEUDO / rng.chisquare(SB_PSEUDO)), 12)
+    by_type = rng.normal(mean, SHIFT_SD, 12)
     tau = np.clip(np.exp(rng.normal(np.log(TAU_CENTRE), 1.0)), *TAU_RANGE)
     v = rng.beta(V_PRIOR[0] + 1.0, V_PRIOR[1] + 1.0)
     sd = np.where(rng.random(kind.size) < v, WIDE, tau)
@@ -53,7 +54,7 @@ def batch(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, Float
 def allele_rates(
     rng: np.random.Generator, kind: np.ndarray, between: Between
 ) -> tuple[FloatArray, ...]:
-    """Draw mu of control and case and H1 of every unit, from the model of `two_groups`."""
+    """Draw mu of control and case, H1 and b of every unit, from the model of `two_groups`."""
     rate = 5e-4 * np.exp(0.7 * rng.standard_normal(12))
     shape = 2.0 * np.exp(0.3 * rng.standard_normal(12))
     pi, w = np.exp(rng.uniform(np.log(0.01), np.log(0.1))), 0.003
@@ -62,25 +63,25 @@ def allele_rates(
     control = np.where(broad, rng.beta(*BROAD, kind.size), control)
     weights = rng.dirichlet(np.ones(len(MIXTURE)))
     a, b = np.array(MIXTURE)[rng.choice(len(MIXTURE), kind.size, p=weights)].T
-    begins, added = between(rng, kind)
-    begins, same = expit(logit(control) + begins), expit(logit(control) + added)
+    shift, added = between(rng, kind)
+    begins, same = expit(logit(control) + shift), expit(logit(control) + added)
     # Cut to where H1 begins: through the upper tail, which keeps its digits.
     g = stats.beta(a, b)
     changed = rng.random(kind.size) < pi
     above = g.isf(rng.random(kind.size) * g.sf(begins))
-    return control, np.where(changed, np.maximum(above, begins), same), changed
+    return control, np.where(changed, np.maximum(above, begins), same), changed, shift
 
 
 def two_groups_data(
     rng: np.random.Generator, between: Between
-) -> tuple[Counts, np.ndarray, FloatArray]:
-    """Counts, and H1 and mu_case of every unit, three a location."""
+) -> tuple[Counts, np.ndarray, FloatArray, FloatArray]:
+    """Counts, and H1, mu_case and b of every unit, three a location."""
     ref = rng.integers(0, 4, LOCATIONS).astype(np.int8)
     rank = np.arange(3)
     alts = rank + (rank >= ref[:, None])
     kind = (3 * ref[:, None] + rank).ravel()
     while True:
-        control, case, changed = allele_rates(rng, kind, between)
+        control, case, changed, shift = allele_rates(rng, kind, between)
         # Alleles are independent in the model; their shares must still fit into one.
         if case.reshape(-1, 3).sum(1).max() < 0.9 and control.reshape(-1, 3).sum(1).max() < 0.9:
             break
@@ -95,12 +96,12 @@ def two_groups_data(
         counts[rows[:, None], i, alts] = reads
         counts[rows, i, ref] = np.maximum(depth - reads.sum(1), 0)
     of_case = np.arange(2 * REPLICATES) < REPLICATES
-    return Counts(counts, ref, of_case), changed, case
+    return Counts(counts, ref, of_case), changed, case, shift
 
 
 def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
-    """Local fdr of every allele, calls at the default level, and the called rates' intervals."""
-    counts, changed, mu = two_groups_data(rng, between)
+    """Local fdr of every allele, calls at the default level, intervals of their rates and of b."""
+    counts, changed, mu, shift = two_groups_data(rng, between)
     settings = VariantSettings()
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
@@ -109,11 +110,17 @@ def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     lfdr = local_fdr(log_m1 - log_m0, q.pi)
     calls = called(lfdr, settings.fdr)
     interval = rates(model, at, table)[0].quantiles[:, [0, 3]]
-    return {
+    found = {
         "alleles": Forecast(1.0 - lfdr, changed),
         "calls": Forecast(1.0 - lfdr[calls], changed[calls]),
         "rate of a call": inside(interval[calls, 0], interval[calls, 1], mu[calls]),
     }
+    if isinstance(model, BatchNull):
+        error = standard_errors(observed_information(model, q, counts)).of_type
+        kind, first = np.unique(units(counts).kind, return_index=True)
+        low, high = (q.shift[kind] + z * error[kind] for z in (-1.96, 1.96))
+        found["batch factor"] = inside(low, high, shift[first])
+    return found
 
 
 def two_groups(rng: np.random.Generator) -> Readings:
@@ -184,6 +191,9 @@ BATCH_NULL = (
             ),
             "rate of a call": Bounds(
                 large=(-0.015, 0.015), **SHARE, measured="400 runs: .950 covered, +- .005"
+            ),
+            "batch factor": Bounds(
+                large=(-0.04, 0.01), **SHARE, measured="120 runs: .929 covered, +- .007"
             ),
         },
         few=5,

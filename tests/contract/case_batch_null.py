@@ -121,9 +121,9 @@ def log_prior(q: Any, share: float = 1.0) -> float:
     penalty -= 0.5 * (np.log(q.a / q.b / 5e-4) ** 2).sum() / 9.0
     spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
     penalty -= spread + 5.0 * np.log(q.log_m_sd**2) + 5.0 / q.log_m_sd**2
-    # b_t ~ N(b_0, s^2), b_0 ~ N(0, 1), four pseudo-observations of .3.
-    penalty -= 0.5 * ((q.shift - q.shift_mean) ** 2).sum() / q.shift_sd**2
-    penalty -= 16.0 * np.log(q.shift_sd) + 0.5 * q.shift_mean**2 + 0.18 / q.shift_sd**2
+    # b_t ~ N(b_0, .5^2), b_0 ~ N(0, 1), at the best b_0.
+    b_0 = 4.0 * q.shift.sum() / 49.0
+    penalty -= 2.0 * ((q.shift - b_0) ** 2).sum() + 0.5 * b_0**2 + 12.0 * np.log(0.5)
     penalty -= 0.5 * np.log(q.tau / 0.15) ** 2
     if q.of_context is not None:  # b_tc ~ N(b_t, .5^2)
         penalty -= 2.0 * ((q.of_context - q.shift[:, None]) ** 2).sum()

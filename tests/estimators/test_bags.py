@@ -11,6 +11,7 @@ from sklearn.base import clone
 from tests.estimators import data
 from vbmodels.bags.stack.model import MEMBERS
 from vbmodels.estimators import MILGPClassifier, MultimodalMIC, StackedBagClassifier
+from vbmodels.estimators.bag_data import read_bags
 
 BAGS = [
     MultimodalMIC(random_state=0),
@@ -81,3 +82,44 @@ def test_the_stack_says_why(model):
     if model == "embedding":
         with pytest.raises(ValueError, match="no probabilities of instances"):
             found.predict_instance_proba(x)
+
+
+def test_names_of_bags_that_share_a_label_are_groups():
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(12), 5)
+    label = rng.permutation(np.arange(12) % 2)[patient]
+    table = pd.DataFrame({
+        "bag_id": [f"P{p:02d}_t{i % 5}" for i, p in enumerate(patient)],
+        "label": label,
+        "f1": rng.normal(size=60),
+    })  # fmt: skip
+    with pytest.warns(UserWarning, match="60 bags are 12 groups"):
+        found = MultimodalMIC(random_state=0, max_iter=5000).fit(table)
+    assert "12 groups" in found.summary()
+
+
+def test_labels_that_differ_in_case_or_blanks_are_one():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 2)) + 3.0 * (i % 2) for i in range(40)]
+    plain = np.array([["no", "Case"][i % 2] for i in range(40)])
+    y = plain.astype(object)
+    y[[0, 2, 1, 3]] = " NO", "No", "case", "CASE "
+    with pytest.warns(UserWarning, match="4 labels differ from others in case"):
+        found = MultimodalMIC(random_state=0, max_iter=5000).fit(X, y)
+    assert found.classes_.tolist() == ["Case", "no"]
+    assert found.score(X, y) == found.score(X, plain) > 0.9
+    table = pd.DataFrame({"bag_id": list("aab"), "label": ["Yes", "yes ", "no"], "f": [0.0, 1, 2]})
+    assert read_bags(table).labels == ("Yes", "no")
+
+
+def test_places_of_instances_are_no_features():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(4), 3)
+    table = pd.DataFrame({
+        "bag_id": bag, "tile": np.tile(np.arange(3), 4), "f": rng.normal(size=12),
+        "Centroid X": rng.normal(size=12), "Centroid Y": rng.normal(size=12),
+    })  # fmt: skip
+    given = read_bags(table)
+    assert given.columns == ("f",)
+    assert {one.name for one in given.left_out} == {"tile", "Centroid X", "Centroid Y"}
+    assert read_bags(table[["bag_id", "Centroid X", "Centroid Y"]]).columns[0] == "Centroid X"

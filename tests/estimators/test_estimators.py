@@ -188,3 +188,43 @@ def sampled_by(weight):
 def test_what_is_wrong_is_said(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(*data.crossed(rows=40))
+
+
+@pytest.fixture(scope="module")
+def few_reads():
+    rng = np.random.default_rng(0)
+    counts = np.zeros((60, 4, 4), int)
+    counts[:, :, 1:] = rng.binomial(2000, 5e-4, (60, 4, 3))
+    counts[7, :2, 2] = 40
+    counts[:, :, 0] = 2000 - counts[:, :, 1:].sum(axis=2)
+    return counts, {"ref": np.zeros(60, int), "case": [1, 1, 0, 0]}
+
+
+def test_where_the_control_has_no_reads_the_case_alone_is_tested(few_reads):
+    counts, of = few_reads
+    counts = counts.copy()
+    counts[10:55, 2:] = 0
+    counts[40, :2] = [1800, 0, 0, 200]
+    counts[50, :2] = [0, 0, 2000, 0]
+    with pytest.warns(UserWarning, match="no reads at 45 of 60"):
+        found = VariantTester().fit(counts, **of).test()
+    assert [(j, str(a)) for j, a in found[found["called"]][["pos", "alt"]].tolist()] == [
+        (7, "G"), (40, "T"), (50, "G"),
+    ]  # fmt: skip
+    counts[:, 2:] = 0
+    with pytest.warns(UserWarning, match="no reads at 60 of 60"):
+        tester = VariantTester().fit(counts, **of)
+    assert tester.n_iter_ < 150
+    assert np.unique(tester.test()["pos"][tester.test()["called"]]).tolist() == [7, 40, 50]
+    assert (tester.substitutions_["batch_factor_q025"] < 0.2).all()
+
+
+def test_a_case_without_reads_and_a_case_of_names_are_refused(few_reads):
+    counts, of = few_reads
+    none = counts.copy()
+    none[:, :2] = 0
+    with pytest.raises(ValueError, match="reads of the case, found none at 60"):
+        VariantTester().fit(none, **of)
+    for case in (["case", "case", "control", "control"], [2, 2, 0, 0], ["1", "1", "0", "0"]):
+        with pytest.raises(ValueError, match="expected case as True and False"):
+            VariantTester().fit(counts, ref=of["ref"], case=case)

@@ -97,5 +97,5 @@ def test_a_second_driver_of_the_same_run_is_refused(corpus, tmp_path, started):
     first.await_line("sweep 1", 60)
     second = started(drive(corpus, target, "--resume"))
     assert second.wait(60) != 0
-    assert f"run run is being worked on by process {first.pid}" in second.output
+    assert f"run run is still going, in process {first.pid}" in second.output
     assert first._popen.poll() is None

@@ -16,7 +16,7 @@ import pytest
 
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPaths, RunRecord, mark_latest
+from flows.data.runs import RUN, RunPaths, RunRecord, mark_latest
 from flows.fit.checkpoint import CheckpointError, discard
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
@@ -179,6 +179,7 @@ def test_the_last_heartbeats_neither_fail_nor_come_back(tmp_path, monkeypatch, c
     record = RunRecord.model_construct(pipeline="features")
     for number in range(100):
         paths = RunPaths(str(tmp_path), f"r{number}")
+        storage.own(paths.root, RUN)
         with claim(paths.work, paths.run_id):
             for name in "abcdefgh":
                 storage.write_bytes(storage.join(paths.work, name, "file"), b"x", durable=False)
@@ -200,7 +201,7 @@ def elsewhere(holder, monkeypatch):
 @pytest.mark.thorough
 def test_a_living_driver_elsewhere_is_seen_by_its_heartbeat(elsewhere):
     store, _ = elsewhere
-    with pytest.raises(RunBusy, match="is being worked on"):
+    with pytest.raises(RunBusy, match="is still going"):
         claim(store, "run").__enter__()
 
 

@@ -42,7 +42,7 @@ _WORD = r"[A-Za-zµμ]+[²³.]?(?:/[A-Za-zµμ0-9]+[²³]?)?"
 DECORATED = (
     rf"(?P<quote>'?)\s*(?P<sign>[-+−(]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-−]?)"
     r"(?P<digits>[0-9][0-9.,'’\x{a0}\x{202f} ]*[0-9]|[0-9]+[.]?|[.,][0-9]+)"
-    rf"(?P<power>[eE][-+]?[0-9]+)?\s*(?P<after>{_CURRENCY}|{_KNOWN}|\s{_WORD})?\s*\)?"
+    rf"(?P<power>[eE][-+]?[0-9]+)?\s*(?P<after>{_CURRENCY}|{_KNOWN}|\s{_WORD})?\s*(?P<trail>[-−]?)\s*\)?"
 )
 """A number as people write it, for RE2; `IS_DECORATED` is for Python."""
 
@@ -85,6 +85,8 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
     >>> number_of("$1,234.50"), number_of("1.234,5 kg", ","), number_of("-(3"), number_of("28 %")
     (1234.5, 1234.5, None, 28.0)
+    >>> number_of("30.1-"), number_of("-30.1-")
+    (-30.1, None)
     """
     if decimal == "." and IS_PLAIN.fullmatch(text):
         return _finite(text)
@@ -93,11 +95,13 @@ def number_of(text: str, decimal: str = ".") -> float | None:
         return None
     if (found["sign"] == "(") != text.rstrip().endswith(")"):
         return None
+    if found["trail"] and found["sign"] + found["inner"] not in ("", "+"):
+        return None
     digits = re.sub("[^0-9,.]", "", found["digits"])
     if decimal == ",":
         digits = digits.replace(".", "").replace(",", ".")
     digits = digits.replace(",", "")
-    minus = found["sign"] in ("-", "−", "(") or bool(found["inner"])
+    minus = found["sign"] in ("-", "−", "(") or bool(found["inner"] + found["trail"])
     return _finite(("-" if minus else "") + digits + (found["power"] or ""))
 
 

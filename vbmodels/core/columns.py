@@ -19,7 +19,9 @@ from vbmodels.core.seen import (
     DOT_OR_GROUP,
     IN_GROUPS,
     MOST_EXAMPLES,
+    PERCENT,
     QUOTE,
+    TRAILING,
     Seen,
     ends_of,
     prints_of_range,
@@ -259,7 +261,15 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
             decimal = "," if seen.comma > seen.point else "."
     if (seen.comma if decimal == "," else seen.point) < seen.cells:
         return None
-    units = [unit for unit in seen.units if unit not in (QUOTE, BRACKET)]
+    units = [unit for unit in seen.units if unit not in (QUOTE, BRACKET, TRAILING)]
+    bare = seen.cells - seen.units.get(PERCENT, 0)
+    if units == [PERCENT] and 0 < bare <= 2 * seen.shares:
+        raise Unclear(
+            "numbers of one scale",
+            f"{seen.units[PERCENT]:,} with a percent sign{_such(seen, PERCENT)} and {bare:,} "
+            f"without, of which {seen.shares:,} are from 0 to 1",
+            "write all as percent, or all as fractions",
+        )
     if len(units) > 1:
         parts = ", ".join(f"{unit!r} ({seen.units[unit]:,})" for unit in units[:5])
         if len(units) > 3 or not all(unit in UNITS or IS_MONEY(unit) for unit in units):
@@ -285,6 +295,8 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
         remarks.append("apostrophes removed")
     if BRACKET in seen.units:
         remarks.append("in brackets: negative")
+    if TRAILING in seen.units:
+        remarks.append("with a minus after them: negative")
     for unit in units:
         some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
         remarks.append(f"{unit} removed{some}")
@@ -377,7 +389,11 @@ def number_forms(seen: Seen, rule: Rule) -> list[NumberForm]:
     if comma:
         count = seen.cells - seen.point + seen.comma_groups
         found.insert(0, (f"a {DECIMAL_COMMA}", count, (DECIMAL_COMMA, COMMA_OR_GROUP)))
-    in_words = {QUOTE: "an apostrophe before them", BRACKET: "brackets"}
+    in_words = {
+        QUOTE: "an apostrophe before them",
+        BRACKET: "brackets",
+        TRAILING: "a minus after them",
+    }
     found += [(in_words.get(unit, unit), count, (unit,)) for unit, count in seen.units.items()]
     forms = []
     for name, count, keys in found:
@@ -441,7 +457,7 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
         low, high = ends_of(seen)
         if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):
             return f"id: numbers the rows from {low:g} to {high:g}"
-        if _ID_NAME.fullmatch(name.strip()) and high - low >= cells // 4:
+        if looks_like_id(name) and high - low >= cells // 4:
             return "id, by its name"
         return ""
     if distinct is None or distinct < DISTINCT * cells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
 NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao")
@@ -41,6 +42,19 @@ def positive_of(labels: Sequence[str]) -> str | None:
         if sum(hits) == 1:
             return labels[hits.index(not turned)]
     return None
+
+
+def join_case(labels: Sequence[Any], known: Sequence[Any] = ()) -> list[Any]:
+    """Return labels, of those that differ in case or outer blanks the ``known`` or frequent one.
+
+    >>> join_case(["Case", "case ", "case", "control", None], ["Control"])
+    ['case', 'case', 'case', 'Control', None]
+    """
+    counts = Counter(label.strip() for label in labels if isinstance(label, str))
+    spelt: dict[str, Any] = {}
+    for name in (*known, *(name for name, _ in counts.most_common())):
+        spelt.setdefault(str(name).lower(), name)
+    return [spelt[one.strip().lower()] if isinstance(one, str) else one for one in labels]
 
 
 DATE_CELL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?"

@@ -33,8 +33,9 @@ from vbmodels.core.state import FloatArray, IntArray
 DECIMAL_POINT, DECIMAL_COMMA, IN_GROUPS = "decimal point", "decimal comma", "thousands separators"
 DOT_OR_GROUP, COMMA_OR_GROUP = "thousands point or decimals", "thousands comma or decimals"
 """What numbers of text may have, beyond doubt and not: of each, and of units, `Seen` has a cell."""
-QUOTE, BRACKET = "'", "("
-"""What is around numbers and no unit: the brackets of a negative one."""
+QUOTE, BRACKET, TRAILING = "'", "(", "-"
+"""What is around numbers and no unit: the brackets, or the minus after it, of a negative one."""
+PERCENT = "%"
 
 SENTINELS = (
     -1.0, -7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0,
@@ -80,6 +81,8 @@ class Seen:
         What is before, after or around numbers.
     examples
         The first cell of each form, and where it is ("" where that is not known).
+    shares
+        Numbers from 0 to 1 without a unit.
     sentinels
         Cells with each of `SENTINELS`.
     low, high
@@ -114,6 +117,7 @@ class Seen:
     characters: int = 0
     prints: int = 0
     pluses: int = 0
+    shares: int = 0
     words: Mapping[str, int] = field(default_factory=dict)
     dates: Mapping[str, int] = field(default_factory=dict)
     units: Mapping[str, int] = field(default_factory=dict)
@@ -270,7 +274,8 @@ def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
     whole = values == np.floor(values)
     fractions = 0 if whole.all() else int(counts[~whole].sum())
     low, high = float(values.min()), float(values.max())
-    found: dict[str, Any] = {"fractions": fractions}
+    shares = int(counts[(values >= 0.0) & (values <= 1.0)].sum())
+    found: dict[str, Any] = {"fractions": fractions, "shares": shares}
     rest = values
     sentinels = {}
     for value in SENTINELS:
@@ -310,7 +315,8 @@ def _one(text: str, n: int) -> Seen:
     units: dict[str, int] = {}
     if parts and not plain and value is not None:
         bracket = BRACKET if parts["sign"] == BRACKET else ""
-        around = (parts["quote"], parts["before"], parts["after"], bracket)
+        trailing = TRAILING if parts["trail"] else ""
+        around = (parts["quote"], parts["before"], parts["after"], bracket, trailing)
         units = {u.strip(): n for u in around if u}
     whole = value is not None and value.is_integer()
     digits = parts["digits"] if parts else ""
@@ -335,6 +341,7 @@ def _one(text: str, n: int) -> Seen:
         fractions=n * (value is not None and not whole),
         flags=n * (word in YES or word in NO),
         ones=n * (word in YES),
+        shares=n * (value is not None and 0.0 <= value <= 1.0 and not units),
         characters=n * len(text),
         pluses=n * (text == PLUS),
         dates=dates_in([(text, n)]) if value is None else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +12,11 @@ from scipy.sparse import issparse
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
+from vbmodels.bags.places import find_places
+from vbmodels.bags.shared_labels import find_group_parts, first_parts
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import names_rows, rules_of
+from vbmodels.core.levels import join_case
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import warn_of_columns
@@ -80,27 +84,49 @@ class GivenBags:
         size = len(self.ids)
         return bags(self.instances, np.full(size, UNLABELLED) if label is None else label)
 
-    def grouped(self, label: Any, groups: Any = None) -> Bags:
+    def grouped(self, label: Any, groups: Any, number: Any = None) -> Bags:
         """Return the bags with these labels, in groups [bags], or those of the table.
 
         Copies of a bag are in its group. A bag whose group is missing is a group of its own.
+        Without groups the first parts of bags' names are these, where bags that share them share
+        their label, or ``number``.
         """
         groups = self.groups if groups is None else values_of(groups)
+        if groups is None:
+            values = np.where(np.asarray(label) == UNLABELLED, np.nan, label)
+            groups = self._groups_by_name(values if number is None else number)
         names = np.zeros(0, np.int64)
         if groups is not None:
             if len(groups) != len(self.ids):
                 raise ValueError(
                     f"expected a group for each of the {len(self.ids)} bags, found {len(groups)}"
                 )
-            number: dict[Any, int] = {}
+            place: dict[Any, int] = {}
             names = np.array(
                 [
-                    -1 - i if is_missing(one) else number.setdefault(one, len(number))
+                    -1 - i if is_missing(one) else place.setdefault(one, len(place))
                     for i, one in enumerate(groups)
                 ]
             )
         data = self.bags(label)
         return replace(data, group=join_groups(bag_prints(data), names))
+
+    def _groups_by_name(self, label: FloatArray) -> list[str] | None:
+        """Return the first parts of bags' names, where they name groups; None where they do not."""
+        names = [name for name in self.ids if isinstance(name, str)]
+        if len(names) < len(self.ids):
+            return None
+        values = np.unique(label, return_inverse=True)[1]
+        parts, _ = find_group_parts(names, np.where(np.isnan(label), -1, values))
+        if not parts:
+            return None
+        groups = [first_parts(name, parts) for name in names]
+        warnings.warn(
+            f"{len(names):,} bags are {len(set(groups)):,} groups by the beginning of their "
+            f"names, such as {groups[0]}; groups=... gives others",
+            stacklevel=6,
+        )
+        return groups
 
     def give_back(self, values: Sequence[FloatArray]) -> Any:
         """Return values of instances [N_k], by modality, in the form that the bags came in.
@@ -291,6 +317,11 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     elif not wanted:
         out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
         columns = tuple(name for name in columns if name not in out)
+        values = numbers_of(table, columns)
+        places = find_places(dict(zip(columns, values.T, strict=True)), bag)
+        if len(places) < len(columns):
+            out |= places
+            columns = tuple(name for name in columns if name not in out)
         if out and not columns:
             listed = "; ".join(f"{name}: {why}" for name, why in list(out.items())[:5])
             raise ValueError(f"expected a column of numbers as a feature, found none ({listed})")
@@ -305,7 +336,9 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
             features = _of_lists([(lists or [])[i] for i in here], here)
         instances.append(Instances.from_rows(bag[here], features, len(ids)))
         rows.append(here)
-    labels = _of_bags(LABEL, cells_of(table, LABEL), bag, ids) if LABEL in names else None
+    labels = (
+        _of_bags(LABEL, join_case(cells_of(table, LABEL)), bag, ids) if LABEL in names else None
+    )
     groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
     own = () if numbers is None else columns
     left_out = tuple(ColumnRead(name, "", used=f"left out: {why}") for name, why in out.items())

@@ -96,7 +96,7 @@ class BagRegressor(RegressorMixin, LoopEstimator):
             raise ValueError(f"expected numbers of at most {LARGEST:g} in size (rescale them)")
         if np.unique(target[~np.isnan(target)]).size < 2:
             raise ValueError("expected numbers that differ, found fewer than two")
-        data = with_targets(self._given.grouped([UNLABELLED] * len(labels), groups), target)
+        data = with_targets(self._given.grouped([UNLABELLED] * len(labels), groups, target), target)
         self._groups = len(np.unique(data.group))
         if self._groups == 1:
             warnings.warn(ONE_GROUP, stacklevel=5)

@@ -31,6 +31,7 @@ from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.levels import join_case
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
@@ -97,8 +98,12 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
                 f"{'none' if labels is None else len(labels)}"
                 f"{_OF_ROWS if labels is not None and _has_rows(self._given, labels) else ''}"
             )
+        spelt = len(set(map(str, labels)))
+        labels = join_case(list(labels))
         known = [label for label in labels if not is_missing(label)]
         self.classes_ = np.unique(known)
+        if joined := spelt - len(set(map(str, labels))):
+            warnings.warn(f"{joined} labels differ from others in case alone: joined", stacklevel=5)
         if len(self.classes_) != 2:
             raise ValueError(f"expected bags of two classes, found {len(self.classes_)}")
         code = [
@@ -123,12 +128,14 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
         return text
 
     def _compared(self, X: Any, y: Any) -> str:
-        return classified(
-            self,
-            X,
-            read_bags(X, self._given).labels if y is None else values_of(y),
-            self._share,
-        )
+        labels = read_bags(X, self._given).labels if y is None else values_of(y)
+        labels = join_case([] if labels is None else list(labels), self.classes_.tolist())
+        return classified(self, X, labels, self._share)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of bags whose label is predicted."""
+        labels = join_case(values_of(y), self.classes_.tolist())
+        return float(super().score(X, labels, sample_weight))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of both classes of every bag, [bags, 2]."""

@@ -37,6 +37,7 @@ from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
+from vbmodels.experts.posterior import unweighted
 
 
 @documented
@@ -101,7 +102,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     class_weight: Any = parameter(
         None,
         [StrOptions({"balanced"}), dict, None],
-        '"balanced", weights by class, or None (additive, cavi).',
+        '"balanced", weights by class, or None (additive, cavi): what `predict` goes by.',
     )
 
     def __sklearn_tags__(self) -> Any:
@@ -155,7 +156,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 RowLabels(code, len(self.classes_)),
                 partial(self._landmarks, X),
             )
-        weight = share * self._class_weights(y)[code] / copies
+        self._class_weight = self._class_weights(y)
+        weight = share * self._class_weight[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)
         if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
@@ -304,7 +306,12 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         self.n_experts_: Any = of_classes([o.mean.shape[1] for o in ones])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, [rows, classes]."""
+        """Return the probabilities of the classes, [rows, classes], corrected for class_weight."""
+        share = self._weighted(X)
+        return unweighted(share, self._class_weight)
+
+    def _weighted(self, X: Any) -> FloatArray:
+        """Return the classes' shares of each row as fitted, in proportion to weight and P."""
         check_is_fitted(self)
         if isinstance(self.posterior_, SeveralPosterior):
             return self.posterior_.probabilities(self._unlabelled(X))
@@ -320,11 +327,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         return odds
 
     def predict(self, X: Any) -> Any:
-        """Return the more probable class, [rows]."""
-        if len(getattr(self, "classes_", ())) > 2:
-            return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        second = self.predict_proba(X)[:, 1] > 0.5
-        return self.classes_[second.astype(int)]
+        """Return the class of the largest probability times class_weight, [rows]."""
+        best = np.argmax(self._weighted(X), axis=1)
+        return self.classes_[best]
 
     def responsibilities(self, X: Any) -> Any:
         """Return each expert's share of every row by the gates, in the kind of table of ``X``.

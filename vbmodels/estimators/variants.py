@@ -6,15 +6,18 @@ those of parameters, cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
+from functools import reduce
 from numbers import Real
+from operator import add
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.estimators.base import (
     LoopEstimator,
     documented,
@@ -33,9 +36,10 @@ from vbmodels.estimators.tables import (
 from vbmodels.variants.calls import called, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
-from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
+from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
-from vbmodels.variants.two_groups.posterior import log_bayes_factors, rates
+from vbmodels.variants.two_groups.posterior import rates, test_scores
 
 KEYS = ("chrom", "pos", "ref", "sample", "replicate")
 COLUMNS = (*KEYS, *BASES)
@@ -79,7 +83,10 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
         )
     if case is None:
         raise ValueError("expected case with an array of counts, got None")
-    case = np.asarray(case, bool)
+    case = np.asarray(np.asarray(case).tolist())
+    if case.dtype.kind not in "bif" or not np.isin(case, (0, 1)).all():
+        raise ValueError(f"expected case as True and False, or 1 and 0, got {case.tolist()!r}")
+    case = case.astype(bool)
     if case.shape != counts.shape[1:2]:
         raise ValueError(
             f"expected case to say of each of {counts.shape[1]} replicates whether it is the "
@@ -208,7 +215,7 @@ class VariantTester(CallOptions, LoopEstimator):
     substitutions_
         Data frame of the error rates, a row each of the twelve substitutions: substitution,
         error_rate (the mean) and batch_factor (the case's errors over the control's; 1 without a
-        control). They are point estimates.
+        control) with its 95 % interval.
 
     Examples
     --------
@@ -268,7 +275,11 @@ class VariantTester(CallOptions, LoopEstimator):
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         self._run(model, [counts.take(part) for part in parts])
-        self.pi_ = prior_from_bayes_factors(self._scores(counts)[1])
+        if isinstance(model, BatchNull):
+            found = (observed_information(model, self.q_, counts.take(part)) for part in parts)
+            self.q_ = replace(self.q_, errors=standard_errors(reduce(add, found)))
+        _, score, alone = self._scores(counts)
+        self.pi_ = self.q_.pi if alone.all() else prior_from_bayes_factors(score[~alone])
         if is_frame(X):
             warn_of_names(X, COLUMNS, "base counts", 4)
         return self
@@ -277,12 +288,16 @@ class VariantTester(CallOptions, LoopEstimator):
     def substitutions_(self) -> Any:
         """The error rates by name."""
         check_is_fitted(self)
-        factors = np.exp(getattr(self.q_, "shift", np.zeros(len(self.q_.a))))
+        shift = error = np.zeros(len(self.q_.a))
+        if isinstance(self.q_, BatchGlobal) and self.q_.errors is not None:
+            shift, error = self.q_.shift, self.q_.errors.of_type
         return frame(
             {
                 "substitution": names_of_types(),
                 "error_rate": self.q_.a / (self.q_.a + self.q_.b),
-                "batch_factor": factors,
+                "batch_factor": np.exp(shift),
+                "batch_factor_q025": np.exp(shift - 1.96 * error),
+                "batch_factor_q975": np.exp(shift + 1.96 * error),
             }
         )
 
@@ -382,15 +397,20 @@ class VariantTester(CallOptions, LoopEstimator):
         """Return counts, units, log Bayes factors, local false discovery rates, q, calls."""
         check_is_fitted(self)
         given = self._given if X is None else self._new(X, ref, case)
-        of, score = self._scores(given.counts)
+        of, score, alone = self._scores(given.counts)
         lfdr = local_fdr(score, self.pi_)
-        q = q_values(lfdr)
-        chosen = e_bh(score, self.fdr) if self.e_bh else called(lfdr, self.fdr)
+        # An allele without reads of the control goes by its own rate, apart from all others.
+        q, chosen = lfdr.copy(), lfdr <= self.fdr
+        q[~alone] = q_values(lfdr[~alone])
+        if self.e_bh:
+            chosen[~alone] = e_bh(score[~alone], self.fdr)
+        else:
+            chosen[~alone] = called(lfdr[~alone], self.fdr)
         return given, of, score, lfdr, q, chosen
 
-    def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:
+    def _scores(self, counts: Counts) -> tuple[Units, FloatArray, BoolArray]:
         of = units(counts)
-        return of, log_bayes_factors(self.model_, self.q_, of)
+        return of, *test_scores(self.model_, self.q_, of)
 
     def _rates(self, of: Units) -> dict[str, FloatArray]:
         at = self.model_.anchored(replace(self.q_, pi=self.pi_))
@@ -415,6 +435,16 @@ class VariantTester(CallOptions, LoopEstimator):
         return self._read(X, ref, self._given.counts.case if case is None else case)
 
     def _read(self, X: Any, ref: Any, case: Any) -> GivenCounts:
-        if is_frame(X):
-            return read_table(X, self.case, self.control)
-        return read_array(X, ref, case)
+        tables = is_frame(X)
+        given = read_table(X, self.case, self.control) if tables else read_array(X, ref, case)
+        of = given.counts
+        if not of.counts[:, of.case].any():
+            raise ValueError(f"expected reads of the case, found none at {len(of)} locations")
+        without = int((~of.counts[:, ~of.case].any(axis=(1, 2))).sum())
+        if without and not of.case.all():
+            warnings.warn(
+                f"the control has no reads at {without} of {len(of)} locations; there the case "
+                "alone is tested",
+                stacklevel=3,
+            )
+        return given

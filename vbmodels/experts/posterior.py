@@ -12,6 +12,22 @@ from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.rows import Rows
 
 
+def unweighted(p: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return P of classes [N, K] of a fit in which the rows of each class had a weight [K].
+
+    The fit's are in proportion to w_k P_k. Of two classes, P of the second is given and returned.
+
+    >>> unweighted(np.array([0.5, 0.9]), np.array([1.0, 9.0])).round(3).tolist()
+    [0.1, 0.5]
+    """
+    if (weights == weights[0]).all():
+        return p
+    every = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    share = every / weights
+    share /= share.sum(axis=1, keepdims=True)
+    return share[:, 1] if p.ndim == 1 else share
+
+
 @dataclass(frozen=True)
 class Component(State, kind="experts.Component"):
     """Means and standard deviations of gates and experts, [2, K, p].

@@ -37,6 +37,8 @@ class Counts(State, kind="variants.Counts"):
     member
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
+    deleted
+        [J, R] reads with a deletion there, which are part of the depth; None: not known.
     context
         [J] which bases are next to each location, or which strand its reads lie on, as `contexts`
         has them; None: not known.
@@ -49,6 +51,7 @@ class Counts(State, kind="variants.Counts"):
     share: float = 1.0
     member: IntArray | None = None
     context: IntArray | None = None
+    deleted: IntArray | None = None
 
     def __post_init__(self) -> None:
         j, r = self.counts.shape[:2]
@@ -68,6 +71,12 @@ class Counts(State, kind="variants.Counts"):
     def __len__(self) -> int:
         return len(self.ref)
 
+    @property
+    def depth(self) -> IntArray:
+        """Reads at each location: of any base, or with a deletion there, [J, R]."""
+        shown = self.counts.sum(axis=2, dtype=np.int64)
+        return np.asarray(shown if self.deleted is None else shown + self.deleted)
+
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
         return replace(
@@ -76,6 +85,7 @@ class Counts(State, kind="variants.Counts"):
             ref=self.ref[index],
             weight=None if self.weight is None else self.weight[index],
             context=None if self.context is None else self.context[index],
+            deleted=None if self.deleted is None else self.deleted[index],
         )
 
     def sample(self) -> Counts:
@@ -92,7 +102,7 @@ class Units(State, kind="variants.Units"):
     alt_reads
         [U, R] reads that show the alternative allele.
     depth
-        [U, R] reads of any base.
+        [U, R] all reads there.
     kind
         [U] substitution type, 3 * ref + rank of alt among the other bases: 0 to 11.
     location
@@ -157,7 +167,7 @@ def units(batch: Counts) -> Units:
     alt = rank + (rank >= ref)
     location = np.repeat(known, 3)
     alt_reads = batch.counts[known[:, None], :, alt].reshape(len(location), len(batch.case))
-    depth = batch.counts.sum(axis=2, dtype=np.int64)[location]
+    depth = batch.depth[location]
     return Units(
         alt_reads=alt_reads.astype(np.int64),
         depth=depth,

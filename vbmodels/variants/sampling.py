@@ -46,7 +46,7 @@ def differing(batch: Counts, indels: Indels | None = None) -> IntArray:
     >>> differing(Counts(counts, np.zeros(1, np.int8), np.array([True, False]))).tolist()
     [15]
     """
-    depth = batch.counts.sum(axis=2, dtype=np.int64)
+    depth = batch.depth
     z = _differences(np.moveaxis(batch.counts, 2, 1), depth[:, None], batch.case)
     z[np.arange(len(batch)), batch.ref] = 0.0
     most = np.where(batch.ref >= 0, z.max(axis=1, initial=0.0), 0.0)

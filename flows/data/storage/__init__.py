@@ -7,6 +7,7 @@ stores several times faster.
 
 from flows.data.storage.access import using
 from flows.data.storage.errors import (
+    ChangedError,
     DamagedError,
     MissingError,
     StorageError,
@@ -65,6 +66,7 @@ __all__ = [
     "MARK",
     "SEPARATOR",
     "SUFFIXES",
+    "ChangedError",
     "DamagedError",
     "FileOptions",
     "InputFile",

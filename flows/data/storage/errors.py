@@ -32,6 +32,7 @@ _NOT_PARQUET = re.compile(
 )
 _OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
 _NO_MEMORY = re.compile(r"Failed to launch worker thread|can't start new thread")
+_CHECKSUM = re.compile(r"CRC checksum verification failed")
 _QUOTED = re.compile(r"'[^']*'")
 _CLIENT_ERROR = re.compile(r"HTTP status 4(?!08|29)\d\d")
 
@@ -62,6 +63,10 @@ class DamagedError(_FileError):
 
 class MissingError(_FileError):
     """A file is not there."""
+
+
+class ChangedError(_FileError):
+    """An input file is not what it was when the run began."""
 
 
 @contextmanager
@@ -123,6 +128,8 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             f"{message}: there is no bucket {bucket!r}; create it, or check its name and the "
             "endpoint (AWS_ENDPOINT_URL)"
         )
+    if _CHECKSUM.search(text):
+        return DamagedError(f"{message}: it is damaged, its bytes are not what was written", url)
     refusal = refusal_of(error) if remote else None
     if refusal is not None and (why := refusal.sentence(url)) is not None:
         return StorageError(f"{message}: {why}")

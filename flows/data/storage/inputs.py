@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import MissingError, StorageError, storage_errors
+from flows.data.storage.errors import ChangedError, MissingError, StorageError, storage_errors
 from flows.data.storage.retry import with_retry
 from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
@@ -36,7 +36,7 @@ class InputFile:
 
     url: str
     size: int  # bytes
-    fingerprint: str  # of the ETag or of the modification time, with the size
+    fingerprint: str  # of the ETag, or of the times of change, with the size
 
 
 def given(source: Sources) -> list[str]:
@@ -97,7 +97,7 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
 
 
 def refuse_changed(url: str, fingerprint: str) -> None:
-    """Raise `StorageError` if an input file is no longer what it was.
+    """Raise `ChangedError` if an input file is no longer what it was.
 
     Parameters
     ----------
@@ -108,9 +108,10 @@ def refuse_changed(url: str, fingerprint: str) -> None:
     """
 
     if fingerprint_of(url) != fingerprint:
-        raise StorageError(
+        raise ChangedError(
             f"{url} has changed since this run first read it (another ETag, time or size); start "
-            "a new run when it is no longer being written"
+            "a new run when it is no longer being written",
+            url,
         )
 
 
@@ -120,7 +121,8 @@ def fingerprint_of(url: str) -> str:
     if is_local(url):
         with storage_errors("read", url):
             found = os.stat(url)
-        return _fingerprint({"size": found.st_size, "mtime": found.st_mtime})
+        times = {"mtime": found.st_mtime, "created": found.st_ctime}  # as fsspec calls it
+        return _fingerprint({"size": found.st_size, **times})
 
     def look() -> str:
         with storage_errors("read", url):
@@ -214,6 +216,9 @@ def _fingerprint(info: dict[str, Any]) -> str:
     mark = etag or next((found for name in _MARKS if (found := info.get(name))), None)
     if isinstance(mark, datetime):
         mark = int(mark.timestamp())
+    if not etag and isinstance(info.get("created"), float):
+        # A copy may keep the time of its original (cp -p, rsync -t); no program sets this one.
+        mark = f"{mark}|{info['created']}"
     return hashlib.sha256(f"{info['size']}|{mark}".encode()).hexdigest()[:16]
 
 

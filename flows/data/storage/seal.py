@@ -2,7 +2,8 @@
 
 Arrays and tables below ``runs/RUN_ID/work`` and ``kept`` end in a seal: a digest of every block,
 and one of these. Its place is the file itself, so that one write has both. JSON files have a
-checksum among their fields, and are not sealed.
+checksum among their fields, and are not sealed. A published table must stay Parquet: its pages
+have checksums, and what stands before its footer, where Parquet reads nothing, is a digest of that.
 """
 
 from __future__ import annotations
@@ -32,6 +33,42 @@ def is_working(url: str) -> bool:
     False
     """
     return _WORKING.search(url) is not None
+
+
+_TABLE = re.compile(r"/runs/\d{8}T\d{6}-[0-9a-f]{6}/(?!work/|kept/).*\.parquet$")
+_FOOTER_MARK = b"vbflows\x02"
+_PARQUET_END = struct.Struct("<I4s")  # bytes of the footer, mark
+
+
+def is_table(url: str) -> bool:
+    """Whether a URL names a table that a run has published.
+
+    >>> is_table("/target/runs/20260102T030405-0a1b2c/rows/part-00000.parquet")
+    True
+    """
+    return _TABLE.search(url) is not None
+
+
+def with_footer_seal(data: bytes) -> bytes:
+    """Return a Parquet file with a digest of its footer."""
+    place = len(data) - footer_size(data) + _SIZE + len(_FOOTER_MARK)
+    return data[:place] + _FOOTER_MARK + _digest(data[place:]) + data[place:]
+
+
+def footer_size(end: bytes) -> int:
+    """Return how many bytes a Parquet file's footer has with its seal, by the file's end."""
+    if len(end) < _PARQUET_END.size:
+        return 0
+    length, _ = _PARQUET_END.unpack(end[-_PARQUET_END.size :])
+    return int(length) + _PARQUET_END.size + len(_FOOTER_MARK) + _SIZE
+
+
+def check_footer(end: bytes, url: str) -> None:
+    """Raise `DamagedError` where the footer in a file's end is not what was written."""
+    found = end[len(end) - footer_size(end) :][: len(_FOOTER_MARK) + _SIZE]
+    footer = end[len(end) - footer_size(end) + len(found) :]
+    if found != _FOOTER_MARK + _digest(footer):
+        raise _damaged(url, "its end is not what was written")
 
 
 def seal(data: bytes) -> bytes:

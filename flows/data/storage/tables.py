@@ -6,7 +6,7 @@ What is read may be in another format: see `flows.data.storage.formats`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,13 +14,21 @@ import pyarrow.parquet as pq
 from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet, small_text
-from flows.data.storage.objects import placed, read_bytes, write_bytes
+from flows.data.storage.objects import read_bytes, write_bytes
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
-from flows.data.storage.seal import Sealed, is_working
+from flows.data.storage.seal import (
+    Sealed,
+    check_footer,
+    footer_size,
+    is_table,
+    is_working,
+    with_footer_seal,
+)
 from flows.data.storage.urls import is_local
 
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
+_FOOTER = 2**16  # bytes of a file's end, in which most footers are
 SMALL = 8 * 2**20  # bytes of a Parquet file that is fetched whole
 
 
@@ -31,21 +39,33 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
     """
     small = small_text(url)
     if small is not None:
-        return pq.ParquetFile(pa.BufferReader(small), metadata=footer)
+        return _file(pa.BufferReader(small), metadata=footer)
     url = as_parquet(url)
 
     def opened() -> pq.ParquetFile:
         with storage_errors("read", url):
             fs, path = arrow(url)
             source = fs.open_input_file(path)
-            file = pq.ParquetFile(source, metadata=footer, pre_buffer=True)
+            known = footer or (_checked_footer(source, url) if is_table(url) else None)
+            file = _file(source, metadata=known, pre_buffer=True)
             if max(_sizes(file.metadata), default=0) <= LARGE:
                 return file
-            return pq.ParquetFile(
-                source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER
-            )
+            return _file(source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER)
 
     return with_retry("read", url, opened)
+
+
+_file = partial(pq.ParquetFile, page_checksum_verification=True)
+
+
+def _checked_footer(source: pa.NativeFile, url: str) -> pq.FileMetaData:
+    """Return the footer of a published table, which pages' checksums leave out."""
+    size = source.size()
+    end = source.read_at(min(size, _FOOTER), max(size - _FOOTER, 0))
+    if (needed := footer_size(end)) > len(end):
+        end = source.read_at(min(size, needed), max(size - needed, 0))
+    check_footer(end, url)
+    return pq.read_metadata(pa.BufferReader(end))
 
 
 def _whole(url: str) -> pq.ParquetFile:
@@ -92,7 +112,7 @@ def read_rows(
         # Reading its size and its footer first would cost more than all of it.
         expect(size)
         data = held.whole_file(url, of, lambda: read_bytes(url))
-        return pq.ParquetFile(pa.BufferReader(data), metadata=footer)
+        return _file(pa.BufferReader(data), metadata=footer)
 
     def read() -> pa.Table:
         with storage_errors("read", url):
@@ -179,10 +199,6 @@ def write_table(url: str, table: pa.Table, group: int | None = None) -> None:
     group
         Rows of a row group; by default as many as Parquet's writer takes.
     """
-    if is_local(url) and not is_working(url):
-        with storage_errors("write", url), placed(url) as partial:
-            _write(table, partial, group)
-        return
     # One request, so that a failure half-way leaves no object; a table is a partition's at most.
     write_bytes(url, table_bytes(table, group), durable=False)
 
@@ -190,16 +206,18 @@ def write_table(url: str, table: pa.Table, group: int | None = None) -> None:
 def table_bytes(table: pa.Table, group: int | None = None) -> bytes:
     """Return the bytes of a Parquet file; see `write_table`."""
     sink = pa.BufferOutputStream()
-    _write(table, sink, group)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _write(table: pa.Table, sink: Any, group: int | None) -> None:
-    """Write Parquet; numbers with a point repeat too seldom for a dictionary to be worth it."""
     leaves = (leaf for field in table.schema for leaf in _leaves(field.name, field.type))
+    # Numbers with a point repeat too seldom for a dictionary to be worth it.
     coded = [path for path, kind in leaves if not pa.types.is_floating(kind)]
-    pq.write_table(table, sink, row_group_size=group, compression="zstd", use_dictionary=coded)
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=group,
+        compression="zstd",
+        use_dictionary=coded,
+        write_page_checksum=True,
+    )
+    return with_footer_seal(sink.getvalue().to_pybytes())
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:

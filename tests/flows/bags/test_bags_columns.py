@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.flows.bags.bag_files import fitted, table_of, written
+from flows.data.runs import open_run
+from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, refused
 
 
@@ -140,3 +142,94 @@ def test_text_that_varies_within_bags_is_a_feature_of_each_level(tmp_path, capsy
     assert "Levels of kind that are no features (rows): new (1)." in scored["warnings"]
     before, after = (table_of(one, "bags") for one in (target, tmp_path / "s"))
     np.testing.assert_allclose(after["probability"], before["probability"], rtol=1e-9)
+
+
+def with_lists(n=50, seed=0):
+    """Return rows of bags whose label shifts a list of numbers, with where they are and copies."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n), 5)
+    label = np.arange(n) % 2
+    shift = 2.5 * ((label[bag] == 1) & (np.arange(5 * n) % 5 == 0))
+    area = rng.normal(size=5 * n).round(3)
+    return {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "label": label[bag],
+        "tile": np.tile(np.arange(5), n),
+        "area": area,
+        "embedding": list(rng.normal(size=(5 * n, 4)) + shift[:, None]),
+        "x": 256 * rng.integers(100, size=5 * n),
+        "y": 256 * rng.integers(100, size=5 * n),
+        "copy": area,
+        "coords": [[1.0, 2.0]] * 5 * n,
+        "notes": [["a"]] * 5 * n,
+    }
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_lists_and_numbers_are_features_and_places_are_not(form, tmp_path, capsys):
+    table = with_lists()
+    path, target = tmp_path / f"in.{form}", tmp_path / "t"
+    if form == "csv":
+        table["embedding"] = [";".join(map(str, one)) for one in table["embedding"]]
+        pd.DataFrame(table).to_csv(path, index=False)
+    else:
+        written(tmp_path, pa.table(table))
+    found = fitted(capsys, path, target, "model=embedding", "partitions=2")
+    assert found["results"]["auroc"] > 0.8
+    assert "copy (of area)" in "".join(found["warnings"])
+    _, record = open_run(str(target))
+    used = {one.name: one.used for one in record.columns}
+    assert used == {
+        "bag_id": "bag_id", "label": "label: positive is 1", "area": "feature", "copy": "feature",
+        "embedding": "feature", "tile": "left out: number of the instance in its bag",
+        "x": "left out: coordinate", "y": "left out: coordinate", "notes": used["notes"],
+        "coords": used["coords"],
+    }  # fmt: skip
+    assert used["notes"].startswith("left out")
+    assert used["coords"].startswith("left out")
+    names = set(table_of(target, "markers")["feature"].to_pylist())
+    assert names <= {"area", "copy", *(f"embedding {i + 1}" for i in range(4))}
+    assert "strict" in refused(capsys, "bags", path, tmp_path / "s", "--strict")
+    answer(capsys, "score", target, path, tmp_path / "n")
+
+
+def test_features_have_their_own_names_in_any_order(tmp_path, capsys):
+    """The second column has the label; it is named first, with a list whose rows differ."""
+    table = with_lists()
+    table["size"] = np.where(table["label"] == 1, 3.0, 0.0) + table["area"]
+    path = written(tmp_path, pa.table(table))
+    options = ("--column", "features=size,area,x")
+    answer(capsys, "bags", path, tmp_path / "t", "--set", "model=embedding", *options)
+    rows = table_of(tmp_path / "t", "markers").to_pylist()
+    adds = {name: np.mean([abs(row["adds"]) for row in rows if row["feature"] == name])
+            for name in ("size", "area", "x")}  # fmt: skip
+    assert max(adds, key=adds.__getitem__) == "size"
+    table["embedding"][7] = table["embedding"][7][:2]
+    path = written(tmp_path, pa.table(table), "odd.parquet")
+    assert "column embedding, row 8" in refused(capsys, "bags", path, tmp_path / "o")
+
+
+@pytest.mark.parametrize("files", [2, 5])
+def test_bags_in_several_files_are_counted(files, tmp_path, capsys):
+    """Also over partitions; files of other modalities, or of labels alone, are no second rows."""
+    parts = [instances(30, seed) for seed in range(files)]
+    parts[1] = instances(40, 1)
+    for i, one in enumerate(parts):
+        written(tmp_path, one.drop_columns("instance_id"), f"{i}.parquet")
+    labels = parts[0].select(["bag_id", "label"])
+    written(tmp_path, labels.append_column("features", pa.nulls(90)), "labels.parquet")
+    options = ("--set", "partitions=3", "--set", "model=embedding")
+    said = answer(capsys, "check", "bags", tmp_path, *options)["warnings"]
+    assert "30 of 40 bags have rows in several of" in "".join(said)
+    (tmp_path / "kinds").mkdir()
+    for i in range(2):
+        one = parts[0].append_column("modality", [[f"m{i}"] * 90])
+        written(tmp_path / "kinds", one, f"{i}.parquet")
+    said = answer(capsys, "check", "bags", tmp_path / "kinds", *options)["warnings"]
+    assert "have rows in" not in "".join(said)
+
+
+@pytest.mark.parametrize(("name", "advised"), [("case_id", False), ("BagID", True), ("bags", True)])
+def test_a_column_of_other_ids_is_not_advised_as_that_of_bags(name, advised, tmp_path, capsys):
+    path = written(tmp_path, pa.table({name: ["a", "b"], "label": [0, 1], "f": [0.5, 1.5]}))
+    assert (f"bag_id={name}" in refused(capsys, "bags", path, tmp_path / "t")) is advised

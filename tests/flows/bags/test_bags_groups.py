@@ -5,14 +5,12 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from scipy.stats import binom
 
-from flows.bags.accuracy import in_a_score, wrong_among
 from flows.bags.example_report import figure_of
 from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
-from flows.report.page import Findings, Section
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import answer, run
@@ -55,16 +53,45 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     low, high = found["results"]["auroc_interval"]
     assert low < 0.5 < high
     assert found["lines"][0].startswith("No better than the base rate on ")
+    best = min(found["results"]["baselines"].values(), key=lambda one: one["log_loss"])
+    assert best["interval"][0] <= 0.0
 
 
-def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, capsys):
-    path = written(tmp_path, patients())
-    code, out, _ = run(capsys, "check", "bags", path, *PLAIN)
-    assert code == 0
-    (said,) = [text for text in json.loads(out)["warnings"] if "--column group" in text]
-    assert said.startswith("patient has one label per value (40 values in 200 bags)")
-    code, out, _ = run(capsys, "check", "bags", path, "--column", "group=patient", *PLAIN)
-    assert not [text for text in json.loads(out)["warnings"] if "--column group" in text]
+NAMES = {
+    "barcode": lambda bag, of: f"TCGA-{'ABCD'[of % 4]}{of % 7}-A{of:03d}-01Z-00-DX{bag % 5}",
+    "visit": lambda bag, of: f"P{of:02d}_t{bag % 5}",
+    "no sign": lambda bag, of: f"P{of:02d}t{bag % 5}",
+    "column": lambda bag, of: f"s{bag}",
+    "numbers": lambda bag, of: f"s{bag}",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_bags_that_share_a_label_are_held_out_together(kind, tmp_path, capsys):
+    """Labels are drawn by patient; without groups the AUROC is .8."""
+    table = patients()
+    patient = np.repeat(np.arange(40), 30)
+    bag = np.repeat(np.arange(200), 6)
+    names = pa.array([NAMES[kind](b, of) for b, of in zip(bag, patient, strict=True)])
+    table = table.drop_columns("patient").set_column(0, "bag_id", names)
+    if kind == "column":
+        table = table.append_column("lot", pa.array([f"p{i}" for i in patient]))
+    if kind == "numbers":
+        table = table.append_column("patient", pa.array(1000 + patient))
+    path = written(tmp_path, table)
+    found = fitted(capsys, path, tmp_path / "t", "model=embedding", "partitions=3")
+    low, high = found["results"]["auroc_interval"]
+    assert low < 0.5 < high
+    assert found["results"]["beats_base_rate"] is False
+    assert "200 bags are 40 groups" in "".join(found["warnings"])
+    assert found["results"]["baselines"]["base rate"]["auroc"] == 0.5
+    assert len(table_of(tmp_path / "t", "markers").filter(pc.field("feature") == "patient")) == 0
+    if kind == "visit":
+        alone = fitted(capsys, path, tmp_path / "a", "model=embedding", "group_parts=0")
+        assert alone["results"]["auroc"] > 0.75
+    if kind == "numbers":
+        new = written(tmp_path, table.drop_columns(["patient", "label"]), "new.parquet")
+        answer(capsys, "score", tmp_path / "t", new, tmp_path / "s")
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
@@ -73,7 +100,8 @@ def test_copies_are_held_out_together(tmp_path, capsys, partitions):
     found = fitted(
         capsys, path, target, "held_out=0.4", "model=embedding", f"partitions={partitions}"
     )
-    (said,) = [text for text in found["warnings"] if "exact copies" in text]
+    (said,) = [text for text in found["warnings"] if "bags are exact copies" in text]
+    assert "30 of 135 instances, in 10 bags, are exact copies of others." in found["warnings"]
     assert said.startswith("10 bags are exact copies of one another (b0 and copy of b0, say)")
     bags = table_of(target, "bags")
     held = dict(zip(bags["bag_id"].to_pylist(), bags["held_out"].to_pylist(), strict=True))
@@ -144,6 +172,7 @@ def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys)
     one = table.append_column("group", [["all"] * len(table)])
     found = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
     assert any(text.startswith("All bags are of one group") for text in found["warnings"])
+    assert "auroc" not in found["results"]
 
 
 def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
@@ -250,42 +279,22 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
     assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]
 
 
-def test_a_score_without_labels_quotes_what_the_fit_had_right_of_clear_and_uncertain_ones():
-    fit = {"tested": 180, "tested_right": 169, "tested_clear": 133, "tested_clear_right": 133,
-           "tested_clear_expected_wrong": 9.2, "tested_unsure_expected_wrong": 12.0}  # fmt: skip
-    counts = "22 of 60 bags are probably positive, 28 probably negative, 10 uncertain"
-    found = Findings("h", [Section("In short", "By these.")], {}, predicted=counts)
-    clear = np.repeat([0.1, 0.9], 25)
-    said = in_a_score(np.append(clear, np.full(10, 0.4)), "By these.", "ill", found, fit)
-    assert said is not None
-    assert said.headline == (
-        "22 of 60 bags are probably positive, 28 probably negative. About 5 of these 50 may "
-        "be wrong (probably fewer; 95 % 0 to 9). Look at the 10 uncertain ones yourself: cut at "
-        "0.5, about 4 would be wrong (probably fewer; 95 % 0 to 7). No "
-        "labels here, so this is not measured"
-    )
-    assert said.sections[0].text == (
-        "Wrong by these probabilities, of the 50 clear ones: about 5 (95 % 0 to 9; at the "
-        "fit 0 of 133 were, about 9 expected); of the 10 uncertain ones, cut at 0.5: about 4 (95 % "
-        "0 to 7; at the fit 11 of 47 were, about 12 expected). So fewer are probably wrong here, "
-        "too. 10 of 60 are uncertain, 47 of 180 were at the fit: no sign that the new ones differ."
-    )
-    said = in_a_score(np.append(clear, np.full(90, 0.4)), "By these.", "ill", found, fit)
-    assert said is not None
-    assert "yourself" not in said.headline
-    assert ": the new ones differ, so more may be wrong than these" in said.sections[0].text
-    assert in_a_score(clear, "", "ill", found, {"tested": 180}) is None
-    said = in_a_score(clear, "", "ill", found, {**fit, "positive": "yes"})
-    assert said is not None
-    assert said.headline.startswith("22 of 60 bags probably have ill = yes, 28 probably not. About")
+def with_column(values):
+    return patients().drop_columns("patient").append_column("c", pa.array(values))
 
 
-def test_what_to_expect_of_new_bags_covers_the_fit_and_the_model():
-    own = np.full(50, 0.086)
-    assert wrong_among(0, 133, own) == (0, int(binom(50, 0.086).ppf(0.975)))
-    assert wrong_among(0, 133, np.zeros(50))[1] < 4
-    low, high = wrong_among(500, 10_000, np.full(10_000, 0.05))
-    assert low < 450 < 550 < high  # both samples vary
-    sure = wrong_among(0, 10_000, np.full(5_000, 0.1))
-    assert sure == (0, round(500 + 1.96 * (5_000 * 0.1 * 0.9) ** 0.5))
-    assert wrong_among(0, 0, np.full(3, 0.3)) == (0, 3)
+@pytest.mark.parametrize("kind", ["subtype", "measurement", "mixed"])
+def test_columns_that_are_no_groups_stay_what_they_are(kind, tmp_path, capsys):
+    """Few values; numbers that rise with the label; values whose bags differ in label."""
+    table = patients()
+    label = np.array(table["label"].to_pylist())
+    bag = np.repeat(np.arange(200), 6)
+    values = {
+        "subtype": [f"{'ab'[y]}{b % 3}" for y, b in zip(label, bag, strict=True)],
+        "measurement": 20 * label + bag % 20,
+        "mixed": [f"site {b % 12}" for b in bag],
+    }[kind]
+    path = written(tmp_path, with_column(values))
+    code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
+    assert code == 0
+    assert "groups by" not in out

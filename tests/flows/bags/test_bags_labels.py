@@ -14,6 +14,7 @@ from flows.bags.settings import BagSettings
 from flows.data import partition, storage
 from flows.data.storage import InputFile
 from flows.settings import load
+from tests.flows.bags.bag_files import fitted, table_of, written
 from vbmodels.core.cells import number_of
 
 
@@ -84,3 +85,18 @@ def test_labels_that_are_no_finite_numbers_are_classes(names):
     assert "--set positive=" in str(
         _refusal([file], "label", names, [number_of(name) for name in names])
     )
+
+
+@pytest.mark.parametrize("setting", [(), ("positive=responder",)])
+def test_labels_that_differ_in_case_or_blanks_are_one(setting, bags, tmp_path, capsys):
+    """Also where rows of one bag, and the files, write them in several ways."""
+    names, label, features = bags
+    spelt = (["Non-responder", "non-responder ", "NON-RESPONDER"], [" Responder", "responder"])
+    words = [spelt[one][i % len(spelt[one])] for i, one in enumerate(label)]
+    table = pa.table({"bag_id": names, "label": words, "features": list(features)})
+    found = fitted(capsys, written(tmp_path, table), tmp_path / "t", "model=embedding", *setting)
+    rows = table_of(tmp_path / "t", "bags").sort_by("bag_id")
+    assert rows["label"].to_pylist() == [label[names == one][0] for one in sorted(set(names))]
+    (said,) = [text for text in found["warnings"] if "differ in case" in text]
+    for word in ("NON-RESPONDER", "non-responder", "Responder", "responder"):
+        assert f"{word} ({[one.strip() for one in words].count(word)})" in said

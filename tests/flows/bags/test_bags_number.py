@@ -39,7 +39,7 @@ def test_a_number_is_predicted_with_its_interval(done, capsys):
     assert results["r2"] > 0.5
     assert results["rmse"] < 0.7 * results["mean_rmse"]
     assert results["beats_mean"]
-    assert set(results["baselines"]) == {"ridge regression", "boosted trees"}
+    assert set(results["baselines"]) == {"the mean", "ridge regression", "boosted trees"}
     assert "each predicted without its own label" in found["lines"][0]
     assert any("is predicted as one" in text for text in found["warnings"])
     bags = table_of(folder / "out", "bags").to_pandas().sort_values("bag_id")

@@ -54,11 +54,7 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in (
-        "Against simpler models",
-        "Which blocks separate bags",
-        "what adds to its score",
-    ):
+    for heading in ("Against simpler models",):
         assert heading in page
     assert ("The models and their weights" in page) == (model == "auto")
     if model == "auto":
@@ -206,7 +202,10 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert "P(primary)</th>" in new
     for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new
-    assert set(found["results"]["baselines"]) == {"boosted trees on pooled features"}
+    assert set(found["results"]["baselines"]) == {
+        "base rate",
+        "boosted trees on pooled features",
+    }
     assert "Each of the bags is predicted by fits to the other folds" in page
     assert "What marks these most often: " in page
     assert "Bags by P(positive) and label" in page

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
+from flows.report.baselines import SHARE
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of
 
@@ -35,21 +36,6 @@ def fitted(tmp_path_factory):
     return folder
 
 
-def test_without_baselines_the_model_is_compared_with_its_logistic_regressions(tmp_path):
-    """And with them their table has no AUROC, which the model has none of."""
-    pq.write_table(pa.table(table(240)[0]), tmp_path / "in.parquet")
-    for name in ("false", "true"):
-        out = tmp_path / name
-        succeed("experts", tmp_path / "in.parquet", out, *QUICK, "--set", f"baselines={name}")
-        folder, record = latest(out)
-        page = (folder / "report.html").read_text()
-        loss = f"{record['results']['logistic_log_loss']:.3f}"
-        alone = f"<td>a logistic regression for each class</td><td>{loss}</td>"
-        assert (alone in page) == (name == "false")
-        assert "baseline minus model" in page or name == "false"
-        assert '<th scope="col">AUROC</th>' not in page
-
-
 @pytest.mark.thorough
 def test_every_class_has_a_probability_and_is_scored(fitted):
     folder, record = latest(fitted / "out")
@@ -68,9 +54,8 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
     assert results["test_rows"] == np.sum(results["confusion"]) > 100
     assert results["accuracy"] == np.trace(results["confusion"]) / results["test_rows"]
     baselines = results["baselines"]
-    assert set(baselines) == {"multinomial logistic regression", "boosted trees"}
+    assert set(baselines) == {"multinomial logistic regression", "boosted trees", SHARE}
     assert results["log_loss"] < baselines["multinomial logistic regression"]["log_loss"]
-    assert results["log_loss"] < results["logistic_log_loss"]
     for one in baselines.values():
         assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
     assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)

@@ -28,13 +28,13 @@ def fitted(tmp_path_factory):
 def test_a_count_is_predicted_by_its_mean(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd", "held_out"]
+    assert rows.column_names == ["id", "label", "predicted", "sd", "low", "high", "held_out"]
     assert rows["label"].to_pylist() == rentals()["label"].tolist()
     assert rows["predicted"].to_numpy().min() > 0.0
     low, high = results["deviance_explained_interval"]
     assert 0.2 < low < results["deviance_explained"] < high
     assert set(results["baselines"]) == {"the mean", "Poisson regression", "boosted trees"}
-    assert results["baselines"]["Poisson regression"]["interval"][0] > 0.0
+    assert results["baselines"]["Poisson regression"]["more"] > 0.0
     assert results["baselines"]["the mean"]["r2"] < 0.01
     page = (folder / "report.html").read_text()
     for text in (

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.experts.design import fitted_rows
+from flows.data.names import digests_of
+from flows.experts.units import RowKeys, join_units
 from tests.flows.commands import setting_args, succeed
-from tests.flows.experts.runs import latest, written
+from tests.flows.experts.runs import latest, rows_of, written
+from vbmodels.core.sampling import hashed
 from vbmodels.experts.columns import cell_keys
 from vbmodels.experts.rows import Rows
 
@@ -30,19 +34,75 @@ def copies(tmp_path_factory):
         pq.write_table(
             pa.table({"id": names, "label": label[rows], **columns}), folder / f"{i}.parquet"
         )
-    distinct, counts = np.unique(x, axis=0, return_counts=True)
-    return folder, distinct, counts
+    _, of = np.unique(x, axis=0, return_inverse=True)
+    return folder, [[f"row-{r}" for r in np.flatnonzero(of == k)] for k in range(of.max() + 1)]
 
 
-@pytest.mark.thorough
-def test_copies_are_held_out_or_fitted_together(copies, tmp_path):
-    """The rows not fitted are those of whole groups, whose sizes are known."""
-    folder, distinct, counts = copies
-    more = setting_args("inference=cavi", "n_experts=2", "test_share=0.3")
-    succeed("experts", folder, tmp_path / "out", "--partitions", 3, *more)
-    held = ~fitted_rows(cell_keys(distinct), np.ones(len(distinct)), 0.3)
-    assert 0.15 < held.mean() < 0.45
-    assert latest(tmp_path / "out")[1]["results"]["test_rows"] == counts[held].sum()
+@pytest.mark.parametrize("parts", [1, 3])
+def test_copies_are_held_out_or_fitted_together(copies, tmp_path, parts):
+    """Whatever the partitions, by the least name of the copies."""
+    folder, names = copies
+    more = setting_args("inference=cavi", "n_experts=1", "test_share=0.3", "baselines=no")
+    succeed("experts", folder, tmp_path / "out", "--partitions", parts, *more)
+    run, record = latest(tmp_path / "out")
+    rows = rows_of(run)
+    held = set(rows.filter(rows["held_out"])["id"].to_pylist())
+    least = np.array([digests_of(of).min() for of in names])
+    out = hashed(least, 3, 1)[0] < 0.3
+    assert held == {name for of, one in zip(names, out, strict=True) if one for name in of}
+    assert any("copies" in note and "320" in note for note in record["notes"])
+
+
+def patients(rng, label_of):
+    """Return ten rows of each of 60 patients, whose columns say who it is and nothing else."""
+    patient = np.repeat(np.arange(60), 10)
+    x = np.repeat(rng.standard_normal((60, 3)), 10, axis=0) + 0.2 * rng.standard_normal((600, 3))
+    columns = {f"x{j}": x[:, j] for j in range(3)}
+    return {"patient": [f"P{p}" for p in patient], **columns, "label": label_of(patient)}
+
+
+@pytest.mark.parametrize("numeric", [False, True])
+def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numeric):
+    """Labels of patients that no column predicts look certain, until patients are held out."""
+    rng = np.random.default_rng(2)
+    columns = patients(rng, lambda patient: rng.integers(0, 2, 60)[patient])
+    if numeric:
+        columns["patient"] = [7 * int(name[1:]) % 61 for name in columns["patient"]]
+    given = written(tmp_path, columns)
+    more = setting_args("test_share=0.3")
+    succeed("experts", given, tmp_path / "plain", *more)
+    plain = latest(tmp_path / "plain")[1]
+    assert plain["results"]["auroc"] > 0.9
+    assert plain["results"]["one_label_per"] == "patient"
+    assert any("--column group=patient" in text for text in plain["warnings"])
+    assert not any("--exclude patient" in text for text in plain["warnings"])
+    succeed("experts", given, tmp_path / "out", *more, "--column", "group=patient")
+    run, record = latest(tmp_path / "out")
+    rows = rows_of(run).to_pydict()
+    sides = {(of, held) for of, held in zip(rows["group"], rows["held_out"], strict=True)}
+    assert len(sides) == 60
+    results = record["results"]
+    low, high = results["auroc_interval"]
+    assert low < 0.5 < high
+    assert results["log_loss"] > 0.6
+    new = written(tmp_path, {n: v for n, v in columns.items() if n != "patient"}, "new.parquet")
+    succeed("score", tmp_path / "out", new, tmp_path / "scored")
+    assert "not shown to be better" in record["headline"]
+
+
+def test_rows_whose_labels_are_alike_count_less():
+    """By the design effect; the partitions and their order do not matter."""
+    rng = np.random.default_rng(2)
+    keys = RowKeys(*(np.arange(600),) * 2, np.repeat(np.arange(60), 10) + 1000, np.ones(600))
+    noise = replace(keys, label=rng.integers(0, 2, 600).astype(float))
+    alike = replace(keys, label=np.repeat(rng.integers(0, 2, 60), 10).astype(float))
+    assert join_units([noise], False).design_effect < 1.3
+    assert join_units([alike], False).design_effect == pytest.approx(10.0)
+    parts = [replace(alike, **{n: v[s] for n, v in vars(alike).items()})
+             for s in (slice(0, 255), slice(255, 600))]  # fmt: skip
+    one, two = join_units([alike], False), join_units(parts[::-1], False)
+    assert np.array_equal(one.number, two.number)
+    assert np.array_equal(one.name, two.name)
 
 
 def test_folds_go_by_cells_and_draws_by_names():
@@ -56,10 +116,14 @@ def test_folds_go_by_cells_and_draws_by_names():
     assert np.unique(batch.uniforms(1, 1)).size == len(x)
 
 
-def test_a_copy_of_the_label_is_asked_about(tmp_path):
+@pytest.mark.parametrize("wrong", [0, 4])
+def test_a_column_that_holds_the_label_is_asked_about(tmp_path, wrong):
+    """Also where it is another in 2 % of the rows."""
     rng = np.random.default_rng(5)
     label = rng.integers(0, 2, 200)
-    given = written(tmp_path, {"label": label, "left": 1 - label, "age": rng.normal(50, 9, 200)})
+    left = 1 - label
+    left[:wrong] = label[:wrong]
+    given = written(tmp_path, {"label": label, "left": left, "age": rng.normal(50, 9, 200)})
     succeed("experts", given, tmp_path / "out", *setting_args("test_share=0.3"))
     warnings = " ".join(latest(tmp_path / "out")[1]["warnings"])
-    assert "If left, which has the largest effect, is only known once the label is" in warnings
+    assert "Is left known before the label is?" in warnings

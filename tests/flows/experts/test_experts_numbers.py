@@ -34,7 +34,7 @@ def fitted(tmp_path_factory):
 def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd", "held_out"]
+    assert rows.column_names == ["id", "label", "predicted", "sd", "low", "high", "held_out"]
     y = rows["label"].to_numpy()
     np.testing.assert_array_equal(y, houses()["label"])
     away = y - rows["predicted"].to_numpy()

@@ -61,13 +61,6 @@ def test_five_thresholds_are_in_the_table_where_their_counts_are_those_before_th
     )
 
 
-def test_where_labels_have_weights_no_threshold_is_that_of_a_cost():
-    counts = count_scores(np.array([False, True, True]), np.array([0.2, 0.9, 0.95]))
-    (first, _), _ = threshold_tables(counts, "ill", costs=False)
-    assert first.rows[0] == ("0.05", "none (0 to 66 %)", "1, 100 % (21 to 100 %)")
-    assert first.caption == "Held-out rows are called ill from the threshold on."
-
-
 def test_a_lower_threshold_is_named_where_it_misses_fewer():
     y, p = np.array([False, False, True, True]), np.array([0.05, 0.6, 0.4, 0.95])
     _, found = threshold_tables(count_scores(y, p), "ill")

@@ -8,13 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from flows import pipelines
+from flows import cli
 from flows.events import Message, Stage, Sweep, listening
-from flows.faults import Interrupted
-from flows.keywords.settings import KeywordSettings
-from flows.prefect import server
-from flows.prefect.flow import recorded
-from flows.settings import ComputeSettings
 
 
 class Listener:
@@ -55,22 +50,11 @@ class Listener:
 
 
 def main(what: str, folder: str) -> None:
-    if what == "serve":
-        with server.running() as url:
-            Path(folder, "url").write_text(url)
-            time.sleep(60)
-        return
-    settings = KeywordSettings(unit="word", keyword_rate=0.2, checkpoint_every=1)
-    try:
-        with listening(Listener(what, folder)):
-            outcome = recorded(
-                pipelines.keywords, f"{folder}/in", f"{folder}/out", settings,
-                ComputeSettings.model_validate({}), None, "auto",
-            )  # fmt: skip
-    except Interrupted as error:
-        print(error, flush=True)
-        sys.exit(130)
-    print(outcome["run_id"], flush=True)
+    with listening(Listener(what, folder)):
+        settings = ("unit=word", "keyword_rate=0.2", "checkpoint_every=1")
+        sys.argv[1:] = ["keywords", f"{folder}/in", f"{folder}/out", "--resume", "auto"]
+        sys.argv += [word for one in settings for word in ("--set", one)]
+        cli.main()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from prefect import get_client
 
 from flows.catalogue import pipeline_named
-from flows.prefect.flow import drain
+from tests import servers
 
 PAGE = Path(__file__).parents[3] / "docs" / "prefect.md"
 STAGES = {"check", "ingest", "prepare", "fit", "score", "publish"}
@@ -26,7 +26,7 @@ def test_the_page_runs(prefect_server, tmp_path, monkeypatch, capsys):
     script = tmp_path / "page.py"  # Prefect reads the source of what it runs
     script.write_text(code)
     exec(compile(code, str(script), "exec"), {"__name__": "page"})
-    drain()
+    servers.drain()
     said = capsys.readouterr().out
     assert "{'north': 40, 'south': 40}" in said
     with get_client(sync_client=True) as client:

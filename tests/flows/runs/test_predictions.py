@@ -11,7 +11,6 @@ from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.faults import InputError
 from flows.runs.changed_rows import (
-    drawn_rows,
     moved_in_words,
     reasons_in_words,
     rows_in_words,
@@ -19,13 +18,12 @@ from flows.runs.changed_rows import (
 from flows.runs.compare import (
     changes,
     compare,
-    decision,
     effects,
-    estimates_in_words,
     headline,
 )
 from flows.runs.compare_page import _page, _predictions, _tiles
 from flows.runs.listing import rows_of
+from flows.runs.paired import compare_held_out
 from flows.runs.predictions import (
     ALIKE,
     BELOW,
@@ -43,9 +41,9 @@ from flows.runs.predictions import (
 from flows.runs.predictions import (
     BOTH as BOTH_SELECT,
 )
-from flows.runs.sentences import NO_TEXTS
 from tests.flows.commands import answer, run, succeed
-from tests.flows.experts.runs import written
+from tests.flows.experts.runs import latest, written
+from tests.flows.experts.runs import rows_of as table_of
 from tests.flows.runs.test_publish import record
 
 BOTH = "first", "second"
@@ -268,19 +266,7 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert (new.columns[-1], gone.columns[-1]) == tuple(f"why not in the {n} run" for n in BOTH)
     assert [row[-1] for row in new.rows] == [below[0]]
     assert [row[-1] for row in gone.rows] == [ALIKE, beyond, below[1]]
-    assert [(one.row["doc_id"], one.row["term"]) for one in drawn_rows(moved)] == [("a", "z")]
-    drawn = _page(found, f"{tmp_path}/c.html").sections[0]
-    assert drawn.title == "Which run to use"
-    assert [(one.columns, one.rows) for one in drawn.grids] == [
-        (("phrase", "document"), [("z", "a")])
-    ]
     assert stayed.columns == ("phrase", *BOTH, "document")
-    assert estimates_in_words(found) == (
-        "The share that is right is each run's own estimate: it does not say which is better."
-    )
-    assert drawn.text == (
-        f"Use the second run, unless you would not keep the one newly selected.\n{NO_TEXTS}"
-    )
     assert headline(found).startswith("With keyphrases=3 (per document) instead of 4: ")
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, "beyond the" in out, "near copy" in out) == (0, True, True)
@@ -291,56 +277,6 @@ def test_a_row_that_is_not_selected_has_the_reason(tmp_path, capsys, monkeypatch
     assert "not shown: why (--json and --report have them)" in " ".join(out.split())
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
     assert [row["why"] for row in table["rows"]] == [one.why for one in moved.changed()]
-
-
-def test_where_few_of_the_added_are_right_the_first_run_is_advised(tmp_path, capsys):
-    """By the second run 3 of 10 more are right, and the lists are as long as the first assumes."""
-    names = [f"n{i}" for i in range(100)]
-    for name, each in (("a", 6), ("b", 12)):
-        known = [i < 30 for i in range(100)]
-        p = [1.0 if one else 0.025 * each for one in known]
-        selected = [one or name == "b" for one in known]
-        documents = [f"d{i // 20}" for i in range(100)]
-        columns = {"doc_id": documents, "term": names, "observed": known}
-        paths = run_with(tmp_path, name, **columns, probability=p, selected=selected)
-        results = {"known_given": 62, "documents_with_known": 10}
-        label = "likely new keyphrases"
-        tiles = [{"label": label, "value": f"{each}", "note": ""}]
-        complete(
-            paths,
-            record(run_id=name, pipeline="keywords", results=results, tiles=tiles,
-                   settings={"keyphrases": each}),
-        )  # fmt: skip
-    runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
-    found = compare(*runs)
-    assert headline(found).startswith(
-        "With keyphrases=12 (per document) instead of 6: 70 rows added, 11 (by the first run) "
-        "to 21 (by the second) of them expected to be right"
-    )
-    said = (
-        "Why the first run: your lists of known keyphrases have about 6 each (if "
-        "complete). Of 10 added rows in documents without known ones 1.5 are right by the first "
-        "run, 3.0 by the second.\nThe test shows whose probabilities to believe, of the likely "
-        "ones too. Count the right ones, those that you would choose yourself, of these 20, drawn "
-        "at random from the 60 newly selected in documents without known ones: 5 or more speak for "
-        "the second run, 4 or fewer for the first (rightly in 80 % of cases)."
-    )
-    assert headline(found).endswith("; use the first run, unless the test below says otherwise.")
-    assert decision(found) == said
-    page = _page(found, f"{tmp_path}/c.html")
-    assert page.next_steps[0].command.startswith(f"vbflows show {runs[0]} ")
-    assert page.sections[0].text.startswith(said)
-    assert all(section.folded for section in page.sections if section.plots)
-    notes = {tile.label: tile.note for tile in page.tiles}
-    known = "10 are in documents with known ones, so wrong where these are complete"
-    assert notes["newly selected"].endswith(known)
-    (grid,) = page.sections[0].grids
-    assert {row[1] for row in grid.rows} <= {"d2", "d3", "d4"}
-    _, out, _ = run(capsys, "compare", *runs)
-    assert "--report compared.html for a page" in " ".join(out.split())
-    _, out, _ = run(capsys, "compare", *runs, "--report", f"{tmp_path}/c.html")
-    assert "for a page" not in " ".join(out.split())
-    assert max(map(len, out.splitlines()[:8])) <= 80
 
 
 @pytest.mark.parametrize(
@@ -393,11 +329,7 @@ def test_every_row_that_changed_is_printed_and_on_the_page(tmp_path, capsys):
         complete(run_with(tmp_path, name, **columns), record(run_id=name))
     runs = [f"{tmp_path}/runs/{name}" for name in "ab"]
     code, out, _ = run(capsys, "compare", *runs)
-    assert (
-        code,
-        "of these 20, drawn at random from the 120 no longer selected" in " ".join(out.split()),
-        "--rows for all rows" in out,
-    ) == (0, True, True)
+    assert (code, "--rows for all rows" in out) == (0, True)
     code, out, _ = run(capsys, "compare", *runs, "--rows")
     assert (code, out.count(LOST), out.count("120 rows dropped")) == (0, 120, 1)
     (table,) = answer(capsys, "compare", *runs, "--rows")["predictions"]
@@ -581,18 +513,45 @@ def test_a_row_that_was_not_read_has_not_left_the_selection(tmp_path, monkeypatc
     assert (found.cut, found.shared, found.lost, found.gained) == (True, 2, 0, 0)
 
 
-def test_figures_of_different_held_out_rows_are_said_to_be_so(tmp_path):
-    """The split goes by the cells that are used, so other columns give other rows."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((150, 2))
-    cells = {
-        "id": [f"r{i}" for i in range(150)], "a": x[:, 0], "b": x[:, 1],
-        "label": np.where(x[:, 0] + rng.standard_normal(150) > 0.0, "yes", "no"),
-    }  # fmt: skip
+def held_out_of(folder):
+    rows = table_of(folder)
+    return set(rows.filter(rows["held_out"])["id"].to_pylist())
+
+
+def test_a_column_is_judged_by_the_rows_that_both_runs_held_out(tmp_path, capsys):
+    """Intervals of each run overlap; the difference of pairs of rows leaves out zero."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1200, 2))
+    number = 10.0 + x[:, 0] + 0.35 * x[:, 1] + rng.standard_normal(1200)
+    cells = {"id": [f"r{i}" for i in range(1200)], "a": x[:, 0], "b": x[:, 1], "label": number}
     source = written(tmp_path, cells)
-    plain = ("--set", "n_experts=1", "--set", "baselines=no")
-    for name, words in (("one", ()), ("two", ("--exclude", "b")), ("three", ("--seed", "1"))):
-        succeed("experts", source, tmp_path / name, *plain, *words)
-    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
-    assert estimates_in_words(compare(one, two)).startswith("The runs held out different rows")
-    assert estimates_in_words(compare(one, three)) == ""
+    words = ("--set", "test_share=0.3", "--set", "baselines=no")
+    for name, more in (("one", ()), ("two", ("--exclude", "b", "--partitions", "3"))):
+        succeed("experts", source, tmp_path / name, *words, *more)
+    one, two = (str(tmp_path / name) for name in ("one", "two"))
+    kept = [held_out_of(latest(folder)[0]) for folder in (one, two)]
+    assert kept[0] == kept[1]
+    capsys.readouterr()
+    found = answer(capsys, "compare", one, two)["answer"]["R2"]
+    assert (found["clear"], found["better"]) == (True, "first")
+
+
+def test_rows_of_a_group_are_drawn_together(tmp_path):
+    """Ten rows of each of 40 groups differ alike: as if there were 40 rows."""
+    rng = np.random.default_rng(1)
+    shift, y = np.repeat(rng.standard_normal(40), 10), rng.standard_normal(400)
+    names = [f"r{i}" for i in range(400)]
+    widths = {}
+    for group in (names, [f"g{i // 10}" for i in range(400)]):
+        paths = [
+            run_with(
+                tmp_path, f"{len(widths)}{k}", id=names, label=y, predicted=y + k + 0.3 * k * shift,
+                held_out=[True] * 400, group=group,
+            )
+            for k in (0, 1)
+        ]  # fmt: skip
+        tiles = [{"label": "R2", "value": "0.5", "note": ""}]
+        found = compare_held_out(tuple(paths), (record(tiles=tiles), record(tiles=tiles)))
+        assert (found.rows, found.better) == (400, "first")
+        widths[group[0]] = found.high - found.low
+    assert widths["g0"] > 2.5 * widths["r0"]

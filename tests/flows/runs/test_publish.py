@@ -6,6 +6,7 @@ import pytest
 
 from flows.data import json_files, storage
 from flows.data.runs import (
+    RUN,
     PublishError,
     RunPaths,
     RunRecord,
@@ -29,6 +30,7 @@ def record(run_id="r1", **changes):
 
 def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
     paths = RunPaths(str(tmp_path), "r1")
+    storage.own(paths.root, RUN)
     storage.write_bytes(storage.join(paths.work, "globals"), b"1")
     written, original = [], storage.write_bytes
 
@@ -48,6 +50,7 @@ def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
 def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
     """Another worker wrote the same table whole; what begins with a dot but is no part stays."""
     paths = RunPaths(str(tmp_path), "r1")
+    storage.own(paths.root, RUN)
     for name in (".part-00000.parquet.0123abcd.part", "part-00000.parquet", ".mine"):
         storage.write_bytes(storage.join(paths.root, "keywords", name), b"1")
     complete(paths, record())
@@ -59,8 +62,10 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
 
 def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
     for run_id in ("r1", "r2"):
-        complete(RunPaths(str(tmp_path), run_id), record(run_id))
-        mark_latest(RunPaths(str(tmp_path), run_id), record(run_id))
+        paths = RunPaths(str(tmp_path), run_id)
+        storage.own(paths.root, RUN)
+        complete(paths, record(run_id))
+        mark_latest(paths, record(run_id))
     assert open_run(str(tmp_path))[1].run_id == "r2"
     assert open_run(str(tmp_path / "runs" / "r1"))[1].run_id == "r1"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from contextlib import contextmanager
 from functools import partial, update_wrapper
@@ -86,17 +87,14 @@ def result(target, outcome):
 @pytest.mark.thorough
 def test_a_resumed_run_with_a_file_less_or_more_is_refused(source, stopped, tmp_path, corpus):
     run_id = stopped(source, tmp_path / "out")
-    a = source / "a.parquet"
-    kept = tmp_path / "kept.parquet"
-    os.rename(a, kept)
+    others = f"{source}/[!a]*.parquet"
     with pytest.raises(InputError, match=r"expected the file .*a\.parquet, which the run began"):
+        go(others, tmp_path / "out", run_id)
+    more = source / "zz.parquet"
+    shutil.copy(source / "a.parquet", more)
+    with pytest.raises(InputError, match=r"zz\.parquet as well"):
         go(source, tmp_path / "out", run_id)
-    os.rename(kept, source / "zz.parquet")
-    with pytest.raises(InputError) as caught:
-        go(source, tmp_path / "out", run_id)
-    assert len(caught.value.faults) == 2
-    assert "zz.parquet as well" in str(caught.value)
-    os.rename(source / "zz.parquet", a)
+    more.unlink()
     outcome = go(source, tmp_path / "out", run_id)
     assert set(result(tmp_path / "out", outcome)["doc_id"].to_pylist()) == set(
         corpus["doc_id"].to_pylist()
@@ -393,9 +391,6 @@ def test_auto_goes_on_since_the_run_that_was_the_latest(source, stopped, tmp_pat
 
 def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
     target = tmp_path / "out"
-    with pytest.raises(InputError, match="resume latest: expected a run that was stopped, below"):
-        go(source, target, "latest")
-    assert not target.exists()
     stopped(source, target)
     time.sleep(1.1)  # ids hold seconds
     run_id = stopped(source, target)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import logging
-import os
 import re
-import signal
-import socket
+import sqlite3
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
-from prefect.runner import _state_proposer
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.faults import InputError
-from flows.prefect.serve import Waiting, read_plan
+from flows.prefect.serve import read_plan
+from tests import servers
 
 PLAN = """
 deployments:
@@ -135,52 +131,73 @@ def test_a_fault_of_a_plan_is_in_our_words(line, tmp_path, capsys):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_schedule_fires(number, tmp_path):
-    """Ctrl-C ends it, and so does SIGTERM, by which a service is stopped."""
-    (url,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
-    target = tmp_path / "out"
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN.format(source=url, target=target))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
-    own = {"PREFECT_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    env = {**kept, **own, "PYTHONPATH": os.getcwd()}
-    command = "import sys; from flows.cli import main; main(sys.argv[1:])"
-    log = tmp_path / "log"
-    with log.open("wb") as out:
+POWER_CUT = """
+deployments:
+  - {{name: cut, pipeline: keywords, source: {source}, target: {out}/cut, every: 10,
+     settings: {{unit: word, keyword_rate: 0.3, tol: 1.0e-15, max_iter: 200, checkpoint_every: 1}}}}
+  - {{name: other, pipeline: keywords, source: {source}, target: {out}/other, every: 10,
+     settings: {{unit: word, keyword_rate: 0.3, max_iter: 20}}}}
+"""
+SERVE = "import sys; from flows.cli import main; main(sys.argv[1:])"
+
+
+@contextmanager
+def serving(plan, home, url):
+    log = plan.parent / "log"
+    with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", command, "serve", str(plan), "--port", str(port)],
-            env=env, stdout=out, stderr=out, start_new_session=True,
+            [sys.executable, "-c", SERVE, "serve", str(plan)],
+            env=servers.environment(home, url), stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
     try:
-        latest = target / "latest.json"
-        deadline = time.monotonic() + 240
-        while not latest.exists() and time.monotonic() < deadline:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.5)
-        assert latest.exists(), log.read_text()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings") as answer:
-            shown = json.loads(answer.read())
-        assert (shown["api_url"], shown["auth"]) == ("/api", "BASIC")  # not at the usual port
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/admin/settings")
-        line = (tmp_path / "config" / "vbflows" / "prefect-password").read_text().strip()
-        assert line not in log.read_text()
+        yield process, log
     finally:
-        process.send_signal(number)
-        try:
-            assert process.wait(60) == 0
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    assert "never awaited" not in log.read_text()
-    assert "SystemExit" not in log.read_text()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
-    assert len(list(Path(target / "runs").iterdir())) >= 1
+        if process.poll() is None:
+            for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+                one.kill()
+        process.wait()
+
+
+def wait_for(condition, log):
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_after_a_power_cut_a_deployment_goes_on(prefect_home, tmp_path):
+    """The run that died is continued by the next one; another deployment is not delayed."""
+    (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 300, 1)
+    plan, out, port = tmp_path / "plan.yaml", tmp_path / "out", servers.free_port()
+    plan.write_text(POWER_CUT.format(source=source, out=out))
+    with servers.started(prefect_home, port) as (url, server), serving(plan, prefect_home, url) as (
+        _, log,
+    ):  # fmt: skip
+        wait_for(lambda: [*out.glob("cut/runs/*/work/checkpoints/*")], log)
+        server.kill()
+    assert not (out / "cut" / "latest.json").exists()
+    (dead,) = (path.name for path in (out / "cut" / "runs").iterdir())
+    with servers.started(prefect_home, port), serving(plan, prefect_home, url) as (process, log):
+        latest = [out / name / "latest.json" for name in ("cut", "other")]
+        wait_for(lambda: all(one.exists() for one in latest), log)
+        assert json.loads(latest[0].read_text())["run_id"] == dead
+
+        def ended():
+            with sqlite3.connect(prefect_home / "prefect.db") as database:
+                states = database.execute(
+                    "select distinct s.type, s.message from flow_run r join flow_run_state s "
+                    "on r.state_id = s.id"
+                ).fetchall()
+            database.close()
+            return "COMPLETED" in dict(states) and any("nothing to do" in s for _, s in states if s)
+
+        wait_for(ended, log)
+        process.terminate()
+        assert process.wait(60) == 0
+    assert [path.name for path in (out / "cut" / "runs").iterdir()] == [dead]
+    assert "Traceback" not in log.read_text()
 
 
 def test_a_setting_that_contradicts_another_is_named_once(tmp_path):
@@ -209,20 +226,4 @@ def test_the_example_is_a_plan():
     assert [one.when for one in plan.deployments] == [
         "at 30 2 * * * (Europe/Berlin)",
         "at 0 3 * * * (UTC)",
-    ]
-
-
-def test_a_run_that_waits_for_another_is_said_to_wait_once(caplog):
-    source = inspect.getsource(_state_proposer.StateProposer.propose_pending)
-    pieces = re.findall(r'^ +"(Aborted .*non-pending)"\n +"( state %r)",$', source, re.M)
-    (text,) = map("".join, pieces)
-    logger = logging.getLogger("tests.waiting")
-    logger.addFilter(Waiting())
-    caplog.set_level("INFO", "tests.waiting")
-    for run, state in (("a", "SCHEDULED"), ("b", "SCHEDULED"), ("a", "SCHEDULED"), ("a", "FAILED")):
-        logger.info(text, run, state)
-    assert caplog.messages == [
-        "Flow run a waits: another run of its deployment has not ended",
-        "Flow run b waits: another run of its deployment has not ended",
-        "Aborted submission of flow run 'a': Server returned a non-pending state 'FAILED'",
     ]

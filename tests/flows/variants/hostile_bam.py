@@ -84,8 +84,11 @@ def _read(rng, header, name, contig, start, cigar, flag, alleles):
     return read
 
 
-def write(path, seed, fragments=400, kind="odd", depth_at=None, length=60):
-    """Write fragments as pairs and single reads; ``depth_at`` puts them all at one place."""
+def write(path, seed, fragments=400, kind="odd", depth_at=None, length=60, htslib=False):
+    """Write fragments as pairs and single reads; ``depth_at`` puts them all at one place.
+
+    With ``htslib`` no read is flagged as supplementary: htslib counts a template twice there.
+    """
     rng = np.random.default_rng(seed)
     header = pysam.AlignmentHeader.from_dict(
         {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": c, "LN": n} for c, n in CONTIGS]}
@@ -124,4 +127,6 @@ def write(path, seed, fragments=400, kind="odd", depth_at=None, length=60):
             more.next_reference_id, more.next_reference_start = two.reference_id, start + gap
             more.template_length = gap + length
             reads.append(more)
+    for read in reads:
+        read.flag &= ~0x800 if htslib else ~0
     return save_reads(path, header, reads)

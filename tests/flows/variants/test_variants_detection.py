@@ -14,9 +14,8 @@ from flows.data.runs import Dropped, open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
-from flows.variants.limits_report import _missed, detection_section
+from flows.variants.limits_report import _missed
 from flows.variants.locations import NO_READS
-from flows.variants.part_calls import PartCalls
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
@@ -196,18 +195,3 @@ def test_quantiles_are_of_the_limits_themselves():
         expected = order[int(np.ceil(level * 299)) - 1]
         assert merged.quantile(level) == (None if np.isnan(expected) else expected)
     assert detection.LimitCounts.of(np.full(3, np.nan)).quantile(0.5) is None
-
-
-def test_the_caption_of_the_limits_has_their_figures_and_the_setting_has_a_mark():
-    limits = detection.LimitCounts.of(np.array([0.0100001, 0.015, 0.03, 0.5, np.nan]))
-    part = PartCalls(5, 15, ("1",), (), np.zeros(40, int))
-    section = detection_section([limits], [part], VariantSettings(callable_share=0.03))
-    (plot,) = section.plots
-    assert plot["usermeta"]["how"] == (
-        "An allele of 1 % of the reads would be called, with a probability of 0.95, at 20 % of "
-        "the 5 positions, one of 2 % at 40 %, one of 5 % at 60 %. The line at 3 % is the setting "
-        "callable_share: left of it is callable."
-    )
-    assert plot["layer"][-1]["encoding"]["x"] == {"datum": 3.0}
-    assert {0.1, 0.2, 0.5, 1.0, 100.0} <= set(plot["encoding"]["x"]["axis"]["values"])
-    assert "{run}/callable.bed" in section.text

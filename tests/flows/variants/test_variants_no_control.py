@@ -19,7 +19,7 @@ from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed
 from tests.flows.variants.variant_files import header_of, make_read, save_reads
 from vbmodels.variants.counts import Counts
-from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.batch_null import BatchNull, ShiftErrors
 from vbmodels.variants.two_groups.model import MIXTURE
 
 WITHOUT = range(40, 60)  # locations, from 0, where the control has no reads
@@ -95,21 +95,19 @@ def test_a_case_alone_has_no_word_of_a_control_in_its_report(tmp_path):
     assert "control" not in heads
 
 
-def _fit(shift, se, sd=0.3):
+def _fit(shift, se):
     q = BatchNull("gain", MIXTURE)
     of = Counts(np.ones((2, 2, 4), np.int32), np.zeros(2, np.int8), np.array([True, False]))
     q = q.init(q.observe(of), np.random.default_rng(0))
     return replace(
-        q, shift=np.full(12, shift), shift_se=np.full(12, se), shift_mean=shift, shift_sd=sd
+        q, shift=np.full(12, shift), errors=ShiftErrors(np.full(12, se), se / np.sqrt(12.0))
     )
 
 
 def test_a_mean_difference_of_few_errors_is_no_warning():
     """Of 5 against 13 errors of each type the log of the ratio has a standard error of .5."""
-    few = (1.0 / 0.3**2 + 1.0 / (12 * 0.53**2)) ** -0.5
-    assert batch_warnings(_fit(-0.45, few), "case", "control") == []
-    many = (1.0 / 0.3**2 + 1.0 / 0.1**2) ** -0.5
-    (said,) = batch_warnings(_fit(-0.45, many), "case", "control")
+    assert batch_warnings(_fit(-0.45, 0.5), "case", "control") == []
+    (said,) = batch_warnings(_fit(-0.45, 0.12), "case", "control")
     assert "Errors are 0.6 times as frequent" in said
 
 

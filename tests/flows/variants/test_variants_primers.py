@@ -75,6 +75,27 @@ def test_bases_of_primers_do_not_count_and_are_in_the_account(folder):
     assert not found.sums[:, :, 8].any()
 
 
+def test_reads_that_begin_in_a_primer_are_counted_and_an_offset_reaches_further(folder):
+    """Single reads begin 10 bases before a primer; of primers a base further in no read does."""
+    primers = folder / "primers.bed"
+    for offset, primed, single in ((0, 2 * (PAIRS + THROUGH), SINGLE), (9, 100, SINGLE),
+                                   (10, 100 + SINGLE, 0)):  # fmt: skip
+        found = counted(folder, primers=str(primers), primer_offset=offset)
+        assert found.account[kernels.PRIMED] == primed
+        assert found.counts[30].sum() == single
+    early = folder / "early.bed"
+    early.write_text(BED.replace("\t20\t40", "\t21\t40").replace("\t120\t140", "\t120\t139"))
+    for offset, n in ((0, 0), (1, 100)):
+        how = {"primers": str(early), "primer_offset": offset}
+        account = np.append(counted(folder, **how).account, 0)[None]
+        assert account[0, kernels.PRIMED] == n
+        settings = VariantSettings(fasta=str(folder / "ref.fa"), **how)
+        said = read_account.warnings(account, [("case", "1")], settings)
+        assert [s.partition(";")[0] for s in said if "in a primer" in s] == (
+            [] if n else ["0 of 110 reads of case begin in a primer"]
+        )
+
+
 def test_without_primers_all_bases_count(folder):
     depth = counted(folder).counts.sum(axis=(1, 2))
     assert depth[30] == PAIRS + THROUGH + SINGLE

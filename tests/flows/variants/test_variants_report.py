@@ -7,21 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from flows.data.runs import Dropped
-from flows.variants.batch_report import _far_in_words
 from flows.variants.calls_report import (
     calls_section,
-    name_of,
     power_warnings,
     untested,
-    with_reads,
 )
 from flows.variants.detection import LimitCounts
 from flows.variants.indel_report import Cluster, IndelFit, PartIndels, section
 from flows.variants.limits_report import (
     callable_in_words,
-    depth_section,
     detection_section,
-    q_values_section,
 )
 from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.loci import Filtered
@@ -29,7 +24,6 @@ from flows.variants.part_calls import NO_STRANDS, PartCalls
 from flows.variants.read_account import SampleReads
 from flows.variants.report import _next_steps, headline_of
 from flows.variants.settings import VariantSettings
-from flows.variants.tiles import NEXT_STEPS
 from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")
@@ -91,7 +85,7 @@ def test_a_call_opens_to_what_its_filters_compared():
     assert len(opened.grids) == 1
 
 
-PART = PartCalls(300, 900, ("1",), (), np.zeros(40, int))
+PART = PartCalls(300, 900, ("1",), ())
 FOUND = replace(PART, limits=LimitCounts.of(np.array([0.01, 0.2])), callable=b"1\t0\t269\n")
 
 
@@ -141,63 +135,21 @@ def test_of_several_cases_the_range_of_positions_is_said():
     )
 
 
-def test_the_next_best_allele_is_named_with_its_probability():
-    parts = [replace(PART, next_best=(0.011, 0.494, with_reads(CALL, PAIRED))), PART,
-             replace(PART, next_best=(0.004, 0.66, "1:9 G>A"))]  # fmt: skip
-    text = q_values_section(parts).text
-    assert text == (
-        "Next best, not called: 1:5 A>C in 3 of 30 reads of tumour and 0 of 40 of normal, a "
-        "variant with a probability of 1.1 %. A false discovery rate of 0.49 would be needed to "
-        "call it: no near miss."
-    )
-    assert "Next best" not in q_values_section([PART]).text
-
-
-def test_a_call_is_compared_with_what_is_expected_or_estimated():
-    said = "The surest call: an estimated 10.0 % of the reads of tumour against an expected "
-    said += "0.0100 % of normal at this position, about 1,000-fold."
-    assert _far_in_words([CALL, CALL], {}, PAIRED) == said
-    said = said.replace("The surest call", name_of(CALL))
-    assert _far_in_words([CALL], {}, PAIRED) == said
-    every = _far_in_words([CALL], {"A>C": 2e-4}, PAIRED)
-    assert every == f"{said} The mean of all A>C positions in normal is 0.020 %."
-    seen = CALL | {"replicates": {"case": [(3, 30)], "control": [(0, 40), (1, 40)]}}
-    assert "against an estimated 0.0100 % of normal" in _far_in_words([seen], {}, PAIRED)
-    assert _far_in_words([], {}, PAIRED) == ""
-
-
-def test_positions_without_reads_count_in_the_chart_and_are_found():
+def test_positions_without_reads_are_found():
     depth = np.array([[600, 0], [600, 0]])
     reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 200, depth)
     limits = LimitCounts(np.array([0.01, 0.2]), np.array([150, 50]))
     part = replace(FOUND, locations=200, limits=limits, sample_reads=reads)
     lost = [Dropped(reason=NO_READS, count=99, examples=["1:7", "1:8"]),
             Dropped(reason=NO_REFERENCE, count=1)]  # fmt: skip
-    found = detection_section([limits], [part], PAIRED, lost)
-    said = "An allele of 1 % of the reads would be called, with a probability of 0.95, at 50 % of "
-    assert found.plots[0]["usermeta"]["how"].startswith(f"{said}the 300 positions")
-    assert found.plots[0]["encoding"]["y"]["scale"]["domainMax"] == 100.0
+    found = detection_section([part], PAIRED, lost)
     assert found.grids[0].rows[-2:] == [
         ("99 more (some are named in Input files)", "not detectable", "no read in any sample", "0",
          "0"),
         ("1 more", "not detectable", "the reference is not A, C, G or T", "", ""),
     ]  # fmt: skip
     one = [Dropped(reason=NO_READS, count=1, examples=["1:300"])]
-    assert detection_section([limits], [part], PAIRED, one).grids[0].rows[-1][0] == "1:300"
-
-
-def test_the_next_step_shows_the_reads_of_the_surest_call():
-    depth, files = np.zeros((2, 2), int), ("/d/a b.bam", "/d/n.bam")
-    reads = SampleReads([("tumour", "1"), ("normal", "1")], 300, 299, depth, files=files)
-    step, second, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], PAIRED)
-    assert second.command == "bcftools view {run}/variants.vcf.gz"
-    assert step.command == "samtools tview -p 1:5 '/d/a b.bam'"
-    reads = replace(reads, columns=[("tumour", "1"), ("tumour", "2")])
-    settings = VariantSettings(case="tumour", control="normal", fasta="/d/r.fa")
-    step, *_ = _next_steps([replace(PART, sample_reads=reads)], [CALL], settings)
-    of_each = 'samtools tview -p 1:5 "$f" /d/r.fa; done'
-    assert step.command == f"for f in '/d/a b.bam' /d/n.bam; do {of_each}"
-    assert _next_steps([PART], [], PAIRED) == NEXT_STEPS
+    assert detection_section([part], PAIRED, one).grids[0].rows[-1][0] == "1:300"
 
 
 def test_a_single_call_is_open_above_the_text():
@@ -229,11 +181,6 @@ def test_pass_names_the_filters_that_ran():
     text = calls_section([CALL], PAIRED, {"strand_bias": "no strands"}, "").text
     assert "PASS: called, and not removed by any filter (read_end, low_mapq" in text
     assert "strand_bias did not run: no strands." in text
-
-
-def test_the_depth_leads_to_a_limit_where_there_is_one():
-    assert depth_section([], PAIRED, True).how.endswith("see Limit of detection.")
-    assert "Limit" not in depth_section([], PAIRED, False).how
 
 
 def test_indels_have_short_heads_and_no_control_no_column():

@@ -37,7 +37,7 @@ def odd(fasta):
     """Reads of every odd kind, spread over a contig and all at one place."""
     folder = fasta.parent
     return [
-        hostile_bam.write(folder / f"{seed}.bam", seed, kind=kind, depth_at=at)
+        hostile_bam.write(folder / f"{seed}.bam", seed, kind=kind, depth_at=at, htslib=True)
         for seed, kind, at in ((0, "odd", None), (1, "odd", 300), (2, "plain", None))
     ]
 

@@ -16,6 +16,7 @@ from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
+from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
 from vbmodels.variants.two_groups.batch_null import TAUS, BatchNull, names_of_types
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
@@ -89,8 +90,13 @@ def test_oxidation_is_found_and_taken_as_the_null():
     assert (rises >= 0.0).all()
     q = steps[-1].q
     marked = np.isin(names_of_types(), ["G>T", "C>A"])
-    assert np.all(np.abs(q.shift[marked] - np.log(5.0)) < 4.0 * q.shift_se[marked])
-    assert np.all(np.abs(q.shift[~marked]) < 4.0 * q.shift_se[~marked])
+    errors = standard_errors(observed_information(model, q, batch))
+    off = np.abs(q.shift - np.where(marked, np.log(5.0), 0.0)) / errors.of_type
+    assert off.max() < 4.0
+    assert errors.of_context is None
+    # In parts the information is the same.
+    parts = [observed_information(model, q, batch.take(at)) for at in (slice(50), slice(50, None))]
+    assert_allclose(standard_errors(parts[0] + parts[1]).of_type, errors.of_type, rtol=1e-7)
     m0, m1, _ = model.e_step(q, model.table(model.anchored(q), units(batch)))
     assert (m1 - m0).max() < 8.0
 

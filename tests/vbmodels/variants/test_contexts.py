@@ -14,6 +14,7 @@ from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_sc
 from vbmodels.core.fit import fit
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
+from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
 from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import (
     CONTEXT_SD,
@@ -54,16 +55,6 @@ def test_the_nested_step_ends_where_an_optimiser_does():
     best = minimize(loss, np.zeros(18), tol=1e-12).x
     assert_allclose(found.shift, best[:3], atol=1e-5)
     assert_allclose(found.of_context, best[3:].reshape(3, 5), atol=1e-5)
-    # The information of b_t: how much less the best over the contexts is a step away.
-    step = 1e-3
-
-    def along_b(b):
-        of = minimize(lambda v: loss(np.concatenate([b, v])), best[3:], tol=1e-14).x
-        return loss(np.concatenate([b, of]))
-
-    for t, unit in enumerate(np.eye(3)):
-        low, mid, high = (along_b(best[:3] + s * step * unit) for s in (-1, 0, 1))
-        assert (low - 2 * mid + high) / step**2 == pytest.approx(found.information[t], rel=1e-3)
 
 
 def test_names_stand_in_the_order_of_places():
@@ -115,12 +106,16 @@ def test_a_unit_takes_the_shift_of_its_context_and_a_neighbourless_one_that_of_u
 @pytest.mark.thorough
 def test_deamination_is_found_in_its_contexts_and_in_no_others():
     batch = drawn("null_cpg8", 600, seed=3)
-    q = fit(MODEL, [batch.take(slice(0, 350)), batch.take(slice(350, None))], tol=1e-6).q
+    parts = [batch.take(slice(0, 350)), batch.take(slice(350, None))]
+    q = fit(MODEL, parts, tol=1e-6).q
+    error = standard_errors(
+        observed_information(MODEL, q, parts[0]) + observed_information(MODEL, q, parts[1])
+    ).of_context
     struck = np.isin(names_of_contexts(), DEAMINATED).reshape(12, N_CONTEXTS)
     off = q.of_context - np.log(8.0)
-    assert np.all(np.abs(off[struck]) < 4.0 * q.context_se[struck])
+    assert np.all(np.abs(off[struck]) < 4.0 * error[struck])
     kinds = struck.any(axis=1)
-    calm = q.of_context[~kinds] / q.context_se[~kinds]
+    calm = q.of_context[~kinds] / error[~kinds]
     assert np.abs(calm).max() < 5.0  # from where on the report takes one for sure
     assert np.std(calm) < 1.5
     assert np.all(q.of_context[struck].min() > q.of_context[kinds][~struck[kinds]].max())

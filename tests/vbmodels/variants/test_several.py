@@ -81,7 +81,7 @@ def test_a_case_stops_after_as_many_sweeps_as_alone(data):
 
 def test_sums_have_the_bits_of_a_tree_over_the_case_alone():
     rng = np.random.default_rng(0)
-    stats = [Observed(rng.random(12), rng.random(12)) for _ in range(7)]
+    stats = [Observed(rng.random(12), rng.random(12), 1.0) for _ in range(7)]
     leaves = [CaseSums((Branch(0, i, 1, one),)) for i, one in enumerate(stats)]
     # As the tree of all partitions adds them where two of another case stand between.
     left = tree_sum([*leaves[:3], CaseSums((Branch(1, 0, 1, stats[0]),)), leaves[3]])

@@ -170,10 +170,6 @@ class OneVersusRest:
         """Return the posteriors of all classes."""
         return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts), self.ordered)
 
-    def baseline(self, q: OneVersusRestState) -> SeveralPosterior:
-        """Return the logistic regressions of all classes."""
-        return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts), self.ordered)
-
     def algorithm(self, q: OneVersusRestState) -> Algorithm:
         """Run every class's fit; a sweep answers all that have not ended."""
         fits: list[_Fit] = []

@@ -36,7 +36,7 @@ Given x the members are independent, so the moments of a sum over them are close
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln, logsumexp
@@ -47,6 +47,7 @@ from vbmodels.variants.panel import pass_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import (
     LONGEST,
     TAUS,
+    B,
     BatchGlobal,
     BatchNull,
     BatchSums,
@@ -177,9 +178,6 @@ class PanelNull(BatchNull):
         Whether member 0 is a control of the case's own person, which carries what the case does.
     """
 
-    # Members' and the case's steps are taken side by side and may overshoot together.
-    parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
-
     contamination: float = CONTAMINATION
     matched: bool = False
 
@@ -223,10 +221,10 @@ class PanelNull(BatchNull):
             and before.rho.shape == fresh.rho.shape
             and before.member_shift.shape == fresh.member_shift.shape
         ):
-            return replace(before, anchor=fresh.anchor, looks=0)
+            return replace(before, anchor=fresh.anchor, looks=0, errors=None)
         return fresh
 
-    def anchored(self, q: PanelGlobal) -> PanelGlobal:  # type: ignore[override]
+    def anchored(self, q: B) -> B:  # type: ignore[override]
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
         return replace(super().anchored(q), looks=0)
 
@@ -295,7 +293,7 @@ class PanelNull(BatchNull):
         count = len(q.member_shift)
         at = self.with_panel_likelihood(q, table)
         members = np.zeros((count, N_TYPES, 3))
-        if count < 2:
+        if count < 2 or q.alone:
             log_m0, log_m1, stats = super().e_step(q, at)
             return log_m0, log_m1, PanelSums(**vars(stats), members=members)
         nodes = np.empty_like(table.x)

@@ -10,7 +10,7 @@ sequencer), and a little at every site. With x = logit mu, unit u of type t:
 
 with e_t, g_c, rho, pi and log M as in `two_groups`, and
 
-    b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
+    b_t ~ N(b_0, .5^2), b_0 ~ N(0, 1), of which b_0 is integrated out,
     log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
 
 By trinucleotide d is around b_tc instead, c the bases before and behind the location; see
@@ -40,20 +40,27 @@ Newton go to the nearest maximum alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from scipy.special import expit, logit
 
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import monotone_squarem
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
-from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
+from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, nested_step
 from vbmodels.variants.two_groups.difference_kernels import widen
-from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
+from vbmodels.variants.two_groups.model import (
+    CENTRE_M,
+    GERMLINE_W,
+    Global,
+    Observed,
+    Sums,
+    TwoGroups,
+)
 from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
 
@@ -63,10 +70,11 @@ TAU_CENTRE = 0.15
 TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
 EVERY = 8  # steps from one look at all of TAUS to the next
 LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
-SB_PSEUDO, SB_SD = 4.0, 0.3
+SHIFT_SD = 0.5  # of b around b_0: learned at the joint mode it is too small by half
 V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
 N_TAU = 6
+_OF_SHIFTS = np.linalg.inv(SHIFT_SD**2 * np.eye(N_TYPES) + 1.0)  # prior precision of b
 Types = Literal["12", "trinucleotide"]
 
 
@@ -124,35 +132,61 @@ class Widened(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ShiftErrors(State, kind="variants/two_groups.ShiftErrors"):
+    """Standard errors of the differences between case and control.
+
+    Attributes
+    ----------
+    of_type
+        [12] of b_t.
+    of_mean
+        Of the mean of b over types.
+    of_context
+        [12, C] of b_tc; None where there are none.
+    """
+
+    of_type: FloatArray
+    of_mean: float
+    of_context: FloatArray | None = None
+
+
+@dataclass(frozen=True)
 class BatchGlobal(Global, kind="variants/two_groups.BatchGlobal"):
     """The hyperparameters, with those of the difference between the samples.
 
     Attributes
     ----------
-    shift, shift_se
-        [12] b: difference of case and control in logit mu by type, and its standard error.
-    shift_mean, shift_sd
-        b_0 and s_b: mean and sd of b over types.
+    shift
+        [12] b: difference of case and control in logit mu by type.
     tau
         Sd of the differences between sites around b.
     v
         Weight of the wide component.
+    alone
+        Whether the control of the fit has no read: then the error rates are those of a germline
+        test, and case and control do not differ.
     looks
         Steps taken; every so often the next pass compares `TAUS`.
-    of_context, context_se
-        [12, C] b_tc: the difference by substitution and context, and its standard error; None
-        where it is by substitution alone. The last context is of locations whose is not known.
+    of_context
+        [12, C] b_tc: the difference by substitution and context; None where it is by substitution
+        alone. The last context is of locations whose is not known.
+    errors
+        Standard errors of the differences; None before the fit has ended.
     """
 
     shift: FloatArray
-    shift_se: FloatArray
-    shift_mean: float
-    shift_sd: float
     tau: float
     v: float
+    alone: bool
     looks: int
     of_context: FloatArray | None = field(default=None, kw_only=True)
-    context_se: FloatArray | None = field(default=None, kw_only=True)
+    errors: ShiftErrors | None = field(default=None, kw_only=True)
+
+    @property
+    def shift_mean(self) -> float:
+        """The posterior mean of b_0 at b."""
+        precision = N_TYPES / SHIFT_SD**2 + 1.0
+        return float(self.shift.sum() / SHIFT_SD**2 / precision)
 
     @property
     def shifts(self) -> FloatArray:
@@ -230,7 +264,7 @@ class BatchNull(TwoGroups):
         bases before and behind the location too.
     """
 
-    parts: ClassVar[tuple[float, ...]] = ()
+    parts: ClassVar[tuple[float, ...]] = (0.3, 0.1)
     """Shares of a bold step that are tried where it falls, before the careful one."""
 
     types: Types = "12"
@@ -244,30 +278,42 @@ class BatchNull(TwoGroups):
 
     def init(self, observed: Observed, rng: np.random.Generator) -> BatchGlobal:
         """Return the start: that of `TwoGroups`, and no difference between the samples."""
+        alone = observed.of_control == 0.0
+        plain = super().init(observed, rng)
+        if alone:
+            plain = replace(plain, w=GERMLINE_W)
         return BatchGlobal(
-            **vars(super().init(observed, rng)),
-            shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
-            shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
-            **self._of_contexts(np.zeros(self._n_shifts), np.full(self._n_shifts, CONTEXT_SD)),
-        )  # fmt: skip
+            **vars(plain),
+            shift=np.zeros(N_TYPES),
+            tau=TAU_CENTRE,
+            v=0.005,
+            alone=alone,
+            looks=0,
+            of_context=np.zeros((N_TYPES, N_CONTEXTS)) if self.contextual else None,
+        )
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> BatchGlobal:
         """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
         fresh = self.init(observed, rng)
         if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
             return fresh
-        if before.n_contexts != fresh.n_contexts:
+        if before.n_contexts != fresh.n_contexts or before.alone != fresh.alone:
             return fresh
-        return replace(before, anchor=fresh.anchor, looks=0)
+        return replace(before, anchor=fresh.anchor, looks=0, errors=None)
+
+    @property
+    def _germline(self) -> TwoGroups:
+        """The test of a case alone, as which one is fitted whose control has no read."""
+        return TwoGroups("germline", self.alternatives)
 
     @property
     def contextual(self) -> bool:
         """Whether shifts differ by context."""
         return self.types == "trinucleotide"
 
-    @property
-    def _n_shifts(self) -> tuple[int, int]:
-        return N_TYPES, N_CONTEXTS if self.contextual else 0
+    def anchored(self, q: B) -> B:  # type: ignore[override]
+        """Return ``q`` with its tables at its own rates, for units of any control."""
+        return replace(super().anchored(q), alone=False)
 
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
@@ -288,6 +334,13 @@ class BatchNull(TwoGroups):
         self, q: BatchGlobal, table: BatchTable
     ) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
+        if q.alone:
+            log_m0, log_m1, sums = self._germline.e_step(q, table)
+            stats = BatchSums(
+                **vars(sums), shift=np.zeros((len(q.shifts), 4)), spread=np.zeros(N_TAU),
+                profile=np.zeros(len(TAUS)),
+            )  # fmt: skip
+            return log_m0, log_m1, stats
         return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
 
     def _weighed(
@@ -324,6 +377,8 @@ class BatchNull(TwoGroups):
             Whether b and tau take short steps by the complete-data information, as EM does,
             rather than Newton's.
         """
+        if q.alone:
+            return self._germline.global_step(q, stats)
         own = super().global_step(q, stats)
         if not careful:
             mean_m, sd_m = log_normal_step(
@@ -331,48 +386,32 @@ class BatchNull(TwoGroups):
                 (q.log_m_mean, q.log_m_sd), CENTRE_M,
             )  # fmt: skip
             own = replace(own, log_m_mean=mean_m, log_m_sd=sd_m)
-        b, se, nested = self._shifts(q, stats, careful)
-        precision = N_TYPES / q.shift_sd**2
-        mean = float((b.sum() / q.shift_sd**2) / (precision + 1.0))
-        squares = ((b - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
+        shift, of_context = self._shifts(q, stats, careful)
         near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
         return replace(
-            own, shift=b, shift_se=se, shift_mean=mean,
-            shift_sd=float(np.sqrt(squares / (N_TYPES + SB_PSEUDO))),
-            tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
-            looks=q.looks + 1, **nested,
+            own, shift=shift, of_context=of_context, tau=self._tau(q, stats, careful),
+            v=self._weight(q, stats, near, far, careful), looks=q.looks + 1,
         )  # fmt: skip
 
     def _shifts(
         self, q: BatchGlobal, stats: BatchSums, careful: bool
-    ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
-        """Move b by Newton's step: score over Louis' information, each with its prior's."""
-        if q.of_context is not None:
-            nested = self._nested(q, q.of_context, stats, careful)
-            found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
-            return nested.shift, nested.information**-0.5, found
-        near, far, score, observed = stats.shift.T
-        prior = 1.0 / q.shift_sd**2
-        complete = near / q.tau**2 + far / WIDE**2 + prior
-        # Louis' information may come out small or negative away from the maximum.
-        newton = np.maximum(observed + prior, 0.01 * complete)
-        step = (score - prior * (q.shift - q.shift_mean)) / (complete if careful else newton)
-        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton), {}
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Move b, or b_t and b_tc, by Newton's step: score over Louis' information.
 
-    def _of_contexts(self, shift: FloatArray, se: FloatArray) -> dict[str, Any]:
-        """Return the fields of shifts by context, none where there are none."""
-        return {"of_context": shift, "context_se": se} if self.contextual else {}
-
-    def _nested(
-        self, q: BatchGlobal, before: FloatArray, stats: BatchSums, careful: bool
-    ) -> Nested:
-        """Move b_tc and b_t together."""
-        near, far, score, observed = stats.shift.reshape(*self._n_shifts, 4).transpose(2, 0, 1)
+        Both with those of the prior. The information may come out small or negative away from the
+        maximum, so that it is no less than a hundredth of EM's: a guard of the step alone.
+        """
+        shape = q.shift.shape if q.of_context is None else q.of_context.shape
+        near, far, score, observed = stats.shift.T.reshape(4, *shape)
         complete = near / q.tau**2 + far / WIDE**2
         curvature = complete if careful else np.maximum(observed, 0.01 * complete)
-        found = nested_step(before, score, curvature, q.shift_mean, q.shift_sd)
-        moved = np.clip(found.of_context - before, -LONGEST, LONGEST)
-        return found._replace(of_context=before + moved)
+        if q.of_context is not None:
+            found = nested_step(q.of_context, score, curvature, q.shift_mean, SHIFT_SD)
+            step = np.clip(found.of_context - q.of_context, -LONGEST, LONGEST)
+            return found.shift, q.of_context + step
+        gradient = score - _OF_SHIFTS @ q.shift
+        step = np.linalg.solve(np.diag(curvature) + _OF_SHIFTS, gradient)
+        return q.shift + np.clip(step, -LONGEST, LONGEST), None
 
     def _tau(self, q: BatchGlobal, stats: BatchSums, careful: bool) -> float:
         """Move log tau by Newton's step, or to a better one of `TAUS`."""
@@ -411,10 +450,7 @@ class BatchNull(TwoGroups):
 
     def elbo(self, q: BatchGlobal, stats: BatchSums) -> float:  # type: ignore[override]
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
-        own = (q.shift - q.shift_mean) / q.shift_sd
-        penalty = -0.5 * (own**2).sum() - 0.5 * q.shift_mean**2
-        penalty -= (N_TYPES + SB_PSEUDO) * np.log(q.shift_sd)
-        penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
+        penalty = -0.5 * q.shift @ _OF_SHIFTS @ q.shift - N_TYPES * np.log(SHIFT_SD)
         if q.of_context is not None:
             penalty -= 0.5 * (((q.of_context - q.shift[:, None]) / CONTEXT_SD) ** 2).sum()
         penalty -= 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
@@ -427,7 +463,7 @@ class BatchNull(TwoGroups):
 
     def to_vector(self, q: BatchGlobal) -> FloatArray:  # type: ignore[override]
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
-        own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
+        own = [np.log(q.tau), logit(q.v)]
         nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
         return np.concatenate([nested, super().to_vector(q), q.shift, own])
 
@@ -438,11 +474,9 @@ class BatchNull(TwoGroups):
         if q.of_context is not None:
             of_context, vector = np.split(vector, [q.of_context.size])
             q = replace(q, of_context=of_context.reshape(q.of_context.shape).copy())
-        mean, log_sd, log_tau, at_v = vector[-4:]
+        log_tau, at_v = vector[-2:]
         return replace(
-            super().from_vector(q, vector[: -4 - N_TYPES]),
-            shift=vector[-4 - N_TYPES : -4].copy(), shift_mean=float(mean),
-            shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
+            super().from_vector(q, vector[: -2 - N_TYPES]), shift=vector[-2 - N_TYPES : -2].copy(),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
             v=float(expit(np.clip(at_v, -30.0, 0.0))),
         )  # fmt: skip

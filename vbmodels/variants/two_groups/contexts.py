@@ -65,16 +65,14 @@ class Nested(NamedTuple):
 
     Attributes
     ----------
-    of_context, context_information
-        [T, C] b_tc, and its information from data and prior.
-    shift, information
-        [T] b_t, and the same of it.
+    of_context
+        [T, C] b_tc.
+    shift
+        [T] b_t.
     """
 
     of_context: FloatArray
-    context_information: FloatArray
     shift: FloatArray
-    information: FloatArray
 
 
 def nested_step(
@@ -98,4 +96,4 @@ def nested_step(
     own = (1.0 - kept) * at + kept * square * score
     precision = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
     shift = (own.sum(axis=1) / square + mean / sd**2) / precision
-    return Nested(own + kept * shift[:, None], information + 1.0 / square, shift, precision)
+    return Nested(own + kept * shift[:, None], shift)

@@ -85,10 +85,14 @@ G = TypeVar("G", bound=Global)
 
 @dataclass(frozen=True)
 class Observed(Stats, kind="variants/two_groups.Observed"):
-    """Reads of units that look like errors (share below .1), by substitution type [12]."""
+    """Reads of units that look like errors (share below .1), by substitution type [12].
+
+    ``of_control``: reads of any base in the control, over all units.
+    """
 
     alt_reads: FloatArray
     depth: FloatArray
+    of_control: float
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,7 @@ class TwoGroups:
         return Observed(
             np.bincount(kind, weighted(r, of)[errors], N_TYPES).astype(float),
             np.bincount(kind, weighted(n, of)[errors], N_TYPES).astype(float),
+            float(weighted(of.depth[:, ~of.case].sum(axis=1), of).sum()),
         )
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:

@@ -91,6 +91,19 @@ def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     return log_m1 - log_m0
 
 
+def test_scores(model: TwoGroups, q: Global, of: Units) -> tuple[FloatArray, BoolArray]:
+    """Return the log Bayes factor of every unit, and whether it is of the case alone, both [U].
+
+    It is where the control has no reads.
+    """
+    alone = ~of.case.all() & (of.depth[:, ~of.case].sum(axis=1) == 0)
+    score = np.empty(len(of))
+    at, other = np.flatnonzero(alone), np.flatnonzero(~alone)
+    score[other] = log_bayes_factors(model, q, of.take(other))
+    score[at] = log_bayes_factors(*without_control(model, q), of.take(at))
+    return score, alone
+
+
 def without_control(model: TwoGroups, q: Global) -> tuple[TwoGroups, Global]:
     """Return the model of the case alone at a fit's error rates, with the shifts of the case.
 
