@@ -767,4 +767,4 @@ def test_several_answers_in_a_cell_are_named(tmp_path, capsys):
     rows = "".join(f"{i % 3},{sets[i % 8]}\n" for i in range(160))
     (tmp_path / "t.csv").write_text("a,sources\n" + rows)
     _, out, err = run(capsys, "check", "features", tmp_path / "t.csv")
-    assert "each of 8 combinations is a category" in " ".join((out + err).split())
+    assert "sources (4 answers in 8 combinations" in " ".join((out + err).split())
