@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +28,7 @@ from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import Normaliser, TextOptions
 
+ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
 THINGS = ("market price", "patient record", "river basin", "power station", "protein structure")
 
@@ -278,6 +282,26 @@ def documents(**columns):
     size = len(columns["text"])
     table = {"doc_id": [f"d{i}" for i in range(size)], "keywords": [[] for _ in range(size)]}
     return pa.table({**table, **columns})
+
+
+def test_random_keyphrases_are_not_better_than_tf_idf(tmp_path):
+    """A list must not be found by the candidates that it made."""
+    rng = np.random.default_rng(2)
+    documents, lists = csv.read_csv(ABSTRACTS), []
+    for text in documents["text"].to_pylist():
+        pieces, own = re.split(r"[.,;:()]", text), []
+        while len(own) < 8:
+            words, size = pieces[rng.integers(len(pieces))].split(), int(rng.integers(1, 4))
+            if len(words) >= size:
+                first = rng.integers(len(words) - size + 1)
+                own.append(" ".join(words[first : first + size]).lower())
+        lists.append(own)
+    pq.write_table(
+        documents.select(["text"]).append_column("keywords", [lists]), tmp_path / "in.parquet"
+    )
+    _, record, _ = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    _, low, high = record.results["known_among_best_apart"]
+    assert low <= 0.0 <= high
 
 
 def test_terms_are_matched_as_phrases():
