@@ -173,6 +173,7 @@ def test_no_damaged_csi_index_keeps_a_run_busy_or_loses_reads(reads, tmp_path):
         (".bai", b"BAI\1" + struct.pack("<iiIii", 1, 1, 4681, 0, 0)),
         (".csi", gzip.compress(b"CSI\1" + struct.pack("<4iiIQi", 14, 5, 0, 1, 1, 4681, 0, 0))),
     ],
+    ids=["bai", "csi"],  # a compressed one has the time in it
 )
 def test_a_last_bin_without_chunks_has_no_reads(tmp_path, kind, content):
     index = tmp_path / f"a.bam{kind}"
