@@ -112,14 +112,12 @@ def typical(points: FloatArray, metric: str) -> float:
 
 def rbf(distance: FloatArray, length: float) -> FloatArray:
     """Return exp(-d^2/(2 l^2))."""
-    result: FloatArray = np.exp(-0.5 * (distance / length) ** 2)
-    return result
+    return np.exp(-0.5 * (distance / length) ** 2)
 
 
 def laplace(distance: FloatArray, length: float) -> FloatArray:
     """Return exp(-d/l)."""
-    result: FloatArray = np.exp(-distance / length)
-    return result
+    return np.exp(-distance / length)
 
 
 def factor_of(kernel: FloatArray) -> FloatArray:

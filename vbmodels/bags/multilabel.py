@@ -173,8 +173,7 @@ def fold_of_groups(group: IntArray) -> IntArray:
 
 
 def _fold(hashed: NDArray[np.uint64]) -> IntArray:
-    fold: IntArray = ((hashed >> np.uint64(11)) % np.uint64(FOLDS)).astype(np.int64)
-    return fold
+    return ((hashed >> np.uint64(11)) % np.uint64(FOLDS)).astype(np.int64)
 
 
 def bag_prints(data: Bags) -> IntArray:
@@ -226,8 +225,7 @@ def join_groups(prints: IntArray, names: IntArray) -> IntArray:
         return np.zeros(0, np.int64)
     least = np.full(int(found.max(initial=0)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, found, held)
-    number: IntArray = least[found]
-    return number
+    return least[found]
 
 
 @dataclass(frozen=True)

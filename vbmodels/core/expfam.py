@@ -35,8 +35,7 @@ class Beta(State, kind="core.Beta"):
     def variance(self) -> FloatArray:
         """Variance of x; [...]."""
         total = self.a + self.b
-        result: FloatArray = self.a * self.b / (total**2 * (total + 1.0))
-        return result
+        return self.a * self.b / (total**2 * (total + 1.0))
 
     @property
     def mean_log(self) -> FloatArray:
@@ -91,8 +90,7 @@ class Gamma(State, kind="core.Gamma"):
     @property
     def variance(self) -> FloatArray:
         """Variance of x, shape / rate^2; [...]."""
-        result: FloatArray = self.shape / self.rate**2
-        return result
+        return self.shape / self.rate**2
 
     @property
     def mean_log(self) -> FloatArray:
@@ -140,8 +138,7 @@ class Normal(State, kind="core.Normal"):
     @property
     def variance(self) -> FloatArray:
         """Variance of x; [...]."""
-        result: FloatArray = 1.0 / self.precision
-        return result
+        return 1.0 / self.precision
 
     def entropy(self) -> FloatArray:
         """(1 + log 2 pi - log precision) / 2; [...]."""
@@ -290,5 +287,4 @@ def _term(n: int, x: FloatArray) -> FloatArray:
     # By its logarithm: near 0 the power overflows where the exponential underflows.
     low = np.exp(1.5 * np.log(2.0 / (pi * short)) - 2.0 * k**2 / short)
     high = np.exp(-0.5 * k**2 * pi**2 * x)
-    term: FloatArray = pi * k * np.where(x <= CUT, low, high)
-    return term
+    return pi * k * np.where(x <= CUT, low, high)

@@ -97,8 +97,7 @@ class Rows(State, kind="experts.Rows"):
     @cached_property
     def used(self) -> FloatArray:
         """Weight of each row in a fit: 0 without a label; [N]."""
-        result: FloatArray = self.weight * np.abs(self.t)
-        return result
+        return self.weight * np.abs(self.t)
 
     @cached_property
     def _rows(self) -> csr_array:

@@ -68,8 +68,7 @@ def normalised(
     """Return exp(values) / sum of exp(log_p) over each column's categories, 0 if missing."""
     column = np.repeat(np.arange(len(levels)), levels)
     total = _log_sums(log_p, levels)
-    result: FloatArray = np.exp(values - total[:, column]) * answered[:, column]
-    return result
+    return np.exp(values - total[:, column]) * answered[:, column]
 
 
 def log_totals(log_p: FloatArray, levels: IntArray, answered: FloatArray) -> FloatArray:
@@ -83,8 +82,7 @@ def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
     column = np.repeat(np.arange(len(levels)), levels)
     top = np.maximum.reduceat(log_p, first, axis=1)
     total = np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1)
-    result: FloatArray = top + np.log(total)
-    return result
+    return top + np.log(total)
 
 
 BLOCK = 256

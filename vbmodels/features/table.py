@@ -64,8 +64,7 @@ class FeatureBatch(State, kind="features.FeatureBatch"):
     def row_count(self) -> FloatArray:
         """[N] rows that each row counts for: its weight, and the mean one of equal rows."""
         equal = np.bincount(self.row_of, minlength=len(self.count))
-        result: FloatArray = (self.count / np.maximum(equal, 1))[self.row_of]
-        return result
+        return (self.count / np.maximum(equal, 1))[self.row_of]
 
     @property
     def n_units(self) -> int:

@@ -89,14 +89,12 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
     @property
     def sizes(self) -> IntArray:
         """n_d [D]: candidate words of each document."""
-        sizes: IntArray = np.diff(self.offsets)
-        return sizes
+        return np.diff(self.offsets)
 
     @property
     def n_observed(self) -> IntArray:
         """k_d [D]: observed keywords of each document."""
-        observed: IntArray = np.diff(np.searchsorted(np.flatnonzero(self.y), self.offsets))
-        return observed
+        return np.diff(np.searchsorted(np.flatnonzero(self.y), self.offsets))
 
     @property
     def document_of_word(self) -> IntArray:

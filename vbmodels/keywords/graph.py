@@ -84,14 +84,12 @@ def adjacency(word: IntArray, n: int, *, window: int = WINDOW) -> FloatArray:
 def normalised(a: FloatArray) -> FloatArray:
     """Return Q = D^-1/2 A D^-1/2 [n, n] (section 1.1); zero for an isolated word."""
     root = _root_degree(a)
-    q: FloatArray = a / np.multiply.outer(root, root)
-    return q
+    return a / np.multiply.outer(root, root)
 
 
 def _root_degree(a: FloatArray) -> FloatArray:
     degree = a.sum(axis=1)
-    root: FloatArray = np.sqrt(np.where(degree > 0, degree, 1.0))
-    return root
+    return np.sqrt(np.where(degree > 0, degree, 1.0))
 
 
 def system_matrix(a: FloatArray, damping: float = DAMPING) -> FloatArray:

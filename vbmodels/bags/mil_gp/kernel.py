@@ -127,5 +127,4 @@ def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Genera
                 # A cluster that loses its rows keeps its centre, which is what is wanted.
                 warnings.simplefilter("ignore", UserWarning)
                 chosen.append(kmeans2(sample, k, iter=10, minit="++", rng=rng)[0])
-    result: FloatArray = np.unique(np.concatenate(chosen), axis=0)
-    return result
+    return np.unique(np.concatenate(chosen), axis=0)

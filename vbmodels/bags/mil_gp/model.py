@@ -165,8 +165,7 @@ class CollapsedGP:
 
     def slope(self, q: Search, stats: Sums) -> FloatArray:
         """Return the gradient of J, [K, C, P]."""
-        result: FloatArray = stats.gradient - q.points
-        return result
+        return stats.gradient - q.points
 
     def factor(self, q: Search, stats: Sums) -> FloatArray:
         """Return L of I + G (eq 17), from the first evaluation or as it is known."""
@@ -195,8 +194,7 @@ def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> 
         solved = solve_lower(factor[0], right[0], transposed)[None]
     else:
         solved = solve_lower(factor, right, transposed)
-    result: FloatArray = np.ascontiguousarray(np.swapaxes(solved, -1, -2))
-    return result
+    return np.ascontiguousarray(np.swapaxes(solved, -1, -2))
 
 
 def warn_of_one_side(observed: Observed) -> None:

@@ -211,5 +211,4 @@ def probit_bald(mean: FloatArray, variance: FloatArray) -> FloatArray:
     wide = variance + _BALD_WIDTH
     conditional = _LOG2 * np.sqrt(_BALD_WIDTH / wide) * np.exp(-0.5 * mean**2 / wide)
     marginal = entropy(ndtr(mean / np.sqrt(1.0 + variance)))
-    result: FloatArray = np.maximum(marginal - conditional, 0.0)
-    return result
+    return np.maximum(marginal - conditional, 0.0)

@@ -73,5 +73,4 @@ def leading(products: FloatArray, length: FloatArray, rank: int) -> FloatArray:
     turn = vectors[:, kept] * np.sqrt(values[kept]) / half[:, None]
     largest = turn[np.abs(turn).argmax(axis=0), np.arange(kept.size)]
     turn *= np.sign(largest)
-    result: FloatArray = np.ascontiguousarray(turn)
-    return result
+    return np.ascontiguousarray(turn)

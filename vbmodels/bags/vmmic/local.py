@@ -185,5 +185,4 @@ def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
 
 
 def _x_log_x(x: FloatArray) -> FloatArray:
-    product: FloatArray = x * np.log(np.maximum(x, np.finfo(float).tiny))
-    return product
+    return x * np.log(np.maximum(x, np.finfo(float).tiny))

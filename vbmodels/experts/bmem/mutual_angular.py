@@ -75,8 +75,7 @@ def log_bessel_over_power(order: float, x: FloatArray) -> FloatArray:
     large = safe + np.log(np.where(exact, scaled, 1.0))
     if not exact.all() and order > 0:
         large = np.where(exact, large, _log_bessel_debye(order, safe))
-    result: FloatArray = np.where(x * x <= 4.0 * (order + 1.0), small, large - order * np.log(safe))
-    return result
+    return np.where(x * x <= 4.0 * (order + 1.0), small, large - order * np.log(safe))
 
 
 def _log_bessel_debye(order: float, x: FloatArray) -> FloatArray:
@@ -191,33 +190,28 @@ class Angular(State, kind="experts/bmem.Angular"):
     def unit_mean(self) -> FloatArray:
         """m = E a; [K, p]."""
         length = mean_length(self.direction.shape[-1], self.concentration)
-        result: FloatArray = length[:, None] * self.direction
-        return result
+        return length[:, None] * self.direction
 
     @property
     def mean(self) -> FloatArray:
         """E[g a]; [K, p]."""
-        result: FloatArray = self.length[:, None] * self.unit_mean
-        return result
+        return self.length[:, None] * self.unit_mean
 
     @property
     def square(self) -> FloatArray:
         """E[g^2]; [K]."""
-        result: FloatArray = self.length**2 * (1.0 + 1.0 / self.shape)
-        return result
+        return self.length**2 * (1.0 + 1.0 / self.shape)
 
     @property
     def second(self) -> FloatArray:
         """E[g^2 a a']; [K, p, p]."""
         moment = second_moment(self.direction, self.concentration)
-        result: FloatArray = self.square[:, None, None] * moment
-        return result
+        return self.square[:, None, None] * moment
 
     @property
     def covariance(self) -> FloatArray:
         """Covariance of g a; [K, p, p]."""
-        result: FloatArray = self.second - self.mean[:, :, None] * self.mean[:, None, :]
-        return result
+        return self.second - self.mean[:, :, None] * self.mean[:, None, :]
 
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
         """Return E v'x and E (v'x)^2 of every row (eq 14); [K, N] each."""

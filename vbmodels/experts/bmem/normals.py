@@ -69,8 +69,7 @@ class Normals(State, kind="experts/bmem.Normals"):
     @property
     def second(self) -> FloatArray:
         """E[v v']; [K, p, p]."""
-        result: FloatArray = self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
-        return result
+        return self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
 
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
         """Return E v'x and E (v'x)^2 of every row; [K, N] each."""

@@ -83,8 +83,7 @@ def draw_weights(
     factor = linalg.cholesky(precision, "the precision of the weights")
     noise = rng.standard_normal(linear.shape)[..., None]
     mean = linalg.solve(factor, linear)
-    drawn: FloatArray = mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
-    return drawn
+    return mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
 
 
 def chain_from(q: FeatureGlobal, extra: int, rng: np.random.Generator) -> Chain:

@@ -141,8 +141,7 @@ def _pool_sums(
 def residuals(q: FeatureGlobal, sign: NDArray[np.int8], nu: FloatArray) -> FloatArray:
     """Return r of some rows; [B, J], 0 where a unit has no answer."""
     omega = best_omega(nu, sign, second_moments(q))
-    result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
-    return result
+    return 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
 
 
 def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> FloatArray:

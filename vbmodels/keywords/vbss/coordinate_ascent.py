@@ -124,14 +124,12 @@ class Block:
     @cached_property
     def n(self) -> FloatArray:
         """Words of each document [D]."""
-        n: FloatArray = np.diff(self.offsets).astype(np.float64)
-        return n
+        return np.diff(self.offsets).astype(np.float64)
 
     @cached_property
     def observed(self) -> BoolArray:
         """y [W] as flags."""
-        observed: BoolArray = self.y > 0.0
-        return observed
+        return self.y > 0.0
 
     @cached_property
     def document(self) -> IntArray:

@@ -175,8 +175,7 @@ def _log_marginal(at: State4, seen: FloatArray, v: FloatArray, model: VBSS) -> F
 def _probability(seen: FloatArray, m: FloatArray, log_alpha: FloatArray) -> FloatArray:
     """P(z > 0 | m, alpha, y)."""
     log_pos = log_alpha + log_ndtr(m)
-    r: FloatArray = np.where(seen > 0.0, 1.0, np.exp(log_pos - np.logaddexp(log_pos, log_ndtr(-m))))
-    return r
+    return np.where(seen > 0.0, 1.0, np.exp(log_pos - np.logaddexp(log_pos, log_ndtr(-m))))
 
 
 def _draw_line(
