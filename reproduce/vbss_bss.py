@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
+from reproduce.polya_gamma import draw_polya_gamma
 from vbmodels.core.chains import Schedule
-from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.document_gibbs import Sampled
 from vbmodels.keywords.graph import textrank

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from vbmodels.core.expfam import draw_polya_gamma
+from reproduce.polya_gamma import draw_polya_gamma
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
 from vbmodels.features.table import FeatureBatch, simulate_table, split_rows

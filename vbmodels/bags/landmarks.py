@@ -23,8 +23,7 @@ def single(values: FloatArray) -> FloatArray:
     Sums over partitions differ in their last digits; what is made of rounded ones does not.
     """
     digits, exponent = np.frexp(values)
-    result: FloatArray = np.ldexp(np.round(digits * 2.0**24), exponent - 24)
-    return result
+    return np.asarray(np.ldexp(np.round(digits * 2.0**24), exponent - 24))
 
 
 def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:

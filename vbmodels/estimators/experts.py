@@ -323,8 +323,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         batch = self._unlabelled(X)
         if isinstance(self.posterior_, SeveralPosterior):
             return np.asarray(np.log(self.posterior_.probabilities(batch)))
-        odds: FloatArray = self.posterior_.log_odds(batch)
-        return odds
+        return np.asarray(self.posterior_.log_odds(batch))
 
     def predict(self, X: Any) -> Any:
         """Return the class of the largest probability times class_weight, [rows]."""

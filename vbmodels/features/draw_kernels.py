@@ -2,7 +2,7 @@
 
 Streams are SplitMix64 (Steele, Lea and Flood 2014) from a key that hashes seed, iteration,
 chain and row number. The reference for `draw_omega` is
-`vbmodels.core.expfam.draw_polya_gamma`; for `draw_features` it is the plain conditional
+`reproduce.polya_gamma.draw_polya_gamma`; for `draw_features` it is the plain conditional
 in the tests.
 """
 

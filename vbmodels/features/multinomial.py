@@ -52,8 +52,7 @@ def indicators(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
     """Return 1 where a row has a category; [U, L]."""
     column = np.repeat(np.arange(len(levels)), levels)
     category = np.concatenate([np.arange(r) for r in levels])
-    result: FloatArray = (codes[:, column] == category).astype(np.float64)
-    return result
+    return np.asarray((codes[:, column] == category).astype(np.float64))
 
 
 def cells_of(batch: FeatureBatch, rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -447,8 +446,7 @@ def _directions(observed: LevelCounts, free: IntArray, k: int) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance[np.ix_(free, free)])
     vectors = vectors[:, ::-1][:, : min(k, int((values > 1e-9).sum()))]
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    result: FloatArray = START * vectors / largest
-    return result
+    return np.asarray(START * vectors / largest)
 
 
 def _blocks(n: int) -> Iterator[slice]:

@@ -24,8 +24,7 @@ class Sampled:
     @property
     def probability(self) -> FloatArray:
         """P(keyword | y) of each word [n]."""
-        probability: FloatArray = self.r.mean(axis=(0, 1))
-        return probability
+        return np.asarray(self.r.mean(axis=(0, 1)))
 
     def diagnose(self) -> Diagnosis:
         """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""

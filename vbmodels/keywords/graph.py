@@ -118,8 +118,7 @@ def textrank(a: FloatArray, damping: float = DAMPING) -> FloatArray:
         return np.zeros(0)
     root = _root_degree(a)
     solved = cho_solve(cho_factor(system_matrix(a, damping)), 1.0 / root)
-    theta: FloatArray = (1.0 - damping) * root * solved
-    return theta
+    return np.asarray((1.0 - damping) * root * solved)
 
 
 def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
@@ -130,5 +129,4 @@ def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
     if not len(a):
         return np.zeros(0)
     solved = cho_solve(cho_factor(system_matrix(a, damping)), y.astype(np.float64))
-    theta: FloatArray = (1.0 - damping) * solved
-    return theta
+    return np.asarray((1.0 - damping) * solved)

@@ -115,8 +115,7 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
         """What T leaves of the words' variances of 1, d, [D]; [0] where there is no T."""
         if not self.turn.size or self.turn.shape[1] == self.mean.size:
             return np.empty(0)
-        left: FloatArray = np.maximum(1.0 - (self.turn**2).sum(axis=1), 0.0)
-        return left
+        return np.asarray(np.maximum(1.0 - (self.turn**2).sum(axis=1), 0.0))
 
     @property
     def n_columns(self) -> int:

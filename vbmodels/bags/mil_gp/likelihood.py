@@ -102,8 +102,7 @@ class Block:
 
     def noise(self, features: FeatureMap, k: int) -> FloatArray:
         """Return the variance of r at kernel value k, [n]."""
-        result: FloatArray = features.amplitude[k] * self.residual[features.which[k]]
-        return result
+        return np.asarray(features.amplitude[k] * self.residual[features.which[k]])
 
 
 class BlockCache(Memory[list[Block]]):

@@ -160,8 +160,7 @@ class CollapsedGP:
     def bounds(self, q: Search, stats: Sums) -> FloatArray:
         """Return J, the bound of eqs 13, 14, for every kernel value and class, [K, C]."""
         square = 0.5 * (q.points**2).sum(axis=-1)
-        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None]
-        return result
+        return np.asarray(stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None])
 
     def slope(self, q: Search, stats: Sums) -> FloatArray:
         """Return the gradient of J, [K, C, P]."""

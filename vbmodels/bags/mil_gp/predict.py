@@ -197,8 +197,7 @@ def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def entropy(p: FloatArray) -> FloatArray:
     """Return the entropy of Bernoulli(p), in nats."""
-    result: FloatArray = -(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p))
-    return result
+    return np.asarray(-(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)))
 
 
 def probit_bald(mean: FloatArray, variance: FloatArray) -> FloatArray:

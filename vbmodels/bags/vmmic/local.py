@@ -98,8 +98,7 @@ class Globals:
 
 def log_odds(eta: FloatArray) -> FloatArray:
     """Return log Phi(eta) - log Phi(-eta)."""
-    odds: FloatArray = log_ndtr(eta) - log_ndtr(-eta)
-    return odds
+    return np.asarray(log_ndtr(eta) - log_ndtr(-eta))
 
 
 def sweep(rows: Rows, at: Globals, before: Local | None) -> Local:

@@ -38,15 +38,13 @@ class Gaussian(State, kind="bags/vmmic.Gaussian"):
     @property
     def factor(self) -> FloatArray:
         """Lower Cholesky factor of the precision."""
-        lower: FloatArray = cholesky(self.precision, lower=True)
-        return lower
+        return np.asarray(cholesky(self.precision, lower=True))
 
     @property
     def variance(self) -> FloatArray:
         """The diagonal of the covariance, [dim]."""
         half = solve_lower(self.factor, np.eye(self.mean.size))
-        diagonal: FloatArray = np.einsum("ij,ij->j", half, half)
-        return diagonal
+        return np.asarray(np.einsum("ij,ij->j", half, half))
 
     def spread(self, points: FloatArray) -> FloatArray:
         """Return deviations from the mean that belong to points of N(0, I), [S, dim]."""

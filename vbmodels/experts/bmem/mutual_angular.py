@@ -135,8 +135,7 @@ def second_moment(direction: FloatArray, concentration: FloatArray) -> FloatArra
     # At k = 0, A_p/k is 1/p; below 1e-6 the next term of its series is below rounding.
     across = np.where(k > 1e-6, mean_length(p, safe) / safe, 1.0 / p)[..., None, None]
     outer = direction[..., :, None] * direction[..., None, :]
-    result: FloatArray = across * np.eye(p) + (1.0 - p * across) * outer
-    return result
+    return np.asarray(across * np.eye(p) + (1.0 - p * across) * outer)
 
 
 def sphere_maximum(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
@@ -278,8 +277,7 @@ class AngularPrior:
         x = self.kappa * np.sqrt(_squares(m))
         bend = self.kappa**2 * mean_length(p, x) / np.maximum(x, 1e-12)
         before = np.cumsum(m, axis=0) - m - m[k]  # for i > k: sum over j < i without k
-        result: FloatArray = -self.kappa * other - bend[k + 1 :] @ before[k + 1 :]
-        return result
+        return np.asarray(-self.kappa * other - bend[k + 1 :] @ before[k + 1 :])
 
     def _updated(self, q: Angular, k: int, b: FloatArray, s: FloatArray) -> Angular:
         p = b.size
@@ -352,8 +350,7 @@ def _squares(m: FloatArray) -> FloatArray:
     total = np.cumsum(m, axis=0) - m
     own = np.einsum("kp,kp->k", m, m)
     rest = np.arange(len(m)) + np.einsum("kp,kp->k", total, total) - (np.cumsum(own) - own)
-    result: FloatArray = np.maximum(rest, 0.0)
-    return result
+    return np.asarray(np.maximum(rest, 0.0))
 
 
 def _with(values: FloatArray, k: int, value: float | FloatArray) -> FloatArray:

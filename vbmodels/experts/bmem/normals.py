@@ -29,8 +29,7 @@ def _through(vectors: FloatArray, slope: FloatArray) -> FloatArray:
     """Turn a gradient in the unit vectors into one in the vectors."""
     a, length = directions(vectors)
     across = slope - np.einsum("kp,kp->k", slope, a)[:, None] * a
-    result: FloatArray = across / np.maximum(length, _LEAST)[:, None]
-    return result
+    return np.asarray(across / np.maximum(length, _LEAST)[:, None])
 
 
 def angles(vectors: FloatArray) -> FloatArray:
@@ -138,5 +137,4 @@ class NormalPrior:
         found = minimize(loss, stay, jac=True, method="L-BFGS-B", options=options)
         if not float(found.fun) < loss(stay)[0]:
             return before
-        result: FloatArray = free + np.einsum("kij,kj->ki", back, found.x.reshape(free.shape))
-        return result
+        return np.asarray(free + np.einsum("kij,kj->ki", back, found.x.reshape(free.shape)))

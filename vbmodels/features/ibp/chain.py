@@ -128,8 +128,7 @@ class Chain(State, kind="features/ibp.Chain"):
         """log(pi_k / (1 - pi_k)); [K]."""
         log_pi = np.cumsum(np.log(self.v))
         # pi = 1 to rounding has finite odds here.
-        odds: FloatArray = log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16))
-        return odds
+        return np.asarray(log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16)))
 
 
 @dataclass(frozen=True)

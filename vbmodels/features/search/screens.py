@@ -59,8 +59,7 @@ HERE = 0.9
 
 def entropy_of(nu: FloatArray) -> FloatArray:
     """Return -nu log nu - (1 - nu) log(1 - nu), elementwise."""
-    result: FloatArray = -xlogy(nu, nu) - xlog1py(1.0 - nu, -nu)
-    return result
+    return np.asarray(-xlogy(nu, nu) - xlog1py(1.0 - nu, -nu))
 
 
 def edited(
