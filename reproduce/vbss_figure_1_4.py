@@ -19,9 +19,9 @@ from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_table_a_1_2 import published
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.document_gibbs import sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.selection import select_by_fdr
+from vbmodels.keywords.vbss.gibbs import sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 # Line 487 of the text version.

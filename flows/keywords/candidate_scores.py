@@ -14,7 +14,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
-from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
@@ -22,7 +21,7 @@ from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.vbss.coordinate_ascent import Form
-from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.gibbs import Sampler, gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 

@@ -37,11 +37,14 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
     LoopEstimator,
+    classified,
     documented,
+    intervals,
+    largest,
+    lines_of,
     warn_of_columns,
     without_weights,
 )
-from vbmodels.estimators.findings import classified, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (

@@ -23,10 +23,8 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     NO_TARGET,
     LoopEstimator,
-    warn_of_columns,
-)
-from vbmodels.estimators.findings import (
     table_of,
+    warn_of_columns,
 )
 from vbmodels.estimators.mixed import (
     CellReader,

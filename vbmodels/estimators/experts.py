@@ -18,19 +18,17 @@ from sklearn.utils.validation import (
 from vbmodels.core.chains import inference_data, load_arviz
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
+    MOST,
+    classified,
     documented,
+    intervals,
+    largest,
+    lines_of,
     parameter,
     weighted,
 )
 from vbmodels.estimators.effect_plots import draw_all, draw_named
 from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
-from vbmodels.estimators.findings import (
-    MOST,
-    classified,
-    intervals,
-    largest,
-    lines_of,
-)
 from vbmodels.estimators.tables import like
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.bmem.metropolis import SampledExperts

@@ -22,10 +22,13 @@ from vbmodels.estimators.base import (
     ColumnWarning,
     LoopEstimator,
     documented,
+    intervals,
+    largest,
+    lines_of,
+    table_of,
     warn_of_columns,
     weighted,
 )
-from vbmodels.estimators.findings import intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read

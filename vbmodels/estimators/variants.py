@@ -21,10 +21,10 @@ from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.estimators.base import (
     LoopEstimator,
     documented,
+    frame,
     warn_of_names,
     without_weights,
 )
-from vbmodels.estimators.findings import frame
 from vbmodels.estimators.tables import (
     cells_of,
     is_frame,

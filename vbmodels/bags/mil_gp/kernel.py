@@ -43,7 +43,7 @@ class KernelOptions:
         for text, whose features are words.
     linear_rank
         Most columns of the linear part of text; with more words it is cut to so many directions
-        (`word_prior`). Quality and time: `benchmarks/bag_stack.md`.
+        (`features`). Quality and time: `benchmarks/bag_stack.md`.
     offset
         c0, the mean of f before the constant is fitted.
     n_inducing

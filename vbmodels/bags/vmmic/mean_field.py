@@ -32,8 +32,15 @@ from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
-from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
-from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
+from vbmodels.bags.vmmic.posterior import (
+    Gaussian,
+    ModeSearch,
+    Posterior,
+    Sums,
+    log_posterior,
+    mode_step,
+    refuse_hopeless,
+)
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
 from vbmodels.core.cavi import evaluate, squarem

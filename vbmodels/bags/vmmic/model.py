@@ -25,8 +25,16 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
-from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
-from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
+from vbmodels.bags.vmmic.posterior import (
+    Gaussian,
+    ModeSearch,
+    Posterior,
+    Sums,
+    log_posterior,
+    mode_step,
+    normal_points,
+    refuse_hopeless,
+)
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Save, Show
 from vbmodels.core.cavi import evaluate
