@@ -40,30 +40,26 @@ class Beta(State, kind="core.Beta"):
     @property
     def mean_log(self) -> FloatArray:
         """E[log x] = psi(a) - psi(a + b); [...]."""
-        result: FloatArray = digamma(self.a) - digamma(self.a + self.b)
-        return result
+        return np.asarray(digamma(self.a) - digamma(self.a + self.b))
 
     @property
     def mean_log1m(self) -> FloatArray:
         """E[log(1 - x)] = psi(b) - psi(a + b); [...]."""
-        result: FloatArray = digamma(self.b) - digamma(self.a + self.b)
-        return result
+        return np.asarray(digamma(self.b) - digamma(self.a + self.b))
 
     def entropy(self) -> FloatArray:
         """log B(a, b) - (a - 1) E[log x] - (b - 1) E[log(1 - x)]; nats, [...]."""
         slope = (self.a - 1.0) * self.mean_log + (self.b - 1.0) * self.mean_log1m
-        result: FloatArray = betaln(self.a, self.b) - slope
-        return result
+        return np.asarray(betaln(self.a, self.b) - slope)
 
     def kl(self, other: Beta) -> FloatArray:
         """(a - a') E[log x] + (b - b') E[log(1 - x)] - log B + log B'; nats, [...]."""
-        result: FloatArray = (
+        return np.asarray(
             (self.a - other.a) * self.mean_log
             + (self.b - other.b) * self.mean_log1m
             - betaln(self.a, self.b)
             + betaln(other.a, other.b)
         )
-        return result
 
 
 @dataclass(frozen=True)
@@ -95,29 +91,25 @@ class Gamma(State, kind="core.Gamma"):
     @property
     def mean_log(self) -> FloatArray:
         """E[log x] = psi(shape) - log rate; [...]."""
-        result: FloatArray = digamma(self.shape) - np.log(self.rate)
-        return result
+        return np.asarray(digamma(self.shape) - np.log(self.rate))
 
     def entropy(self) -> FloatArray:
         """log Gamma(shape) - shape log rate - (shape - 1) E[log x] + rate E[x]; nats, [...]."""
-        result: FloatArray = -self._log_norm - (self.shape - 1.0) * self.mean_log + self.shape
-        return result
+        return np.asarray(-self._log_norm - (self.shape - 1.0) * self.mean_log + self.shape)
 
     def kl(self, other: Gamma) -> FloatArray:
         """(shape - shape') E[log x] - (rate - rate') E[x] + log norm - log norm'; nats, [...]."""
-        result: FloatArray = (
+        return np.asarray(
             (self.shape - other.shape) * self.mean_log
             - (self.rate - other.rate) * self.mean
             + self._log_norm
             - other._log_norm
         )
-        return result
 
     @property
     def _log_norm(self) -> FloatArray:
         """shape log rate - log Gamma(shape), the log of what makes the density's integral 1."""
-        result: FloatArray = self.shape * np.log(self.rate) - gammaln(self.shape)
-        return result
+        return np.asarray(self.shape * np.log(self.rate) - gammaln(self.shape))
 
 
 @dataclass(frozen=True)
@@ -142,10 +134,9 @@ class Normal(State, kind="core.Normal"):
 
     def entropy(self) -> FloatArray:
         """(1 + log 2 pi - log precision) / 2; [...]."""
-        result: FloatArray = 0.5 * (1.0 + log(2.0 * pi) - np.log(self.precision)) + np.zeros_like(
-            self.mean
+        return np.asarray(
+            0.5 * (1.0 + log(2.0 * pi) - np.log(self.precision)) + np.zeros_like(self.mean)
         )
-        return result
 
     def kl(self, other: Normal) -> FloatArray:
         """(ratio - 1 - log ratio + precision' (mean - mean')^2) / 2, ratio = precision'/precision.
@@ -153,10 +144,9 @@ class Normal(State, kind="core.Normal"):
         The means enter by their difference, so a mean far from 0 costs no digits; [...].
         """
         ratio = other.precision / self.precision
-        result: FloatArray = 0.5 * (
-            ratio - 1.0 - np.log(ratio) + other.precision * (self.mean - other.mean) ** 2
+        return np.asarray(
+            0.5 * (ratio - 1.0 - np.log(ratio) + other.precision * (self.mean - other.mean) ** 2)
         )
-        return result
 
 
 @dataclass(frozen=True)
@@ -188,8 +178,7 @@ class Gaussian(State, kind="core.Gaussian"):
     def entropy(self) -> FloatArray:
         """(D (1 + log 2 pi) - log det precision) / 2; [...]."""
         size = self.mean.shape[-1]
-        result: FloatArray = 0.5 * (size * (1.0 + log(2.0 * pi)) - linalg.log_det(self.factor))
-        return result
+        return np.asarray(0.5 * (size * (1.0 + log(2.0 * pi)) - linalg.log_det(self.factor)))
 
     def kl_to_standard(self) -> FloatArray:
         """(tr C + mean' mean - D - log det C) / 2, the divergence from N(0, I); [...]."""
@@ -197,5 +186,4 @@ class Gaussian(State, kind="core.Gaussian"):
         half = linalg.solve_lower(self.factor, np.broadcast_to(np.eye(size), self.factor.shape))
         trace = (half**2).sum(axis=(-2, -1))
         square = (self.mean**2).sum(axis=-1)
-        result: FloatArray = 0.5 * (trace + square - size + linalg.log_det(self.factor))
-        return result
+        return np.asarray(0.5 * (trace + square - size + linalg.log_det(self.factor)))

@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import (
     Any,
+    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -113,6 +114,12 @@ def _interval(kind: type, ends: Range) -> Any:
     return Interval(kind, low, high, closed=closed[ends.ge is not None, ends.le is not None])
 
 
+MIXED = {"categorical": True, "string": True, "allow_nan": True, "sparse": True}
+"""Tables of numbers, categories and dates, with gaps."""
+STACKED = {"two_d_array": False, "three_d_array": True}
+"""Arrays of which each sample has several rows."""
+
+
 @dataclass(eq=False, repr=False)
 class LoopEstimator(BaseEstimator):
     """An estimator whose model is fitted by the common loop.
@@ -155,6 +162,16 @@ class LoopEstimator(BaseEstimator):
         "Where to fit: None for this process, a ``distributed.Client``, the address of a Dask "
         "scheduler, or an executor (`vbmodels.estimators.executors`).",
     )
+
+    input_kinds: ClassVar[Mapping[str, bool]] = {}
+    """What its input is, beyond a table of numbers: tags of scikit-learn's ``InputTags``."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name, value in self.input_kinds.items():
+            setattr(tags.input_tags, name, value)
+        tags.no_validation = not tags.input_tags.two_d_array
+        return tags
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 raw,
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
-                partial(self._landmarks, X),
+                partial(landmarks_for, self, *X.shape),
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
@@ -348,9 +348,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         check_is_fitted(self)
         posterior: Any = self.posterior_
         return posterior.predict(self._unlabelled(X))
-
-    def _landmarks(self, X: FloatArray, copies: float) -> int:
-        return landmarks_for(self, X.shape[0], X.shape[1], copies)
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)

@@ -20,6 +20,7 @@ from vbmodels.estimators.bag_data import form_of, read_bags
 from vbmodels.estimators.bags import FEATURE, feature_table
 from vbmodels.estimators.base import (
     MOST,
+    STACKED,
     LoopEstimator,
     documented,
     largest,
@@ -245,12 +246,7 @@ class BagRegressor(RegressorMixin, LoopEstimator):
     True
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.no_validation = True
-        return tags
+    input_kinds = STACKED
 
     @without_weights("the likelihood counts every bag once; repeat a bag that counts for several")
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:

@@ -222,17 +222,13 @@ def _beyond(z):  # type: ignore[no-untyped-def]
     return right / (left + right)
 
 
-@njit(cache=True)
-def _shares_beyond(found):  # type: ignore[no-untyped-def]
-    for i in range(len(found)):
-        found[i] = _beyond(i / _SHARES_A_UNIT)
-
-
 @lru_cache(maxsize=1)
+@njit(cache=True)
 def _table_of_shares() -> FloatArray:
     """Return `_beyond` at 0, 1/256, ..., from which most draws are decided."""
     found = np.empty(_LARGEST_TABLED * _SHARES_A_UNIT + 2)
-    _shares_beyond(found)
+    for i in range(len(found)):
+        found[i] = _beyond(i / _SHARES_A_UNIT)
     return found
 
 
@@ -295,16 +291,12 @@ def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArra
 
 
 @njit(cache=True)
-def _draw_uniform(keys, found):  # type: ignore[no-untyped-def]
-    state = np.empty(1, np.uint64)
-    for n in range(len(keys)):
-        state[0] = keys[n]
-        for k in range(found.shape[1]):
-            found[n, k] = _uniform(state)
-
-
 def draw_uniform(keys: Keys, size: int) -> FloatArray:
     """Draw ``size`` numbers in (0, 1) from each stream; [N, size]."""
     found = np.empty((len(keys), size))
-    _draw_uniform(keys, found)
+    state = np.empty(1, np.uint64)
+    for n in range(len(keys)):
+        state[0] = keys[n]
+        for k in range(size):
+            found[n, k] = _uniform(state)
     return found

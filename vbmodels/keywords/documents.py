@@ -72,9 +72,7 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
     @property
     def unseen(self) -> BoolArray:
         """[D] ``unlabelled``, as an array."""
-        if self.unlabelled is None:
-            return np.zeros(self.n_documents, bool)
-        return self.unlabelled
+        return np.zeros(self.n_documents, bool) if self.unlabelled is None else self.unlabelled
 
     @property
     def n_documents(self) -> int:
@@ -239,9 +237,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     @property
     def looked_at(self) -> BoolArray:
         """[D] whether somebody has looked for the document's keywords."""
-        if self.unlabelled is None:
-            return np.ones(self.n_documents, bool)
-        return ~self.unlabelled
+        return np.ones(self.n_documents, bool) if self.unlabelled is None else ~self.unlabelled
 
     @property
     def n_documents(self) -> int:

@@ -247,13 +247,10 @@ class MeanFieldVMMIC:
         layout = scaling.layout
         prior = self.priors.precision(layout)
         covariances = tuple(
-            self._gate_covariance(gram, prior[layout.gate(k)]) for k, gram in enumerate(grams)
+            inverse(gram + np.diag(prior[layout.gate(k)])) for k, gram in enumerate(grams)
         )
         q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams, None)
         return self._moved(q, t)
-
-    def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
-        return inverse(gram + np.diag(prior))
 
     def _rows(self, q: MeanField, batch: Bags) -> Rows:
         return Rows.of(batch, q.scaling)

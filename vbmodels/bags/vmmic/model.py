@@ -237,19 +237,15 @@ class CollapsedVMMIC:
         """Return where the fit goes from ``q``, and whether it has ended: there, at its best."""
         if isinstance(q, GaussianSearch) and not q.wants_gradient:
             elbo = self.elbo(q, stats)
-            if self._is_last(q, elbo):
+            least = self._least(q)
+            stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
+            if stale or abs(elbo - q.last) <= least:
                 return self._best(q, elbo), True
         return self.global_step(q, stats), False
 
     def _best(self, q: GaussianSearch, elbo: float) -> GaussianSearch:
         """Return the best average so far, of an epoch whose objective is ``elbo``."""
         return self._at_fixed_points(replace(q, components=q.chosen)) if elbo < q.best else q
-
-    def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
-        """Whether the objective rests, or has not risen for long."""
-        least = self._least(q)
-        stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
-        return bool(abs(elbo - q.last) <= least or stale)
 
     def _least(self, q: GaussianSearch) -> float:
         return self.tolerance * q.scaling.layout.plain.dim

@@ -32,14 +32,6 @@ def _through(vectors: FloatArray, slope: FloatArray) -> FloatArray:
     return np.asarray(across / np.maximum(length, _LEAST)[:, None])
 
 
-def angles(vectors: FloatArray) -> FloatArray:
-    """Return the non-obtuse angle of every pair i < j, in radians; [K (K - 1) / 2]."""
-    a, _ = directions(vectors)
-    i, j = np.triu_indices(len(vectors), 1)
-    result: FloatArray = np.arccos(np.clip(np.abs((a @ a.T)[i, j]), 0.0, 1.0))
-    return result
-
-
 def omega(vectors: FloatArray, weight: float) -> tuple[float, FloatArray]:
     """Return weight * Omega (in eq 19) and its gradient in the vectors [K, p].
 

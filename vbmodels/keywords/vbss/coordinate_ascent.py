@@ -149,9 +149,7 @@ class Block:
     @cached_property
     def stiffness(self) -> FloatArray:
         """[W] what lambda multiplies in the precisions of q(theta), by form."""
-        if self.form == "full":
-            return self.spectrum.values**2
-        return self.spectrum.p_diag
+        return self.spectrum.values**2 if self.form == "full" else self.spectrum.p_diag
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sum [W] over each document: [D]."""
