@@ -154,8 +154,7 @@ FOLDS = 5
 def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
     """Hash bags by their rows [n, D], in whatever order, equal bags to equal numbers, [B]."""
     total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
-    own: NDArray[np.uint64] = total[offsets[1:]] - total[offsets[:-1]]
-    return own
+    return np.asarray(total[offsets[1:]] - total[offsets[:-1]])
 
 
 def fold_of_bags(rows: FloatArray, offsets: IntArray) -> IntArray:

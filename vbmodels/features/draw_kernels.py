@@ -62,8 +62,7 @@ def _keys(row_id, words):  # type: ignore[no-untyped-def]
 
 def row_keys(row_id: NDArray[np.int64], *words: int) -> Keys:
     """Return the key of each row's stream for some integers (seed, iteration, chain ...); [N]."""
-    keys: Keys = _keys(row_id, np.array([w % 2**64 for w in words], dtype=np.uint64))
-    return keys
+    return np.asarray(_keys(row_id, np.array([w % 2**64 for w in words], dtype=np.uint64)))
 
 
 @njit(cache=True)

@@ -367,5 +367,4 @@ def sobol_normals(count: int, size: int, seed: int) -> FloatArray:
     from scipy.stats import qmc
 
     uniform = qmc.Sobol(size, rng=np.random.default_rng(seed)).random(count)
-    result: FloatArray = ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15))
-    return result
+    return np.asarray(ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15)))

@@ -137,9 +137,7 @@ class MeanFieldVMMIC:
 
     def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
         """Update the local factors once, instance by instance."""
-        if q.search is not None:
-            return None
-        return sweep(self._rows(q, batch), globals_of(q), local)
+        return sweep(self._rows(q, batch), globals_of(q), local) if q.search is None else None
 
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""

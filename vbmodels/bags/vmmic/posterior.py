@@ -36,8 +36,7 @@ def normal_points(dim: int, count: int, seed: int = 0) -> FloatArray:
 
     uniform = qmc.Sobol(dim, seed=seed).random_base2(int(count).bit_length() - 1)
     tiny = np.finfo(float).tiny
-    points: FloatArray = ndtri(np.clip(uniform, tiny, 1.0 - np.finfo(float).epsneg))
-    return points
+    return np.asarray(ndtri(np.clip(uniform, tiny, 1.0 - np.finfo(float).epsneg)))
 
 
 @dataclass(frozen=True)
