@@ -25,16 +25,14 @@ from benchmarks.keyword_corpora import features
 from flows.keywords.documents import prepare
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
+from reproduce.vbss_bss import BSS, bss
 from vbmodels.core.fit import fit
-from vbmodels.keywords.bss.gibbs import bss
-from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.document_gibbs import sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
-from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.gibbs import gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"

@@ -14,11 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reproduce.milgp_as_printed import PrintedGP
+from reproduce.milgp_logistic import LogisticGP, predict_logistic
 from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.logistic import LogisticGP, predict_logistic
 from vbmodels.bags.mil_gp.model import CollapsedGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags

@@ -24,7 +24,7 @@ from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed
 from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
 from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
-from vbmodels.bags.vmmic.mode import Sums
+from vbmodels.bags.vmmic.posterior import Sums
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray

@@ -28,7 +28,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"unit": "phrase", "keyword_rate": None, "max_iter": 60},
         {"model": "vbss"},
         {"model": "vbss", "inference": "mean_field"},
-        {"model": "bss", "rows": 6},
         {"model": "ss"},
         {"model": "textrank"},
         {"model": "vbss", "inference": "gibbs", "rows": 6},
@@ -41,7 +40,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_probit"},
         {"model": "gp_probit", "inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
-        {"model": "gp_logistic"},
     ],
     "variants": [
         {"control": ""},

@@ -91,8 +91,6 @@ class CheckedBags(Checked):
     multi: bool = False
 
 
-GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
-"""Models that take labels of several classes and one modality."""
 NUMBER = (
     "The label is a number and is predicted as one, from pooled features; for two classes, say "
     "from which number on a bag is positive: --set threshold=NUMBER."
@@ -136,7 +134,7 @@ class BagsFamily:
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        several = settings.model in GAUSSIAN_PROCESSES
+        several = settings.model == "gp_probit"
         table = instances_in(settings)
         checker, runs = bags_check.check_bags(chunks(file.url), file.url, several, table)
         multi = several and bag_classes.has_classes(checker.columns)
@@ -144,7 +142,7 @@ class BagsFamily:
 
     def read_header(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file's columns, and say where its bags stand."""
-        several = settings.model in GAUSSIAN_PROCESSES
+        several = settings.model == "gp_probit"
         checker, runs = pieces_of.read_header(file.url, several, instances_in(settings))
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs)
 
@@ -191,7 +189,7 @@ class BagsFamily:
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
-        several = settings.model in GAUSSIAN_PROCESSES
+        several = settings.model == "gp_probit"
         checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
             checked.rows,
@@ -256,7 +254,7 @@ class BagsFamily:
         with reading_of(self, settings):
             names = input_columns.names_of_features(first, settings)
         form = form_of(about) if fitted is None else kept_form(fitted, about, names)
-        if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
+        if settings.model == "gp_probit" and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         none = not any(sum(one["widths"]) for one in about)
         if fitted is None and none and settings.needs_instances:
@@ -438,7 +436,7 @@ def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:
 
 
 def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
-    if settings.model not in GAUSSIAN_PROCESSES:
+    if settings.model != "gp_probit":
         return []
     return bag_classes.names_of(bag_rows["labels"].combine_chunks())
 

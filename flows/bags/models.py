@@ -16,8 +16,6 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.logistic import LogisticGP, predict_logistic
-from vbmodels.bags.mil_gp.model import PRINTED
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.bags.vmmic.gibbs import Chains, GibbsVMMIC
@@ -28,7 +26,7 @@ from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.chains import diagnose
 from vbmodels.core.state import FloatArray
 
-GPModel = DirectGP | GibbsGP | LogisticGP
+GPModel = DirectGP | GibbsGP
 ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
 """The kernel value of the sampler: length scale 1 in scaled features, the grid's middle."""
 
@@ -136,16 +134,6 @@ def _options(settings: BagSettings) -> KernelOptions:
 
 
 def _make_gp(settings: BagSettings) -> GPModel:
-    if settings.model == "gp_logistic":
-        return LogisticGP(
-            replace(
-                PRINTED,
-                kernel="rbf" if settings.kernel == "auto" else settings.kernel,
-                n_inducing=settings.n_inducing,
-                standardise=settings.standardise is not False,
-                sample_seed=settings.seed,
-            )
-        )
     if settings.form == "direct":
         return make_witness(settings)
     return GibbsGP(
@@ -158,9 +146,6 @@ def _make_gp(settings: BagSettings) -> GPModel:
 
 
 def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
-    if isinstance(model, LogisticGP):
-        logistic = predict_logistic(q, data)
-        return [Scores(bag, (instance,), (score,), None) for score, instance, bag in logistic]
     if isinstance(model, GibbsGP):
         found = predict_from_draws(q, data)
     else:
@@ -173,15 +158,11 @@ def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Score
 
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
     """Return what the posterior of each class says; see `_class_coefficients`."""
-    n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(_posterior(model, q).mean)
+    n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(model.posterior(q).mean)
     found = [_class_coefficients(model, q, c) for c in range(n_classes)]
     if n_classes == 1:
         return found[0]
     return [replace(block, of_class=c) for c, blocks in enumerate(found) for block in blocks]
-
-
-def _posterior(model: GPModel, q: Any) -> Any:
-    return q if isinstance(model, LogisticGP) else model.posterior(q)  # type: ignore[union-attr]
 
 
 def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
@@ -191,8 +172,8 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         draws = q.draws[:, :, c].reshape(-1, q.draws.shape[-1])
         mean, half = draws.mean(axis=0), (draws - draws.mean(axis=0)) / np.sqrt(len(draws))
     else:
-        post = _posterior(model, q)
-        kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[c])
+        post = model.posterior(q)
+        kernel = int(post.kernel[c])
         mean, half = post.mean[c], np.linalg.inv(post.factor[c])
     weights = features.weights[kernel]
     mean, half = mean * weights, half * weights

@@ -51,7 +51,7 @@ INSTANCES_IN = Table(
             "labels",
             WORDS,
             "classes that the bag has, or its only one, each fitted on its own (only "
-            "with --set model=gp_probit or gp_logistic); empty where they are not known",
+            "with --set model=gp_probit); empty where they are not known",
             accepts=(list_of(INT64), TEXT, INT64),
         ),
         optional(

@@ -14,11 +14,10 @@ from vbmodels.bags.options import GPOptions
 _BAG_FORMS = {
     "vmmic": ("collapsed", "mean_field", "gibbs"),
     "gp_probit": ("direct", "gibbs"),
-    "gp_logistic": ("coordinate_ascent",),
     "auto": ("stacking",),
     "embedding": ("expectation_propagation",),
 }
-ONE_WAY = ("auto", "embedding", "gp_logistic")
+ONE_WAY = ("auto", "embedding")
 """Models with one inference, which is not named in the settings."""
 NUMBER_MODELS = ("auto", "embedding")
 """Models that predict numbers."""
@@ -52,14 +51,13 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         ),
     }  # fmt: skip
 
-    model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
+    model: Literal["auto", "embedding", "vmmic", "gp_probit"] = Field(
         "auto",
         description="What predicts: leave it at auto unless you compare models. auto: embedding, "
         "gp_probit, vmmic and the base rate, weighted by how well each predicts labels that it "
         "has not seen; embedding: pooled features and kernels in one probit regression; gp_probit: "
         "a Gaussian process of instances, a bag positive when one of them is; vmmic: probit "
-        "regressions of primary instances and of the bag; gp_logistic: "
-        "gp_probit with a logistic link.",
+        "regressions of primary instances and of the bag.",
     )
     target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",
@@ -187,7 +185,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     @property
     def leakless(self) -> bool:
         """Whether the model is a Gaussian process by which an empty bag cannot be positive."""
-        return self.model == "gp_logistic" or (self.model == "gp_probit" and not self.leak)
+        return self.model == "gp_probit" and not self.leak
 
     @property
     def needs_instances(self) -> bool:

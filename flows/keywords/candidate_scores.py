@@ -12,11 +12,8 @@ from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.term_lists import prior_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.bss.gibbs import bss
-from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
-from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
@@ -24,7 +21,7 @@ from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.vbss.coordinate_ascent import Form
-from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.gibbs import Sampler, gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 
@@ -44,11 +41,7 @@ def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[
     """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
     rng = np.random.default_rng([settings.seed, index])
     size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
-    sampler: Sampler
-    if settings.model == "bss":
-        sampler = partial(bss, model=BSS(), **size)
-    else:
-        sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
+    sampler: Sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
     r, r_hat = sample_documents(batch, sampler, rng)
     return r, float(r_hat.max(initial=1.0))
 

@@ -37,11 +37,10 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "expert": ("inference", "draws"),
     }  # fmt: skip
 
-    model: Literal["corpus", "vbss", "bss", "ss", "textrank"] = Field(
+    model: Literal["corpus", "vbss", "ss", "textrank"] = Field(
         "corpus",
-        description="corpus: one regression over all documents; vbss, bss: a regression of each "
-        "document alone (Hu 2024), by a variational fit or by sampling; ss, textrank: scores, no "
-        "probabilities.",
+        description="corpus: one regression over all documents; vbss: a regression of each "
+        "document alone (Hu 2024); ss, textrank: scores, no probabilities.",
     )
     unit: Literal["phrase", "word"] | None = Field(
         None,
@@ -51,7 +50,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     inference: Literal["full", "mean_field", "gibbs"] | None = Field(
         None,
         description="vbss: full covariance (the default), mean_field, or gibbs: sampling, slow "
-        "but with diagnostics. bss is always sampled.",
+        "but with diagnostics.",
     )
     draws: int = Field(
         1000,
@@ -110,7 +109,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         filled = {
             "unit": unit,
             "select": values.get("select") or ("best_f" if unit == "phrase" else "fdr"),
-            "inference": values.get("inference") or {"vbss": "full", "bss": "gibbs"}.get(model),
+            "inference": values.get("inference") or ("full" if model == "vbss" else None),
         }
         return {**values, **filled}
 
@@ -134,7 +133,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         return self
 
     def _conflict(self) -> str | None:
-        known = {"vbss": ("full", "mean_field", "gibbs"), "bss": ("gibbs",)}.get(self.model, ())
+        known = ("full", "mean_field", "gibbs") if self.model == "vbss" else ()
         if self.inference is not None and self.inference not in known:
             several = " or ".join(known) or "no inference of its own"
             return f"model {self.model} has {several}, found inference {self.inference}"

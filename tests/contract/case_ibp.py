@@ -25,6 +25,7 @@ from tests.contract.ibp_definition import (
     tiny,
 )
 from tests.contract.ibp_sampler import gibbs_draws, quantities
+from tests.feature_tables import split_rows
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import InProcess, fit
@@ -33,7 +34,7 @@ from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaI
 from vbmodels.features.imputation.model import CompletedIBP, Members
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal, SearchLocal
-from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 from vbmodels.testing.case import (
     EVERY,
     Agreement,

@@ -13,10 +13,11 @@ from scipy.special import expit, log_softmax
 from reproduce.ibp_images import matched_f1, simulate_images
 from tests.contract import ends
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
+from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.features.multinomial import TextGlobal, TextIBP, TextLocal
-from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 from vbmodels.testing.case import (
     EVERY,
     Case,

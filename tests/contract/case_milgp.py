@@ -12,13 +12,13 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
+from reproduce.milgp_logistic import LogisticGP, LogisticPosterior, predict_logistic
 from tests.contract import calibration_bags, ends, samplers
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import Bags, split
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.logistic import LogisticGP, LogisticPosterior, predict_logistic
 from vbmodels.bags.mil_gp.model import Search
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags

@@ -19,9 +19,8 @@ from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.local import Local
 from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC
-from vbmodels.bags.vmmic.mode import Sums
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
-from vbmodels.bags.vmmic.posterior import normal_points, predict
+from vbmodels.bags.vmmic.posterior import Sums, normal_points, predict
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 from vbmodels.testing.case import (

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from vbmodels.core.expfam import draw_polya_gamma
+from reproduce.polya_gamma import draw_polya_gamma
+from tests.feature_tables import split_rows
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
-from vbmodels.features.table import FeatureBatch, simulate_table, split_rows
+from vbmodels.features.table import FeatureBatch, simulate_table
 
 K, ALPHA, WEIGHT, BIAS = 2, 1.3, 2.0, 3.0
 LEVELS = np.array([2, 2, 3, 2, 4, 2])

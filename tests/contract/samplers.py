@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduce.vbss_bss import BSS, bss
 from tests.contract import vmmic
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import split
@@ -20,8 +21,6 @@ from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.laplace_gibbs import ChainRows, LaplaceIBP
 from vbmodels.features.table import feature_batch, simulate_table
-from vbmodels.keywords.bss.gibbs import bss
-from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import Chains, Draws

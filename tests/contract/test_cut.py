@@ -25,6 +25,7 @@ from tests.contract import (
     case_vmmic,
     vmmic,
 )
+from tests.feature_tables import split_rows
 from tests.vbmodels.bags import gp_bags
 from tests.vbmodels.experts.coded_rows import cut_coded
 from tests.vbmodels.features.test_ibp_residue import LEVELS
@@ -41,7 +42,6 @@ from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
 from vbmodels.features.forms import make
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.table import split_rows
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.testing.runs import freeze, thaw

@@ -18,10 +18,9 @@ from vbmodels.estimators import (
     MultimodalMIC,
     StackedBagClassifier,
     VariantTester,
-    findings,
+    base,
 )
-from vbmodels.estimators.base import ColumnWarning
-from vbmodels.estimators.findings import intervals, largest
+from vbmodels.estimators.base import ColumnWarning, intervals, largest
 from vbmodels.experts.forms import names_of
 
 mpl.use("Agg")
@@ -195,13 +194,13 @@ def test_the_largest_weights_leave_intercepts_out():
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_tables_are_of_a_library_that_is_installed(library, monkeypatch):
-    monkeypatch.setattr(findings, "find_spec", lambda name: name if name == library else None)
+    monkeypatch.setattr(base, "find_spec", lambda name: name if name == library else None)
     table = intervals({"of": ["intercept", "a", "b"]}, [9.0, -2.0, 3.0], [1.0, 1.0, 1.0])
     assert type(table).__module__.partition(".")[0] == library
-    assert findings.lines_of(largest(table, ["of"]))[0].startswith("  b")
-    monkeypatch.setattr(findings, "find_spec", lambda name: None)
+    assert base.lines_of(largest(table, ["of"]))[0].startswith("  b")
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install pandas"):
-        findings.frame({"a": [1]})
+        base.frame({"a": [1]})
 
 
 def test_a_summary_of_one_row_or_of_other_labels():

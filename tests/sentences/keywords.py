@@ -82,7 +82,6 @@ CASES = {
     "a rate of phrases": documents("keyword_rate=0.3"),
     "the sd of no rate": documents("rate_sd=0.3"),
     "gibbs of the corpus model": documents("inference=gibbs"),
-    "bss in full": documents("model=bss", "inference=full"),
     "a column that is not there": command(
         "check keywords @/in.csv --column text=Abstrakt",
         lambda folder: (folder / "in.csv").write_text("Abstract\nof maps\n"),

@@ -4,7 +4,6 @@
 - Embedding: `embedding/model.py`. No published source.
 - MIL-GP-Probit (Wang and Pinar 2021): `mil_gp/model.py`; the default fit: `mil_gp/fit.py`; exact
   sampler: `mil_gp/gibbs.py`.
-- MIL-GP-Logistic (Haussmann, Hamprecht and Kandemir 2017): `mil_gp/logistic.py`.
 - vMMIC (Hu 2024, chapter 2), local variables integrated out: `vmmic/model.py`; the mean field of
   the source: `vmmic/mean_field.py`; MICProB's sampler: `vmmic/gibbs.py`.
 """

@@ -23,8 +23,7 @@ def single(values: FloatArray) -> FloatArray:
     Sums over partitions differ in their last digits; what is made of rounded ones does not.
     """
     digits, exponent = np.frexp(values)
-    result: FloatArray = np.ldexp(np.round(digits * 2.0**24), exponent - 24)
-    return result
+    return np.asarray(np.ldexp(np.round(digits * 2.0**24), exponent - 24))
 
 
 def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:
@@ -112,14 +111,12 @@ def typical(points: FloatArray, metric: str) -> float:
 
 def rbf(distance: FloatArray, length: float) -> FloatArray:
     """Return exp(-d^2/(2 l^2))."""
-    result: FloatArray = np.exp(-0.5 * (distance / length) ** 2)
-    return result
+    return np.exp(-0.5 * (distance / length) ** 2)
 
 
 def laplace(distance: FloatArray, length: float) -> FloatArray:
     """Return exp(-d/l)."""
-    result: FloatArray = np.exp(-distance / length)
-    return result
+    return np.exp(-distance / length)
 
 
 def factor_of(kernel: FloatArray) -> FloatArray:

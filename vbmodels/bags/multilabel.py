@@ -154,8 +154,7 @@ FOLDS = 5
 def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
     """Hash bags by their rows [n, D], in whatever order, equal bags to equal numbers, [B]."""
     total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
-    own: NDArray[np.uint64] = total[offsets[1:]] - total[offsets[:-1]]
-    return own
+    return np.asarray(total[offsets[1:]] - total[offsets[:-1]])
 
 
 def fold_of_bags(rows: FloatArray, offsets: IntArray) -> IntArray:
@@ -173,8 +172,7 @@ def fold_of_groups(group: IntArray) -> IntArray:
 
 
 def _fold(hashed: NDArray[np.uint64]) -> IntArray:
-    fold: IntArray = ((hashed >> np.uint64(11)) % np.uint64(FOLDS)).astype(np.int64)
-    return fold
+    return ((hashed >> np.uint64(11)) % np.uint64(FOLDS)).astype(np.int64)
 
 
 def bag_prints(data: Bags) -> IntArray:
@@ -226,8 +224,7 @@ def join_groups(prints: IntArray, names: IntArray) -> IntArray:
         return np.zeros(0, np.int64)
     least = np.full(int(found.max(initial=0)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, found, held)
-    number: IntArray = least[found]
-    return number
+    return least[found]
 
 
 @dataclass(frozen=True)

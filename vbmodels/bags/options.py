@@ -53,11 +53,11 @@ class GPOptions(BagOptions):
 
     kernel: Literal["auto", "linear", "rbf", "linear+rbf"] = option(
         "auto",
-        "gp_probit, gp_logistic: linear, rbf or their sum; auto: linear for rows of length 1 "
+        "gp_probit: linear, rbf or their sum; auto: linear for rows of length 1 "
         "(TF-IDF), else rbf.",
     )
     n_inducing: int | None = option(
-        None, "gp_probit, gp_logistic: inducing points; by default 50.", ge=1, le=5000
+        None, "gp_probit: inducing points; by default 50.", ge=1, le=5000
     )
     leak: bool = option(
         True,

@@ -457,9 +457,8 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
         low, high = ends_of(seen)
         if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):
             return f"id: numbers the rows from {low:g} to {high:g}"
-        if looks_like_id(name) and high - low >= cells // 4:
-            return "id, by its name"
-        return ""
+        named = looks_like_id(name) and high - low >= cells // 4
+        return "id, by its name" if named else ""
     if distinct is None or distinct < DISTINCT * cells:
         return ""
     what = "text" if seen.characters > LONG * cells else "id"

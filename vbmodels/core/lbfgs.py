@@ -113,8 +113,7 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         def pushed(old: FloatArray, new: FloatArray) -> FloatArray:
             shifted = np.concatenate([old[:, 1:], new[:, None]], axis=1)
             mask = keep.reshape(-1, *([1] * (old.ndim - 1)))
-            result: FloatArray = np.where(mask, shifted, old)
-            return result
+            return np.where(mask, shifted, old)
 
         return replace(
             self,

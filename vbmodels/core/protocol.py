@@ -176,5 +176,4 @@ def objective_of(model: Any, q: Any) -> str:
     A model says it by its attribute ``objective``: a name, or a method that has one for each phase.
     """
     named = getattr(model, "objective", "bound")
-    name: str = named(q) if callable(named) else named
-    return name
+    return named(q) if callable(named) else named

@@ -29,8 +29,7 @@ def mix(z: UnsignedArray) -> UnsignedArray:
     """Return the finaliser of splitmix64 (Steele, Lea and Flood 2014) of every number."""
     z = (z ^ (z >> np.uint64(30))) * FIRST
     z = (z ^ (z >> np.uint64(27))) * SECOND
-    result: UnsignedArray = z ^ (z >> np.uint64(31))
-    return result
+    return z ^ (z >> np.uint64(31))
 
 
 def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:
@@ -42,5 +41,4 @@ def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:
         key = mix(keys.astype(np.uint64) + np.uint64(stream) * GOLDEN)
         steps = (np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)[:, None]
         bits = mix(key + steps)
-    result: FloatArray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return result
+    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -289,16 +289,14 @@ def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
         if not exact:
             kept = np.abs(values) < 2**53
             values, counts = values[kept], counts[kept]
-        found["prints"] = _prints_of(values, counts)
+        if (counts == 1).all():
+            found["prints"] = prints_of(values)
+        else:
+            each = (prints_of(values[counts == n]) * int(n) for n in np.unique(counts))
+            found["prints"] = sum(each) & _MASK
     if rest.size:
         found |= {"low": float(rest.min()), "high": float(rest.max())}
     return found
-
-
-def _prints_of(values: FloatArray, counts: IntArray) -> int:
-    if (counts == 1).all():
-        return prints_of(values)
-    return sum(prints_of(values[counts == n]) * int(n) for n in np.unique(counts)) & _MASK
 
 
 def _exact(value: float) -> bool:

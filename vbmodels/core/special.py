@@ -45,8 +45,7 @@ def truncated_variance(x: FloatArray) -> FloatArray:
         fraction = t + n / fraction
     k = 2.0 / fraction
     g = 1.0 / (t + k)
-    result: FloatArray = np.where(x > -4.0, near, g * (k - g))
-    return result
+    return np.where(x > -4.0, near, g * (k - g))
 
 
 def truncated_mean(x: FloatArray) -> FloatArray:
@@ -57,8 +56,7 @@ def truncated_mean(x: FloatArray) -> FloatArray:
     """
     ratio = inverse_mills(x)
     far = (1.0 - truncated_variance(x)) / np.maximum(ratio, 1.0)
-    result: FloatArray = np.where(x > -2.0, x + ratio, far)
-    return result
+    return np.where(x > -2.0, x + ratio, far)
 
 
 def truncated_draw(mean: FloatArray, side: FloatArray, log_u: FloatArray) -> FloatArray:
@@ -139,5 +137,4 @@ def log_rising(a: FloatArray, k: IntArray, log_a: FloatArray | None = None) -> F
 
 def _stirling(z: FloatArray) -> FloatArray:
     s = 1.0 / (z * z)
-    result: FloatArray = (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s / 1680))) / z
-    return result
+    return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s / 1680))) / z

@@ -29,8 +29,7 @@ def moved_weights(taken: FloatArray, n: float) -> FloatArray:
         How many predictions were summed over.
     """
     added = CONCENTRATION - 1.0
-    weights: FloatArray = (taken + added) / (n + len(taken) * added)
-    return weights
+    return (taken + added) / (n + len(taken) * added)
 
 
 MOST_ROUNDS = 10_000

@@ -203,8 +203,7 @@ def aligned(state: S) -> S:
     another path through matrix products and the last bits differ.
     """
     # A check is quicker than a copy, and nearly all states are as they should be.
-    found: S = state if _is_aligned(state) else _aligned(state)
-    return found
+    return state if _is_aligned(state) else _aligned(state)
 
 
 def _is_aligned(value: Any) -> bool:

@@ -36,12 +36,16 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
+    STACKED,
     LoopEstimator,
+    classified,
     documented,
+    intervals,
+    largest,
+    lines_of,
     warn_of_columns,
     without_weights,
 )
-from vbmodels.estimators.findings import classified, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (
@@ -54,12 +58,11 @@ OF_BAGS = (
 class BagClassifier(ClassifierMixin, LoopEstimator):
     """A classifier of bags; subclasses make the model and apply its posterior."""
 
+    input_kinds = STACKED
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.no_validation = True
         return tags
 
     def _model(self) -> Any:

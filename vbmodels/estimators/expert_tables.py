@@ -21,12 +21,11 @@ from vbmodels.core.levels import Levels
 from vbmodels.core.seen import Seen, seen_numbers
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
+    MIXED,
     NO_TARGET,
     LoopEstimator,
-    warn_of_columns,
-)
-from vbmodels.estimators.findings import (
     table_of,
+    warn_of_columns,
 )
 from vbmodels.estimators.mixed import (
     CellReader,
@@ -77,13 +76,7 @@ class ExpertTable(LoopEstimator):
     Those derived from it have the options ``standardise``, ``rare_below`` and ``max_levels``.
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
+    input_kinds = MIXED
 
     def _kept(self, raw: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the cells of the columns that are used, and a number of each row's cells."""

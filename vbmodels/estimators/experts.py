@@ -18,19 +18,17 @@ from sklearn.utils.validation import (
 from vbmodels.core.chains import inference_data, load_arviz
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
+    MOST,
+    classified,
     documented,
+    intervals,
+    largest,
+    lines_of,
     parameter,
     weighted,
 )
 from vbmodels.estimators.effect_plots import draw_all, draw_named
 from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
-from vbmodels.estimators.findings import (
-    MOST,
-    classified,
-    intervals,
-    largest,
-    lines_of,
-)
 from vbmodels.estimators.tables import like
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.bmem.metropolis import SampledExperts
@@ -154,7 +152,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 raw,
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
-                partial(self._landmarks, X),
+                partial(landmarks_for, self, *X.shape),
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
@@ -323,8 +321,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         batch = self._unlabelled(X)
         if isinstance(self.posterior_, SeveralPosterior):
             return np.asarray(np.log(self.posterior_.probabilities(batch)))
-        odds: FloatArray = self.posterior_.log_odds(batch)
-        return odds
+        return np.asarray(self.posterior_.log_odds(batch))
 
     def predict(self, X: Any) -> Any:
         """Return the class of the largest probability times class_weight, [rows]."""
@@ -351,9 +348,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         check_is_fitted(self)
         posterior: Any = self.posterior_
         return posterior.predict(self._unlabelled(X))
-
-    def _landmarks(self, X: FloatArray, copies: float) -> int:
-        return landmarks_for(self, X.shape[0], X.shape[1], copies)
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)

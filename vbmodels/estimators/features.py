@@ -19,13 +19,17 @@ from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
+    MIXED,
     ColumnWarning,
     LoopEstimator,
     documented,
+    intervals,
+    largest,
+    lines_of,
+    table_of,
     warn_of_columns,
     weighted,
 )
-from vbmodels.estimators.findings import intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
@@ -106,13 +110,7 @@ class LatentFeatures(
         le=10_000,
     )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
+    input_kinds = MIXED
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the features.
@@ -258,10 +256,8 @@ class LatentFeatures(
     def _weights(self) -> list[str]:
         if not self.n_features_:
             return ["No feature was found."]
-        return ["Largest weights (log odds of a category, 95 %):", *lines_of(self._largest())]
-
-    def _largest(self) -> Any:
-        return largest(self.features_, ("feature", "column", "category"))
+        found = largest(self.features_, ("feature", "column", "category"))
+        return ["Largest weights (log odds of a category, 95 %):", *lines_of(found)]
 
     def _compared(self, X: Any, y: Any) -> str:
         codes = self._codes(self._cells(X, reset=False))

@@ -26,6 +26,10 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     LoopEstimator,
     documented,
+    frame,
+    intervals,
+    largest,
+    lines_of,
     parameter,
     warn_of_names,
     without_weights,
@@ -40,7 +44,6 @@ from vbmodels.estimators.documents import (
     given_documents,
     length_of,
 )
-from vbmodels.estimators.findings import frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.corpus.model import CorpusProbit

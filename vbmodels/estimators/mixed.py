@@ -153,9 +153,7 @@ def _shown(cell: Any) -> str:
 
 
 def _text(cell: Any) -> str:
-    if isinstance(cell, datetime):
-        return str(_moment(cell))
-    return text_of(cell).strip()
+    return str(_moment(cell)) if isinstance(cell, datetime) else text_of(cell).strip()
 
 
 def refuse_unclear(name: str, cells: Sequence[Any], unclear: Unclear) -> None:
@@ -328,9 +326,7 @@ def _date(cell: Any, rule: Rule) -> float | None:
         return days_of(cell.strip(), rule.order)
     if isinstance(cell, datetime):
         return float((_moment(cell) - _FIRST).total_seconds() / _DAY)
-    if isinstance(cell, date):
-        return float(cell.toordinal() - _FIRST.toordinal())
-    return None
+    return float(cell.toordinal() - _FIRST.toordinal()) if isinstance(cell, date) else None
 
 
 _PARSE: Mapping[str, Callable[[Any, Rule], float | None]] = {

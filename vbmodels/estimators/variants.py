@@ -7,11 +7,12 @@ those of parameters, cloning, storing and tags apply, and no others.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Real
 from operator import add
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,12 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.estimators.base import (
+    STACKED,
     LoopEstimator,
     documented,
+    frame,
     warn_of_names,
     without_weights,
 )
-from vbmodels.estimators.findings import frame
 from vbmodels.estimators.tables import (
     cells_of,
     is_frame,
@@ -235,13 +237,7 @@ class VariantTester(CallOptions, LoopEstimator):
         "control", "Name of the sample it is compared with; None: the germline test."
     )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.positive_only = True
-        tags.no_validation = True
-        return tags
+    input_kinds: ClassVar[Mapping[str, bool]] = {**STACKED, "positive_only": True}
 
     @without_weights("the model weighs reads itself, by depth and overdispersion")
     def fit(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> Self:

@@ -146,8 +146,7 @@ def log_odds_of(sums: Iterable[FloatArray]) -> FloatArray:
         mean = logsumexp(gates + both, axis=(1, 2)) - np.log(len(at))
         total = np.logaddexp(total, mean)
     one, other = total
-    odds: FloatArray = one - other
-    return odds
+    return np.asarray(one - other)
 
 
 def mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -97,8 +97,7 @@ class Rows(State, kind="experts.Rows"):
     @cached_property
     def used(self) -> FloatArray:
         """Weight of each row in a fit: 0 without a label; [N]."""
-        result: FloatArray = self.weight * np.abs(self.t)
-        return result
+        return self.weight * np.abs(self.t)
 
     @cached_property
     def _rows(self) -> csr_array:
@@ -142,8 +141,7 @@ class Rows(State, kind="experts.Rows"):
         """Return some rows' columns without the intercept, dense; [n, p - 1]."""
         if self.dense is not None:
             return self.dense[rows, :-1]
-        found: FloatArray = self._rows[rows].toarray()[:, :-1]
-        return found
+        return np.asarray(self._rows[rows].toarray()[:, :-1])
 
     def project(self, coefficients: FloatArray) -> FloatArray:
         """Return coefficients [M, p] times every row: [M, N]."""
@@ -154,8 +152,7 @@ class Rows(State, kind="experts.Rows"):
     def project_squares(self, variances: FloatArray) -> FloatArray:
         """Return variances [M, p] times every row's squares: [M, N]."""
         if self.dense is not None:
-            dense: FloatArray = variances @ np.asarray(self._square).T
-            return dense
+            return np.asarray(variances @ np.asarray(self._square).T)
         return np.ascontiguousarray((self._square @ variances.T).T)
 
     def collect(self, slopes: FloatArray) -> FloatArray:
@@ -167,8 +164,7 @@ class Rows(State, kind="experts.Rows"):
     def collect_squares(self, slopes: FloatArray) -> FloatArray:
         """Return sum_n slopes[:, n] x_n^2, column by column: [M, p]."""
         if self.dense is not None:
-            dense: FloatArray = slopes @ np.asarray(self._square)
-            return dense
+            return np.asarray(slopes @ np.asarray(self._square))
         return np.ascontiguousarray((self._square_columns @ slopes.T).T)
 
     # Second moments: all products of two columns, packed as `vbmodels.core.linalg.pack` does.

@@ -64,8 +64,7 @@ def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> Floa
     stop = np.concatenate([log_expit(-psi), np.zeros((len(psi), 1))], axis=1)
     reach = go_on[:, unit] - go_on[:, first[column]]
     chance = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)])
-    total: FloatArray = (chance * count[:, None]).sum(0)
-    return total
+    return np.asarray((chance * count[:, None]).sum(0))
 
 
 def information(
@@ -75,5 +74,4 @@ def information(
     mix = pi * with_it + (1.0 - pi) * without_it
     safe = np.maximum(mix, 1e-300)
     terms = pi * xlogy(with_it, with_it / safe) + (1.0 - pi) * xlogy(without_it, without_it / safe)
-    result: FloatArray = terms @ (column[:, None] == np.arange(columns))
-    return result
+    return np.asarray(terms @ (column[:, None] == np.arange(columns)))

@@ -2,7 +2,7 @@
 
 Streams are SplitMix64 (Steele, Lea and Flood 2014) from a key that hashes seed, iteration,
 chain and row number. The reference for `draw_omega` is
-`vbmodels.core.expfam.draw_polya_gamma`; for `draw_features` it is the plain conditional
+`reproduce.polya_gamma.draw_polya_gamma`; for `draw_features` it is the plain conditional
 in the tests.
 """
 
@@ -62,8 +62,7 @@ def _keys(row_id, words):  # type: ignore[no-untyped-def]
 
 def row_keys(row_id: NDArray[np.int64], *words: int) -> Keys:
     """Return the key of each row's stream for some integers (seed, iteration, chain ...); [N]."""
-    keys: Keys = _keys(row_id, np.array([w % 2**64 for w in words], dtype=np.uint64))
-    return keys
+    return np.asarray(_keys(row_id, np.array([w % 2**64 for w in words], dtype=np.uint64)))
 
 
 @njit(cache=True)
@@ -222,17 +221,13 @@ def _beyond(z):  # type: ignore[no-untyped-def]
     return right / (left + right)
 
 
-@njit(cache=True)
-def _shares_beyond(found):  # type: ignore[no-untyped-def]
-    for i in range(len(found)):
-        found[i] = _beyond(i / _SHARES_A_UNIT)
-
-
 @lru_cache(maxsize=1)
+@njit(cache=True)
 def _table_of_shares() -> FloatArray:
     """Return `_beyond` at 0, 1/256, ..., from which most draws are decided."""
     found = np.empty(_LARGEST_TABLED * _SHARES_A_UNIT + 2)
-    _shares_beyond(found)
+    for i in range(len(found)):
+        found[i] = _beyond(i / _SHARES_A_UNIT)
     return found
 
 
@@ -295,16 +290,12 @@ def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArra
 
 
 @njit(cache=True)
-def _draw_uniform(keys, found):  # type: ignore[no-untyped-def]
-    state = np.empty(1, np.uint64)
-    for n in range(len(keys)):
-        state[0] = keys[n]
-        for k in range(found.shape[1]):
-            found[n, k] = _uniform(state)
-
-
 def draw_uniform(keys: Keys, size: int) -> FloatArray:
     """Draw ``size`` numbers in (0, 1) from each stream; [N, size]."""
     found = np.empty((len(keys), size))
-    _draw_uniform(keys, found)
+    state = np.empty(1, np.uint64)
+    for n in range(len(keys)):
+        state[0] = keys[n]
+        for k in range(size):
+            found[n, k] = _uniform(state)
     return found

@@ -119,11 +119,10 @@ def make(settings: FeatureOptions) -> Any:
 def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     """Return a fit as it is reported."""
     at = best_of(q)
-    chosen = select_features(
-        at.share,
-        at.n_rows,
-        least_rows=_least_rows(at.n_rows, settings),
-    )
+    least = max(_LEAST, at.n_rows / 1000.0)
+    if settings.least_rows is not None:
+        least = float(settings.least_rows)
+    chosen = select_features(at.share, at.n_rows, least_rows=least)
     variance = np.broadcast_to(at.variance, at.share.shape)
     kept = variance[chosen.index] if chosen.index.size else variance
     sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
@@ -132,11 +131,6 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     draws = found.draws.around(at) if whole else draws_of(at)
     weights = selected_draws(draws.weights, chosen)
     return Reported(chosen, weights, at.alpha, sigma2, at.n_rows, draws, whole)
-
-
-def _least_rows(n_rows: float, settings: FeatureOptions) -> float:
-    least = settings.least_rows
-    return max(_LEAST, n_rows / 1000.0) if least is None else float(least)
 
 
 def best_of(q: Any) -> FeatureGlobal:
@@ -177,9 +171,8 @@ def searched(q: Any) -> Any:
 
 def completion(model: Any, q: Any) -> Completion | None:
     """Return the models that fill missing cells of a fit; None where there are none."""
-    if not isinstance(q, CompletedGlobal) or model.filling(q):
-        return None
-    return q.completion
+    filled = isinstance(q, CompletedGlobal) and not model.filling(q)
+    return q.completion if filled else None
 
 
 def scored_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> HiddenCells | None:

@@ -101,8 +101,7 @@ def _objective(
 ) -> FloatArray:
     """f (eq 27) without its constant: log p(x | beta, Z) - |beta|^2 / (2 sigma_B^2); [D]."""
     log_pi = log_softmax(patterns @ beta.transpose(0, 2, 1), axis=2)
-    value: FloatArray = (counts * log_pi).sum((1, 2)) - 0.5 * (beta**2).sum((1, 2)) / sigma2
-    return value
+    return np.asarray((counts * log_pi).sum((1, 2)) - 0.5 * (beta**2).sum((1, 2)) / sigma2)
 
 
 def _derivatives(

@@ -22,8 +22,10 @@ _FACTORS = 512
 
 
 @njit(cache=True)
-def _packed_moments(z, found):  # type: ignore[no-untyped-def]
+def packed_moments(z: FloatArray) -> FloatArray:
+    """Return E[z z'] of every row [B, P] for independent bits with means z [B, D]."""
     rows, size = z.shape
+    found = np.empty((rows, size * (size + 1) // 2))
     for n in range(rows):
         p = 0
         for a in range(size):
@@ -32,13 +34,6 @@ def _packed_moments(z, found):  # type: ignore[no-untyped-def]
                 p += 1
             found[n, p] = z[n, a]
             p += 1
-
-
-def packed_moments(z: FloatArray) -> FloatArray:
-    """Return E[z z'] of every row [B, P] for independent bits with means z [B, D]."""
-    size = z.shape[1]
-    found = np.empty((len(z), size * (size + 1) // 2))
-    _packed_moments(z, found)
     return found
 
 

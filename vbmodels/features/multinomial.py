@@ -52,8 +52,7 @@ def indicators(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
     """Return 1 where a row has a category; [U, L]."""
     column = np.repeat(np.arange(len(levels)), levels)
     category = np.concatenate([np.arange(r) for r in levels])
-    result: FloatArray = (codes[:, column] == category).astype(np.float64)
-    return result
+    return np.asarray((codes[:, column] == category).astype(np.float64))
 
 
 def cells_of(batch: FeatureBatch, rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -68,8 +67,7 @@ def normalised(
     """Return exp(values) / sum of exp(log_p) over each column's categories, 0 if missing."""
     column = np.repeat(np.arange(len(levels)), levels)
     total = _log_sums(log_p, levels)
-    result: FloatArray = np.exp(values - total[:, column]) * answered[:, column]
-    return result
+    return np.exp(values - total[:, column]) * answered[:, column]
 
 
 def log_totals(log_p: FloatArray, levels: IntArray, answered: FloatArray) -> FloatArray:
@@ -83,8 +81,7 @@ def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
     column = np.repeat(np.arange(len(levels)), levels)
     top = np.maximum.reduceat(log_p, first, axis=1)
     total = np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1)
-    result: FloatArray = top + np.log(total)
-    return result
+    return top + np.log(total)
 
 
 BLOCK = 256
@@ -449,8 +446,7 @@ def _directions(observed: LevelCounts, free: IntArray, k: int) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance[np.ix_(free, free)])
     vectors = vectors[:, ::-1][:, : min(k, int((values > 1e-9).sum()))]
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    result: FloatArray = START * vectors / largest
-    return result
+    return np.asarray(START * vectors / largest)
 
 
 def _blocks(n: int) -> Iterator[slice]:

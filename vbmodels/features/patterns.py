@@ -77,8 +77,7 @@ def selected_draws(weights: FloatArray, chosen: Selection) -> FloatArray:
     psi = b0 + z'B with z = 1 - z~ for a flipped feature is b0 + B_k - z~ B_k; absorbed features
     add to the bias.
     """
-    drawn: FloatArray = weights @ _change(weights.shape[2], chosen).T
-    return drawn
+    return weights @ _change(weights.shape[2], chosen).T
 
 
 def _change(size: int, chosen: Selection) -> FloatArray:

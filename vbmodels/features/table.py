@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,8 +63,7 @@ class FeatureBatch(State, kind="features.FeatureBatch"):
     def row_count(self) -> FloatArray:
         """[N] rows that each row counts for: its weight, and the mean one of equal rows."""
         equal = np.bincount(self.row_of, minlength=len(self.count))
-        result: FloatArray = (self.count / np.maximum(equal, 1))[self.row_of]
-        return result
+        return (self.count / np.maximum(equal, 1))[self.row_of]
 
     @property
     def n_units(self) -> int:
@@ -178,18 +176,6 @@ def feature_batch(
         row_of=row_of,
         row_id=ids.astype(np.int64),
     )
-
-
-def split_rows(
-    codes: ArrayLike, levels: ArrayLike, parts: int, *, grouped: bool = True
-) -> list[FeatureBatch]:
-    """Cut a table into partitions of nearly equal numbers of rows."""
-    table = np.asarray(codes)
-    cuts = np.linspace(0, len(table), parts + 1).astype(int)
-    return [
-        feature_batch(table[i:j], levels, np.arange(i, j), grouped=grouped)
-        for i, j in pairwise(cuts)
-    ]
 
 
 def unit_counts(batch: FeatureBatch) -> UnitCounts:

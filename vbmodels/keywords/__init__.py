@@ -5,6 +5,5 @@
 - Corpus model of words: `corpus/model.py`. No published source.
 - VBSS, one document at a time (Hu 2024, chapter 1): `vbss/model.py`; exact sampler:
   `vbss/gibbs.py`.
-- BSS, the model before VBSS (after Wang et al. 2023): `bss/model.py`; its sampler: `bss/gibbs.py`.
 - TextRank and SS, scores of the word graph: `graph.py`.
 """

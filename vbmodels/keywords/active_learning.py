@@ -98,8 +98,7 @@ def uncertain_selections(
 
 def _largest(values: FloatArray, among: IntArray, most: int) -> IntArray:
     order = np.argsort(-values[among], kind="stable")[:most]
-    found: IntArray = among[order]
-    return found
+    return among[order]
 
 
 def choose_documents(

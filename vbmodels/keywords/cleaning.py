@@ -36,7 +36,7 @@ def cleaned(text: str) -> Cleaned:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _NO_CHARACTER.sub(" ", text)
     removed = []
-    if _looks_like_latex(text):
+    if ("\\" in text or "$" in text) and _COMMAND.search(text):
         text = _without_latex(text)
         removed.append("LaTeX")
     if looks_like_html(text):
@@ -268,10 +268,6 @@ _OF_LATEX = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in
 ))  # fmt: skip
 
 
-def _looks_like_latex(text: str) -> bool:
-    return ("\\" in text or "$" in text) and _COMMAND.search(text) is not None
-
-
 def _accent(found: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", found[2] + _ACCENTS[found[1]])
 
@@ -341,7 +337,7 @@ def _without_running_heads(text: str) -> str:
     """Remove page numbers and lines that recur with them, or at the edges of most pages."""
     if "\f" not in text and text.count("\n") < (_FEWEST_PAGES - 1) * _SHORTEST_PAGE:
         return text
-    lines = text.split("\n") if "\f" not in text else _lines_of_pages(text)
+    lines = text.replace("\f", "\n").split("\n")
     shape = [_NUMBERS.sub("#", line.strip()) for line in lines]
     places: dict[str, list[int]] = {}
     for i, form in enumerate(shape):
@@ -382,10 +378,6 @@ def _without_running_heads(text: str) -> str:
     left = "\n".join(kept)
     # Pages that are alike are no heads.
     return left if 2 * len(left) > len(text) else text.replace("\f", "\n\n")
-
-
-def _lines_of_pages(text: str) -> list[str]:
-    return [line for page in text.split("\f") for line in page.split("\n")]
 
 
 def _at_edges(text: str) -> set[str]:

@@ -111,8 +111,7 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         if self.kind[j] == kernels.CONSTANT:
             return np.repeat(change(table[:1]), self.rows)
         codes = (self.short if self.kind[j] == kernels.SHORT else self.long)[place]
-        found: FloatArray = change(table[: int(codes.max()) + 1])[codes]
-        return found
+        return np.asarray(change(table[: int(codes.max()) + 1])[codes])
 
     def dense(self) -> FloatArray:
         """Return the matrix [W, P] as it was."""

@@ -72,9 +72,7 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
     @property
     def unseen(self) -> BoolArray:
         """[D] ``unlabelled``, as an array."""
-        if self.unlabelled is None:
-            return np.zeros(self.n_documents, bool)
-        return self.unlabelled
+        return np.zeros(self.n_documents, bool) if self.unlabelled is None else self.unlabelled
 
     @property
     def n_documents(self) -> int:
@@ -89,14 +87,12 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
     @property
     def sizes(self) -> IntArray:
         """n_d [D]: candidate words of each document."""
-        sizes: IntArray = np.diff(self.offsets)
-        return sizes
+        return np.diff(self.offsets)
 
     @property
     def n_observed(self) -> IntArray:
         """k_d [D]: observed keywords of each document."""
-        observed: IntArray = np.diff(np.searchsorted(np.flatnonzero(self.y), self.offsets))
-        return observed
+        return np.diff(np.searchsorted(np.flatnonzero(self.y), self.offsets))
 
     @property
     def document_of_word(self) -> IntArray:
@@ -241,9 +237,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     @property
     def looked_at(self) -> BoolArray:
         """[D] whether somebody has looked for the document's keywords."""
-        if self.unlabelled is None:
-            return np.ones(self.n_documents, bool)
-        return ~self.unlabelled
+        return np.ones(self.n_documents, bool) if self.unlabelled is None else ~self.unlabelled
 
     @property
     def n_documents(self) -> int:

@@ -237,8 +237,7 @@ def keyphraseness(documents: IntArray, labels: IntArray, rho: FloatArray) -> Flo
     rho
         [W] label rate of these folds; see `label_rates`.
     """
-    ratio: FloatArray = np.log((labels + SMOOTHING * rho) / (documents + SMOOTHING) / rho)
-    return ratio
+    return np.log((labels + SMOOTHING * rho) / (documents + SMOOTHING) / rho)
 
 
 def affinity(m: FloatArray, observed: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -395,8 +394,7 @@ def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
     most = np.zeros(tokens.n_words, np.int64)
     for word in np.divmod(pairs, size):
         np.maximum.at(most, word, count)
-    repeated: FloatArray = np.log1p(most)
-    return repeated
+    return np.log1p(most)
 
 
 def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -442,8 +440,7 @@ def _mean_of_neighbours(graphs: KeywordBatch, values: FloatArray) -> FloatArray:
         col, weight * values[row], size
     )
     degree = np.bincount(row, weight, size) + np.bincount(col, weight, size)
-    mean: FloatArray = total / np.where(degree > 0.0, degree, 1.0)
-    return mean
+    return total / np.where(degree > 0.0, degree, 1.0)
 
 
 def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, ...]:
@@ -452,8 +449,7 @@ def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, 
 
     def share(flag: BoolArray) -> FloatArray:
         total = np.bincount(tokens.word, weights=flag, minlength=size)
-        mean: FloatArray = total / tf
-        return mean
+        return total / tf
 
     longest = np.zeros(size, np.int64)
     np.maximum.at(longest, tokens.word, tokens.phrase)

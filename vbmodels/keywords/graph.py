@@ -84,14 +84,12 @@ def adjacency(word: IntArray, n: int, *, window: int = WINDOW) -> FloatArray:
 def normalised(a: FloatArray) -> FloatArray:
     """Return Q = D^-1/2 A D^-1/2 [n, n] (section 1.1); zero for an isolated word."""
     root = _root_degree(a)
-    q: FloatArray = a / np.multiply.outer(root, root)
-    return q
+    return a / np.multiply.outer(root, root)
 
 
 def _root_degree(a: FloatArray) -> FloatArray:
     degree = a.sum(axis=1)
-    root: FloatArray = np.sqrt(np.where(degree > 0, degree, 1.0))
-    return root
+    return np.sqrt(np.where(degree > 0, degree, 1.0))
 
 
 def system_matrix(a: FloatArray, damping: float = DAMPING) -> FloatArray:
@@ -120,8 +118,7 @@ def textrank(a: FloatArray, damping: float = DAMPING) -> FloatArray:
         return np.zeros(0)
     root = _root_degree(a)
     solved = cho_solve(cho_factor(system_matrix(a, damping)), 1.0 / root)
-    theta: FloatArray = (1.0 - damping) * root * solved
-    return theta
+    return np.asarray((1.0 - damping) * root * solved)
 
 
 def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
@@ -132,5 +129,4 @@ def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
     if not len(a):
         return np.zeros(0)
     solved = cho_solve(cho_factor(system_matrix(a, damping)), y.astype(np.float64))
-    theta: FloatArray = (1.0 - damping) * solved
-    return theta
+    return np.asarray((1.0 - damping) * solved)

@@ -98,8 +98,7 @@ class Regression:
 
     def mean(self, n: FloatArray) -> FloatArray:
         """Return the mean count of documents of n words."""
-        mean: FloatArray = np.exp(self.level + self.slope * (np.log(n) - self.centre))
-        return mean
+        return np.exp(self.level + self.slope * (np.log(n) - self.centre))
 
 
 def quasi_poisson(

@@ -94,10 +94,6 @@ class LearntPrior:
         """Return the prior of the regression of phrases."""
         return self.phrases.regression(PHRASE_FEATURES, kind)
 
-    def coverage_of(self, kind: str | None) -> float:
-        """Return the share of the listed keyphrases that are candidates."""
-        return self.coverage.get(kind or ANY, self.coverage[ANY])
-
     def to_json(self) -> str:
         """Return the file's text."""
         found = {"version": VERSION, **asdict(self)}
@@ -214,5 +210,5 @@ def keyphrases_model(
         CorpusProbit(labels_sd=PHRASES_SD, learnt=prior.of_phrases(kind)),
         per_document=number,
         per_document_sd=sd,
-        coverage=prior.coverage_of(kind),
+        coverage=prior.coverage.get(kind or ANY, prior.coverage[ANY]),
     )

@@ -401,8 +401,7 @@ class Normaliser:
             return None
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
             return None
-        stem: str = self._stemmer.stemWord(word) if self._stemmer else word
-        return stem
+        return self._stemmer.stemWord(word) if self._stemmer else word
 
     def is_acronym(self, token: str) -> bool:
         """Return whether a token is a stop word but for its capitals: US, IT, WHO."""

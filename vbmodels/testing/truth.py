@@ -208,8 +208,7 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
 
 def _differences(one: FloatArray, other: FloatArray) -> FloatArray:
     """Return the largest difference of each row."""
-    largest: FloatArray = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0)
-    return largest
+    return np.asarray(np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0))
 
 
 def _within(parts: Sequence[FloatArray], allowed: float, astray: float, what: str) -> float:

@@ -19,9 +19,8 @@ GP = "model=gp_probit"
         (),
         ("kernel=linear+rbf", "n_inducing=7"),
         ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
-        ("model=gp_logistic",),
     ],
-    ids=["direct", "sum", "gibbs", "logistic"],
+    ids=["direct", "sum", "gibbs"],
 )
 def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
     path = written(tmp_path, instances(60, primary=pa.array(np.tile([True, False, True], 60))))
@@ -29,9 +28,8 @@ def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
     found = fitted(capsys, path, target, GP, "held_out=0.3", "partitions=3", *options)
     assert found["results"]["auroc"] > 0.6
     bags, found = table_of(target, "bags"), table_of(target, "instances")
-    logistic = "model=gp_logistic" in options
     for column in (bags["bald"], found["bald"]):
-        assert column.null_count == (len(column) if logistic else 0)
+        assert column.null_count == 0
     assert np.all(np.isfinite(found["score"].to_numpy()))
     assert bags["probability"].to_numpy().min() > 0
 
@@ -135,7 +133,7 @@ def test_a_mask_says_what_lists_say_and_without_one_a_bag_is_scored_only(tmp_pat
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("model", ["gp_probit", "gp_probit leak=false", "gp_logistic", "vmmic"])
+@pytest.mark.parametrize("model", ["gp_probit", "gp_probit leak=false", "vmmic"])
 def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
     """Without a leak nothing in it can be positive: its probability is 0 whatever is learned."""
     model, *more = model.split()

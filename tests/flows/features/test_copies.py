@@ -7,9 +7,9 @@ import pytest
 
 from flows.features.copies import find_copies
 from flows.features.simpler_models import sample_rows
+from tests.feature_tables import split_rows
 from tests.flows.commands import printed, setting_args
 from tests.flows.experts.runs import written
-from vbmodels.features.table import split_rows
 
 
 def copies_in(codes, parts=2):

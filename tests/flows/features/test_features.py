@@ -16,13 +16,13 @@ from flows.features.sections import answer_patterns, answer_sections
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
+from tests.feature_tables import split_rows
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.levels import Levels
 from vbmodels.estimators import LatentFeatures
 from vbmodels.features.forms import make
-from vbmodels.features.table import split_rows
 
 QUICK = setting_args("n_features=8", "tol=1e-6")
 

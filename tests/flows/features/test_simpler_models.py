@@ -18,7 +18,8 @@ from flows.features.simpler_models import (
     no_feature_in_words,
     sample_rows,
 )
-from vbmodels.features.table import feature_batch, split_rows
+from tests.feature_tables import split_rows
+from vbmodels.features.table import feature_batch
 
 LEVELS = np.full(6, 3)
 

@@ -93,7 +93,7 @@ def test_chains_that_disagree_are_warned_of():
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
         above=np.zeros((2, 2)),
     )  # fmt: skip
-    found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
+    found = report(None, None, [one], KeywordSettings(model="vbss", inference="gibbs"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
 

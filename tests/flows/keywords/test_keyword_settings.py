@@ -17,7 +17,6 @@ from flows.settings.load import load
         ({"unit": "word", "select": "best_f"}, ("word", "best_f", None)),
         ({"model": "vbss"}, ("word", "fdr", "full")),
         ({"model": "vbss", "inference": "gibbs"}, ("word", "fdr", "gibbs")),
-        ({"model": "bss"}, ("word", "fdr", "gibbs")),
         ({"model": "textrank"}, ("word", "fdr", None)),
     ],
 )

@@ -93,7 +93,7 @@ def ranked_alike(fit, again, atol):
         pytest.param(
             "keywords",
             ["keywords"],
-            ("model=bss", "draws=40"),
+            ("model=vbss", "inference=gibbs", "draws=40"),
             0.0,
             marks=pytest.mark.slow,
         ),

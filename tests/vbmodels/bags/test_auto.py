@@ -17,8 +17,7 @@ from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE as BLOCKS
 from vbmodels.bags.mil_gp.model import at_values, near
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.stack.instance_view import CACHE, fold_of
-from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.modalities import CACHE, fold_of, parted
 from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_densities
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.driver import Driver

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from vbmodels.bags.bags import Instances, bags
+from vbmodels.bags.mil_gp.features import leading
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.mil_gp.word_prior import leading
 from vbmodels.bags.stack.model import AutoModel
 from vbmodels.core.fit import fit
 

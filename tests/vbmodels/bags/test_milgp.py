@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from reproduce.milgp_logistic import LogisticGP
 from tests.vbmodels.bags.gp_bags import ONE, simulated
 from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp.features import feature_map
@@ -16,7 +17,6 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, evaluate
-from vbmodels.bags.mil_gp.logistic import LogisticGP
 from vbmodels.bags.mil_gp.model import OneSided
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags, Observed

@@ -12,15 +12,14 @@ from tests.contract import vmmic
 from tests.vbmodels.bags.in_numpy import replaced
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.simulate import simulate
-from vbmodels.bags.vmmic import mode
+from vbmodels.bags.vmmic import posterior as vmmic_posterior
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.layout import Observed
 from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.local import Tails
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
-from vbmodels.bags.vmmic.mode import ModeSearch
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
-from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.posterior import ModeSearch, predict
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.special import inverse_mills
@@ -128,7 +127,7 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
 
 
 def test_mode_is_a_stationary_point(monkeypatch):
-    monkeypatch.setattr(mode, "MOST_TRIALS", 400)
+    monkeypatch.setattr(vmmic_posterior, "MOST_TRIALS", 400)
     data, _ = simulate(np.random.default_rng(0), 1000)
     model = CollapsedVMMIC(priors=Priors(learn=False, slope_variance=0.1), both_starts_below=0.0)
     reduce = InProcess(model, [data])

@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, softmax
 
+from tests.vbmodels.experts.angles import angles
 from vbmodels.experts import likelihood
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
 from vbmodels.experts.additive.prior_choice import choose
-from vbmodels.experts.bmem.normals import angles, omega
+from vbmodels.experts.bmem.normals import omega
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate

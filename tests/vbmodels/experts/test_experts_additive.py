@@ -13,8 +13,7 @@ from scipy.special import expit, log_expit
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack, unpack
-from vbmodels.experts.additive.blocks import BlockFit, Layout
-from vbmodels.experts.additive.curve_fit import part_of
+from vbmodels.experts.additive.blocks import BlockFit, Layout, part_of
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import AdditiveExperts

@@ -11,8 +11,15 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.experts.additive.blocks import BELIEF, POOL, SMOOTH, USUAL, BlockFit, Layout
-from vbmodels.experts.additive.curve_fit import fit_curves
+from vbmodels.experts.additive.blocks import (
+    BELIEF,
+    POOL,
+    SMOOTH,
+    USUAL,
+    BlockFit,
+    Layout,
+    fit_curves,
+)
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.model import AdditiveExperts

@@ -11,11 +11,12 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from tests.vbmodels.experts.angles import angles
 from tests.vbmodels.experts.test_experts import small
 from vbmodels.core.fit import fit
 from vbmodels.experts.bmem.model import BoundedExperts
 from vbmodels.experts.bmem.mutual_angular import log_sphere_norm, sphere_maximum
-from vbmodels.experts.bmem.normals import angles, omega
+from vbmodels.experts.bmem.normals import omega
 
 
 def test_lemma_1_is_no_bound_in_124_dimensions():

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, log_expit
 
+from reproduce.polya_gamma import draw_polya_gamma
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.core.fit import fit
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.sticks import draw_sticks

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
+from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.laplace_gibbs import (
@@ -19,7 +20,7 @@ from vbmodels.features.laplace_gibbs import (
     laplace,
     log_buffet,
 )
-from vbmodels.features.table import simulate_table, split_rows
+from vbmodels.features.table import simulate_table
 
 SIGMA2 = 0.7
 

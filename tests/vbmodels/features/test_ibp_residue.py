@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
 from vbmodels.features.forms import make, rows_of
@@ -21,7 +22,7 @@ from vbmodels.features.search.screens import (
     residuals,
     starts_along,
 )
-from vbmodels.features.table import feature_batch, simulate_table, split_rows
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
+from tests.feature_tables import split_rows
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, make, rows_of
@@ -14,7 +15,7 @@ from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search.fit import LEAST_RISE
 from vbmodels.features.search.model import SearchIBP, sample_of
-from vbmodels.features.table import simulate_table, split_rows
+from vbmodels.features.table import simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS, SEARCHED = 900, 200

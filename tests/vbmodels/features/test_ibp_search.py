@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.feature_tables import split_rows
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.features.ibp.model import (
@@ -33,7 +34,7 @@ from vbmodels.features.search.proposals import (
 )
 from vbmodels.features.search.screens import entropy_of, screen_sums
 from vbmodels.features.search.trials import Plan
-from vbmodels.features.table import feature_batch, simulate_table, split_rows
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]

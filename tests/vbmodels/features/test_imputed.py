@@ -8,10 +8,11 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, softmax
 
+from tests.feature_tables import split_rows
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.ibp.predict import category_probabilities, impute_sampled
 from vbmodels.features.ibp.sticks import bound_log_off, mean_log_on
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.table import feature_batch
 
 LEVELS = np.array([2, 2, 2, 3, 2])
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, log_expit
 
+from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.features.draw_kernels import row_keys
 from vbmodels.features.forms import apply, make, read
@@ -22,7 +23,7 @@ from vbmodels.features.posterior_draws import (
     draws_of,
     row_chances,
 )
-from vbmodels.features.table import feature_batch, simulate_table, split_rows
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 2, 4, 2, 3, 2, 2])
 

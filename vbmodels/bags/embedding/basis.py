@@ -44,7 +44,8 @@ class Moments(Stats, kind="bags/embedding.Moments"):
 
         ``n_bags`` is the number in all partitions, which sets the grid.
         """
-        grid = grid_of(n_bags)
+        room = BITS - np.ceil(np.log2(max(n_bags, 2) * LARGEST**2))
+        grid = 2.0 ** -np.floor(room / 2.0)  # sums of so many products on it are exact
         counts, totals, products = [], [], []
         for columns, has in blocks:
             exact = np.round(np.clip(columns[has], -LARGEST, LARGEST) / grid) * grid
@@ -52,12 +53,6 @@ class Moments(Stats, kind="bags/embedding.Moments"):
             totals.append(exact.sum(axis=0))
             products.append(pack(exact.T @ exact))
         return cls(np.array(counts), tuple(totals), tuple(products))
-
-
-def grid_of(n_bags: int) -> float:
-    """Return the grid, a power of two, on which n sums of products are exact."""
-    room = BITS - np.ceil(np.log2(max(n_bags, 2) * LARGEST**2))
-    return float(2.0 ** -np.floor(room / 2.0))
 
 
 @dataclass(frozen=True)

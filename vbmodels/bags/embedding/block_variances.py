@@ -37,8 +37,7 @@ def _root(count: int) -> FloatArray:
 
 def variances(at: FloatArray) -> FloatArray:
     """Return v of the blocks, [M], at searched coordinates [M]."""
-    result: FloatArray = np.exp(np.clip(MIDDLE + _root(at.size) @ at, -40.0, HIGHEST))
-    return result
+    return np.exp(np.clip(MIDDLE + _root(at.size) @ at, -40.0, HIGHEST))
 
 
 def log_prior(at: FloatArray) -> float:
@@ -48,8 +47,7 @@ def log_prior(at: FloatArray) -> float:
 
 def searched_slope(at: FloatArray, slope: FloatArray) -> FloatArray:
     """Return the gradient of the objective from d log Z / d log v, [M]."""
-    result: FloatArray = _root(at.size).T @ slope - UNIT**2 * at
-    return result
+    return _root(at.size).T @ slope - UNIT**2 * at
 
 
 def stepped(at: FloatArray, size: FloatArray, determined: FloatArray) -> tuple[FloatArray, float]:

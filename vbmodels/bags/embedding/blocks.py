@@ -179,8 +179,7 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
 
     def scaled(self, rows: FloatArray) -> FloatArray:
         """Return clipped z-scores of instances."""
-        result: FloatArray = np.clip((rows - self.mean) * self.scale, -CLIP, CLIP)
-        return result
+        return np.clip((rows - self.mean) * self.scale, -CLIP, CLIP)
 
     def kernels_at(self, rows: FloatArray) -> dict[str, list[FloatArray]]:
         """Return k(z, x) of every kernel of instances, [n, R] each."""

@@ -75,8 +75,7 @@ def _by_feature(
 ) -> FloatArray:
     """Return what each feature of each instance adds to its bag's f, [n, D]."""
     if of.text:
-        words: FloatArray = rows * own["words"] / np.repeat(run.sizes, run.sizes)[:, None]
-        return words
+        return rows * own["words"] / np.repeat(run.sizes, run.sizes)[:, None]
     width = rows.shape[1]
     out = np.zeros(rows.shape)
     for i, name in enumerate(POOL_NAMES[:3]):

@@ -59,8 +59,7 @@ class Updated:
 
 def log_chance(sign: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return log P(y) for f ~ N(mean, variance), y = +1 or -1, [n], in nats."""
-    result: FloatArray = log_ndtr(sign * mean / np.sqrt(1.0 + variance))
-    return result
+    return np.asarray(log_ndtr(sign * mean / np.sqrt(1.0 + variance)))
 
 
 def update(

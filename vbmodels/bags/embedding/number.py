@@ -164,8 +164,7 @@ class Numbers:
         cuts = np.arange(1.5, count)
         below = stdtr(self.freedom, (cuts - self.mean[:, None]) / width)
         ends = np.zeros(self.mean.size), np.ones(self.mean.size)
-        chances: FloatArray = np.diff(np.column_stack([ends[0], below, ends[1]]), axis=1)
-        return chances
+        return np.diff(np.column_stack([ends[0], below, ends[1]]), axis=1)
 
 
 def log_evidence(sums: NumberSums, weights: Weights, variance: FloatArray) -> tuple[float, float]:
@@ -300,8 +299,7 @@ class NumberModel(BlockModel):
         return LeftOutNumbers(at, width, freedom)
 
     def _scaled(self, q: NumberEmbedding, batch: Bags) -> FloatArray:
-        scaled: FloatArray = (batch.labelled().target - q.centre) / q.scale
-        return scaled
+        return (batch.labelled().target - q.centre) / q.scale
 
     def _without_folds(self, q: NumberEmbedding, of: NumberSums) -> NumberEmbedding:
         """Add the posteriors without each fold of groups, at the variances of all bags."""

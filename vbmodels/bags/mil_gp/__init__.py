@@ -1,1 +1,1 @@
-"""MIL-GP-Probit and MIL-GP-Logistic: sparse Gaussian processes over instances."""
+"""MIL-GP-Probit: sparse Gaussian processes over instances."""

@@ -142,8 +142,7 @@ def _lower(
 
 def _mean(q: Search) -> FloatArray:
     """Return mu of every class at its kernel value, [C, P]."""
-    result: FloatArray = q.points[q.kernel, np.arange(q.kernel.size)]
-    return result
+    return q.points[q.kernel, np.arange(q.kernel.size)]
 
 
 def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:

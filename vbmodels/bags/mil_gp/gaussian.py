@@ -201,5 +201,4 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
 
 def objective(mean: FloatArray, factor: FloatArray, sums: GaussianSums) -> FloatArray:
     """Return E log p(Y | w) - KL(q || N(0, I)) of every class, [C]."""
-    result: FloatArray = sums.value - expfam.Gaussian(mean, factor).kl_to_standard()
-    return result
+    return sums.value - expfam.Gaussian(mean, factor).kl_to_standard()

@@ -43,7 +43,7 @@ class KernelOptions:
         for text, whose features are words.
     linear_rank
         Most columns of the linear part of text; with more words it is cut to so many directions
-        (`word_prior`). Quality and time: `benchmarks/bag_stack.md`.
+        (`features`). Quality and time: `benchmarks/bag_stack.md`.
     offset
         c0, the mean of f before the constant is fitted.
     n_inducing
@@ -127,5 +127,4 @@ def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Genera
                 # A cluster that loses its rows keeps its centre, which is what is wanted.
                 warnings.simplefilter("ignore", UserWarning)
                 chosen.append(kmeans2(sample, k, iter=10, minit="++", rng=rng)[0])
-    result: FloatArray = np.unique(np.concatenate(chosen), axis=0)
-    return result
+    return np.unique(np.concatenate(chosen), axis=0)

@@ -102,8 +102,7 @@ class Block:
 
     def noise(self, features: FeatureMap, k: int) -> FloatArray:
         """Return the variance of r at kernel value k, [n]."""
-        result: FloatArray = features.amplitude[k] * self.residual[features.which[k]]
-        return result
+        return np.asarray(features.amplitude[k] * self.residual[features.which[k]])
 
 
 class BlockCache(Memory[list[Block]]):
@@ -146,8 +145,7 @@ class BagTerms:
         By it w q becomes a factor of w (1 + w) q q'. Where it would overflow w q is 0 long since,
         and so must their product be.
         """
-        root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
-        return root
+        return np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
 
     @classmethod
     def at(cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8]) -> BagTerms:
@@ -253,8 +251,7 @@ def evaluate(
 
 def known_rows(block: Block) -> BoolArray:
     """Say which rows are of bags with a label in some class, [n]."""
-    known: BoolArray = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
-    return known
+    return np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
 
 
 def _deviation(block: Block, features: FeatureMap, k: int) -> FloatArray:

@@ -160,13 +160,11 @@ class CollapsedGP:
     def bounds(self, q: Search, stats: Sums) -> FloatArray:
         """Return J, the bound of eqs 13, 14, for every kernel value and class, [K, C]."""
         square = 0.5 * (q.points**2).sum(axis=-1)
-        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None]
-        return result
+        return np.asarray(stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None])
 
     def slope(self, q: Search, stats: Sums) -> FloatArray:
         """Return the gradient of J, [K, C, P]."""
-        result: FloatArray = stats.gradient - q.points
-        return result
+        return stats.gradient - q.points
 
     def factor(self, q: Search, stats: Sums) -> FloatArray:
         """Return L of I + G (eq 17), from the first evaluation or as it is known."""
@@ -195,8 +193,7 @@ def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> 
         solved = solve_lower(factor[0], right[0], transposed)[None]
     else:
         solved = solve_lower(factor, right, transposed)
-    result: FloatArray = np.ascontiguousarray(np.swapaxes(solved, -1, -2))
-    return result
+    return np.ascontiguousarray(np.swapaxes(solved, -1, -2))
 
 
 def warn_of_one_side(observed: Observed) -> None:

@@ -197,8 +197,7 @@ def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def entropy(p: FloatArray) -> FloatArray:
     """Return the entropy of Bernoulli(p), in nats."""
-    result: FloatArray = -(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p))
-    return result
+    return np.asarray(-(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)))
 
 
 def probit_bald(mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -211,5 +210,4 @@ def probit_bald(mean: FloatArray, variance: FloatArray) -> FloatArray:
     wide = variance + _BALD_WIDTH
     conditional = _LOG2 * np.sqrt(_BALD_WIDTH / wide) * np.exp(-0.5 * mean**2 / wide)
     marginal = entropy(ndtr(mean / np.sqrt(1.0 + variance)))
-    result: FloatArray = np.maximum(marginal - conditional, 0.0)
-    return result
+    return np.maximum(marginal - conditional, 0.0)

@@ -45,7 +45,7 @@ from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack import primary
-from vbmodels.bags.stack.instance_view import CACHE, as_witnessed, fold_of
+from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of
 from vbmodels.bags.stack.modalities import observed as united_observed
 from vbmodels.bags.stack.primary import Fits, Trials
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
@@ -191,7 +191,7 @@ class Witness(State, kind="bags/stack.Witness"):
     search
         The points.
     view
-        "some", "all" or "folds": see `vbmodels.bags.stack.instance_view.ViewCache.view`.
+        "some", "all" or "folds": see `vbmodels.bags.stack.modalities.ViewCache.view`.
     maps
         By which several modalities are united.
     shares

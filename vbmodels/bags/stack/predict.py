@@ -10,8 +10,7 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.predict import Predictions, feature_effects, predict
-from vbmodels.bags.stack.instance_view import as_witnessed
-from vbmodels.bags.stack.modalities import parted, rows_of
+from vbmodels.bags.stack.modalities import as_witnessed, parted, table_rows
 from vbmodels.bags.stack.model import MEMBERS, Auto, AutoModel, LeftOut, present, with_base
 from vbmodels.bags.stack.primary import DRAWS
 from vbmodels.bags.vmmic.posterior import Prediction
@@ -97,7 +96,7 @@ def instance_effects(
         if len(maps) == 1:
             out.append(feature_effects(posterior, chosen))
             continue
-        effects = feature_effects(posterior, rows_of(maps, k, chosen))
+        effects = feature_effects(posterior, table_rows(maps, k, chosen))
         out.append(effects[:, starts[k] : starts[k + 1]])
     return out
 

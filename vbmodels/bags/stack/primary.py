@@ -20,9 +20,8 @@ from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import FOLDS, Spread
 from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
-from vbmodels.bags.vmmic.mode import ModeSearch, Sums
 from vbmodels.bags.vmmic.model import CollapsedVMMIC, Search
-from vbmodels.bags.vmmic.posterior import Posterior, predict
+from vbmodels.bags.vmmic.posterior import ModeSearch, Posterior, Sums, predict
 from vbmodels.core.algorithm import Algorithm, Save, Show, Sweep
 from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
 

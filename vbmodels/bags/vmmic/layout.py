@@ -140,8 +140,7 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
 
     def own(self, data: Bags) -> FloatArray:
         """Return the bags' own features, scaled, [B, F]."""
-        scaled: FloatArray = (data.bag_features - self.own_mean) / self.own_scale
-        return scaled
+        return (data.bag_features - self.own_mean) / self.own_scale
 
     def change(self, after: Scaling) -> FloatArray:
         """Return A with t' = A t: the same regressions on features scaled as ``after``.

@@ -98,8 +98,7 @@ class Globals:
 
 def log_odds(eta: FloatArray) -> FloatArray:
     """Return log Phi(eta) - log Phi(-eta)."""
-    odds: FloatArray = log_ndtr(eta) - log_ndtr(-eta)
-    return odds
+    return np.asarray(log_ndtr(eta) - log_ndtr(-eta))
 
 
 def sweep(rows: Rows, at: Globals, before: Local | None) -> Local:
@@ -185,5 +184,4 @@ def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
 
 
 def _x_log_x(x: FloatArray) -> FloatArray:
-    product: FloatArray = x * np.log(np.maximum(x, np.finfo(float).tiny))
-    return product
+    return x * np.log(np.maximum(x, np.finfo(float).tiny))

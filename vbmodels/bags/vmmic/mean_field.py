@@ -32,8 +32,15 @@ from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
-from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
-from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
+from vbmodels.bags.vmmic.posterior import (
+    Gaussian,
+    ModeSearch,
+    Posterior,
+    Sums,
+    log_posterior,
+    mode_step,
+    refuse_hopeless,
+)
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
 from vbmodels.core.cavi import evaluate, squarem
@@ -130,9 +137,7 @@ class MeanFieldVMMIC:
 
     def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
         """Update the local factors once, instance by instance."""
-        if q.search is not None:
-            return None
-        return sweep(self._rows(q, batch), globals_of(q), local)
+        return sweep(self._rows(q, batch), globals_of(q), local) if q.search is None else None
 
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""
@@ -240,13 +245,10 @@ class MeanFieldVMMIC:
         layout = scaling.layout
         prior = self.priors.precision(layout)
         covariances = tuple(
-            self._gate_covariance(gram, prior[layout.gate(k)]) for k, gram in enumerate(grams)
+            inverse(gram + np.diag(prior[layout.gate(k)])) for k, gram in enumerate(grams)
         )
         q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams, None)
         return self._moved(q, t)
-
-    def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
-        return inverse(gram + np.diag(prior))
 
     def _rows(self, q: MeanField, batch: Bags) -> Rows:
         return Rows.of(batch, q.scaling)

@@ -25,8 +25,16 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
-from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
-from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
+from vbmodels.bags.vmmic.posterior import (
+    Gaussian,
+    ModeSearch,
+    Posterior,
+    Sums,
+    log_posterior,
+    mode_step,
+    normal_points,
+    refuse_hopeless,
+)
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Save, Show
 from vbmodels.core.cavi import evaluate
@@ -229,19 +237,15 @@ class CollapsedVMMIC:
         """Return where the fit goes from ``q``, and whether it has ended: there, at its best."""
         if isinstance(q, GaussianSearch) and not q.wants_gradient:
             elbo = self.elbo(q, stats)
-            if self._is_last(q, elbo):
+            least = self._least(q)
+            stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
+            if stale or abs(elbo - q.last) <= least:
                 return self._best(q, elbo), True
         return self.global_step(q, stats), False
 
     def _best(self, q: GaussianSearch, elbo: float) -> GaussianSearch:
         """Return the best average so far, of an epoch whose objective is ``elbo``."""
         return self._at_fixed_points(replace(q, components=q.chosen)) if elbo < q.best else q
-
-    def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
-        """Whether the objective rests, or has not risen for long."""
-        least = self._least(q)
-        stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
-        return bool(abs(elbo - q.last) <= least or stale)
 
     def _least(self, q: GaussianSearch) -> float:
         return self.tolerance * q.scaling.layout.plain.dim

@@ -89,8 +89,7 @@ class Priors:
         for j, intercept, share in self._gates(layout):
             sums[j] += square[intercept] / share
             counts[j] += 1.0
-        result: FloatArray = (self.shape + counts / 2.0) / (self.rate / widths + sums / 2.0)
-        return result
+        return (self.shape + counts / 2.0) / (self.rate / widths + sums / 2.0)
 
     def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
         """Return E_q[log p(t | tau) + log p(tau) - log q(tau)] at the best q(tau).

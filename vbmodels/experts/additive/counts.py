@@ -2,8 +2,8 @@
 
     E y = e^f(x),   Var y = phi e^f(x),   f = b + sum_d (a_d x_d + f_d(x_d)) + sum_pairs g_de
 
-The blocks, their variances and their search are those of the logistic model (`blocks`,
-`curve_fit`) under the likelihood `Poisson`. Counts mostly vary more than a Poisson variable does:
+The blocks, their variances and their search are those of the logistic model (`blocks`)
+under the likelihood `Poisson`. Counts mostly vary more than a Poisson variable does:
 phi >= 1 is Pearson's chi^2 over its degrees of freedom, of lines and then of curves, and divides
 the likelihood, so that blocks are not refined by what is noise.
 
@@ -24,8 +24,15 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.experts.additive.blocks import BlockFit, Layout, climbed
-from vbmodels.experts.additive.curve_fit import ROUGH, fit_curves, fit_pairs, part_of
+from vbmodels.experts.additive.blocks import (
+    ROUGH,
+    BlockFit,
+    Layout,
+    climbed,
+    fit_curves,
+    fit_pairs,
+    part_of,
+)
 from vbmodels.experts.additive.gaussian import (
     FORMS,
     WORTH,

@@ -163,8 +163,7 @@ def _ranks(lines: FloatArray, quantiles: FloatArray) -> FloatArray:
 def _distances(ranks: FloatArray, landmarks: FloatArray) -> FloatArray:
     from scipy.spatial.distance import cdist
 
-    result: FloatArray = cdist(ranks, landmarks, "cityblock")
-    return result
+    return np.asarray(cdist(ranks, landmarks, "cityblock"))
 
 
 def _kernel(ranks: FloatArray, landmarks: FloatArray, length: float) -> FloatArray:

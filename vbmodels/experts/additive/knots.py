@@ -159,5 +159,4 @@ class Basis(State, kind="experts/additive.Basis"):
     @property
     def steps(self) -> IntArray:
         """Number of knots of every column; [D]."""
-        result: IntArray = np.sum(~np.isnan(self.knots), axis=1).astype(np.int64)
-        return result
+        return np.asarray(np.sum(~np.isnan(self.knots), axis=1).astype(np.int64))

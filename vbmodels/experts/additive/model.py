@@ -6,7 +6,7 @@ additive part is among the mixtures. A partition has no state; what it returns a
 
 1. Form: logistic regression on lines for falling tau, of which the one whose leave-one-out
    log-likelihood (`newton`) is best is taken; lines and curves, every block with a variance of its
-   own (`curves`, `blocks`, `curve_fit`), are f0 where theirs is better. The intercept alone must be
+   own (`curves`, `blocks`), are f0 where theirs is better. The intercept alone must be
    beaten.
 2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
    included. Which part a row is in depends on its cells alone, so copies of a row are together.
@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.experts.additive.blocks import BlockFit
+from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, part_of, shown
 from vbmodels.experts.additive.candidate import (
     Candidate,
     Point,
@@ -42,7 +42,6 @@ from vbmodels.experts.additive.candidate import (
     take_trials,
     trials,
 )
-from vbmodels.experts.additive.curve_fit import fit_curves, fit_pairs, part_of, shown
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,

@@ -334,10 +334,6 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
             return replace(self, second=None, trial=self.coefficients)
         return self._handing(replace(self, trial=self.coefficients + move, step=1.0))
 
-    def with_tau(self, tau: float, observed: DesignSummary) -> NewtonRidge:
-        """Return a fit with another tau that begins here."""
-        return replace(self, tau=tau, taken=0, done=False).aimed(observed)
-
     def without(self, fold: int, share: float) -> NewtonRidge:
         """Return a fit that begins here and leaves a part of the rows out."""
         second = share * np.asarray(self.second)
@@ -414,5 +410,5 @@ class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
         enough = PROCESS_PAST if self.climb.joint else PAST
         if len(found) == len(self.taus) or past >= enough:
             return replace(self, left_out=found, best=best, converged=False, done=True)
-        climb = self.climb.with_tau(self.taus[len(found)], observed)
+        climb = replace(self.climb, tau=self.taus[len(found)], taken=0, done=False).aimed(observed)
         return RegularisationPath(climb, self.taus, found, best, climb.done)

@@ -80,8 +80,7 @@ class Part(State, kind="experts/additive.Part"):
         if self.covariance is None:
             return np.zeros_like(self.coefficients)
         size = np.arange(1, self.coefficients.size + 1)
-        result: FloatArray = np.sqrt(self.covariance[size * (size + 1) // 2 - 1])
-        return result
+        return np.asarray(np.sqrt(self.covariance[size * (size + 1) // 2 - 1]))
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,7 @@ class WalkPrior:
         if self.name == "gaussian":
             return 0.5 * noise
         mean = (alpha[:, 0] / alpha[:, 1])[None, :, None, None]
-        result: FloatArray = mean * noise / np.linalg.norm(noise, axis=-1, keepdims=True)
-        return result
+        return np.asarray(mean * noise / np.linalg.norm(noise, axis=-1, keepdims=True))
 
     def propose(
         self, kind: Kind, v: FloatArray, size: FloatArray, rng: np.random.Generator
@@ -93,19 +92,16 @@ class WalkPrior:
         a'a* alone. Lengths: N(g, size^2) truncated to g* > 0.
         """
         if kind == "vector":
-            walked: FloatArray = v + size[..., None] * rng.standard_normal(v.shape)
-            return walked
+            return np.asarray(v + size[..., None] * rng.standard_normal(v.shape))
         g = np.linalg.norm(v, axis=-1, keepdims=True)
         if kind == "direction":
             moved = v / g + size[..., None] * rng.standard_normal(v.shape)
-            turned: FloatArray = g * moved / np.linalg.norm(moved, axis=-1, keepdims=True)
-            return turned
+            return np.asarray(g * moved / np.linalg.norm(moved, axis=-1, keepdims=True))
         scale = size[..., None]
         below = ndtr(-g / scale)
         u = below + (1.0 - below) * rng.random(g.shape)
         longer = np.maximum(g + scale * ndtri(u), 1e-12)
-        result: FloatArray = v * (longer / g)
-        return result
+        return np.asarray(v * (longer / g))
 
     def log_ratio(
         self, kind: Kind, v: FloatArray, k: int, new: FloatArray, size: FloatArray,
@@ -119,16 +115,14 @@ class WalkPrior:
         old = v[:, k]
         if kind == "vector":
             weight = prior_precision(self.tau, v.shape[-1])
-            gaussian: FloatArray = 0.5 * ((old**2 - new**2) @ weight)
-            return gaussian
+            return np.asarray(0.5 * ((old**2 - new**2) @ weight))
         if kind == "direction":
             moved = v.copy()
             moved[:, k] = new
             return self.log_directions(moved) - self.log_directions(v)
         g, longer = np.linalg.norm(old, axis=-1), np.linalg.norm(new, axis=-1)
         prior = (alpha[0] - 1.0) * np.log(longer / g) - alpha[1] * (longer - g)
-        result: FloatArray = prior + log_ndtr(g / size) - log_ndtr(longer / size)
-        return result
+        return np.asarray(prior + log_ndtr(g / size) - log_ndtr(longer / size))
 
     def log_density(self, v: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return log p of gates or of experts [chains, K, p], in (g, a) or in v; [chains]."""
@@ -153,8 +147,7 @@ class WalkPrior:
             pull = self.kappa * along / np.maximum(length, 1e-300)
             norm = np.where(np.arange(v.shape[1]) > 0, self.kappa, 0.0)[None]
         pull[:, 0] = 0.0
-        result: FloatArray = -(pull + log_sphere_norm(v.shape[-1], norm)).sum(1)
-        return result
+        return np.asarray(-(pull + log_sphere_norm(v.shape[-1], norm)).sum(1))
 
 
 def fitted_gamma(mean: float, mean_log: float, cap: float) -> tuple[float, float]:

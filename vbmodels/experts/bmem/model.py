@@ -113,8 +113,7 @@ def slices(size: int) -> Iterator[slice]:
 
 def log_one_plus(e: FloatArray) -> FloatArray:
     """Return log(1 + exp(-e)) for e >= 0, where the plain form loses nothing in a sum."""
-    result: FloatArray = np.log(1.0 + np.exp(-e))
-    return result
+    return np.log(1.0 + np.exp(-e))
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,7 @@ def log_bessel_over_power(order: float, x: FloatArray) -> FloatArray:
     large = safe + np.log(np.where(exact, scaled, 1.0))
     if not exact.all() and order > 0:
         large = np.where(exact, large, _log_bessel_debye(order, safe))
-    result: FloatArray = np.where(x * x <= 4.0 * (order + 1.0), small, large - order * np.log(safe))
-    return result
+    return np.where(x * x <= 4.0 * (order + 1.0), small, large - order * np.log(safe))
 
 
 def _log_bessel_debye(order: float, x: FloatArray) -> FloatArray:
@@ -136,8 +135,7 @@ def second_moment(direction: FloatArray, concentration: FloatArray) -> FloatArra
     # At k = 0, A_p/k is 1/p; below 1e-6 the next term of its series is below rounding.
     across = np.where(k > 1e-6, mean_length(p, safe) / safe, 1.0 / p)[..., None, None]
     outer = direction[..., :, None] * direction[..., None, :]
-    result: FloatArray = across * np.eye(p) + (1.0 - p * across) * outer
-    return result
+    return np.asarray(across * np.eye(p) + (1.0 - p * across) * outer)
 
 
 def sphere_maximum(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
@@ -191,33 +189,28 @@ class Angular(State, kind="experts/bmem.Angular"):
     def unit_mean(self) -> FloatArray:
         """m = E a; [K, p]."""
         length = mean_length(self.direction.shape[-1], self.concentration)
-        result: FloatArray = length[:, None] * self.direction
-        return result
+        return length[:, None] * self.direction
 
     @property
     def mean(self) -> FloatArray:
         """E[g a]; [K, p]."""
-        result: FloatArray = self.length[:, None] * self.unit_mean
-        return result
+        return self.length[:, None] * self.unit_mean
 
     @property
     def square(self) -> FloatArray:
         """E[g^2]; [K]."""
-        result: FloatArray = self.length**2 * (1.0 + 1.0 / self.shape)
-        return result
+        return self.length**2 * (1.0 + 1.0 / self.shape)
 
     @property
     def second(self) -> FloatArray:
         """E[g^2 a a']; [K, p, p]."""
         moment = second_moment(self.direction, self.concentration)
-        result: FloatArray = self.square[:, None, None] * moment
-        return result
+        return self.square[:, None, None] * moment
 
     @property
     def covariance(self) -> FloatArray:
         """Covariance of g a; [K, p, p]."""
-        result: FloatArray = self.second - self.mean[:, :, None] * self.mean[:, None, :]
-        return result
+        return self.second - self.mean[:, :, None] * self.mean[:, None, :]
 
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
         """Return E v'x and E (v'x)^2 of every row (eq 14); [K, N] each."""
@@ -284,8 +277,7 @@ class AngularPrior:
         x = self.kappa * np.sqrt(_squares(m))
         bend = self.kappa**2 * mean_length(p, x) / np.maximum(x, 1e-12)
         before = np.cumsum(m, axis=0) - m - m[k]  # for i > k: sum over j < i without k
-        result: FloatArray = -self.kappa * other - bend[k + 1 :] @ before[k + 1 :]
-        return result
+        return np.asarray(-self.kappa * other - bend[k + 1 :] @ before[k + 1 :])
 
     def _updated(self, q: Angular, k: int, b: FloatArray, s: FloatArray) -> Angular:
         p = b.size
@@ -358,8 +350,7 @@ def _squares(m: FloatArray) -> FloatArray:
     total = np.cumsum(m, axis=0) - m
     own = np.einsum("kp,kp->k", m, m)
     rest = np.arange(len(m)) + np.einsum("kp,kp->k", total, total) - (np.cumsum(own) - own)
-    result: FloatArray = np.maximum(rest, 0.0)
-    return result
+    return np.asarray(np.maximum(rest, 0.0))
 
 
 def _with(values: FloatArray, k: int, value: float | FloatArray) -> FloatArray:

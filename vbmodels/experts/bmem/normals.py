@@ -29,16 +29,7 @@ def _through(vectors: FloatArray, slope: FloatArray) -> FloatArray:
     """Turn a gradient in the unit vectors into one in the vectors."""
     a, length = directions(vectors)
     across = slope - np.einsum("kp,kp->k", slope, a)[:, None] * a
-    result: FloatArray = across / np.maximum(length, _LEAST)[:, None]
-    return result
-
-
-def angles(vectors: FloatArray) -> FloatArray:
-    """Return the non-obtuse angle of every pair i < j, in radians; [K (K - 1) / 2]."""
-    a, _ = directions(vectors)
-    i, j = np.triu_indices(len(vectors), 1)
-    result: FloatArray = np.arccos(np.clip(np.abs((a @ a.T)[i, j]), 0.0, 1.0))
-    return result
+    return np.asarray(across / np.maximum(length, _LEAST)[:, None])
 
 
 def omega(vectors: FloatArray, weight: float) -> tuple[float, FloatArray]:
@@ -69,8 +60,7 @@ class Normals(State, kind="experts/bmem.Normals"):
     @property
     def second(self) -> FloatArray:
         """E[v v']; [K, p, p]."""
-        result: FloatArray = self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
-        return result
+        return self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
 
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
         """Return E v'x and E (v'x)^2 of every row; [K, N] each."""
@@ -139,5 +129,4 @@ class NormalPrior:
         found = minimize(loss, stay, jac=True, method="L-BFGS-B", options=options)
         if not float(found.fun) < loss(stay)[0]:
             return before
-        result: FloatArray = free + np.einsum("kij,kj->ki", back, found.x.reshape(free.shape))
-        return result
+        return np.asarray(free + np.einsum("kij,kj->ki", back, found.x.reshape(free.shape)))

@@ -83,8 +83,7 @@ def draw_weights(
     factor = linalg.cholesky(precision, "the precision of the weights")
     noise = rng.standard_normal(linear.shape)[..., None]
     mean = linalg.solve(factor, linear)
-    drawn: FloatArray = mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
-    return drawn
+    return mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
 
 
 def chain_from(q: FeatureGlobal, extra: int, rng: np.random.Generator) -> Chain:
@@ -129,8 +128,7 @@ class Chain(State, kind="features/ibp.Chain"):
         """log(pi_k / (1 - pi_k)); [K]."""
         log_pi = np.cumsum(np.log(self.v))
         # pi = 1 to rounding has finite odds here.
-        odds: FloatArray = log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16))
-        return odds
+        return np.asarray(log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16)))
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,7 @@ def break_probabilities(psi: FloatArray) -> FloatArray:
     stop = np.concatenate([log_expit(-psi), np.zeros((*psi.shape[:-1], 1))], axis=-1)
     on = np.cumsum(log_expit(psi), axis=-1)
     reach = np.concatenate([np.zeros((*psi.shape[:-1], 1)), on], axis=-1)
-    probability: FloatArray = np.exp(stop + reach)
-    return probability
+    return np.asarray(np.exp(stop + reach))
 
 
 def impute_sampled(

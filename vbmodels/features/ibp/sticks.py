@@ -26,8 +26,7 @@ def log_break_terms(tau: FloatArray) -> FloatArray:
     """E[log((1 - v_i) prod_{m < i} v_m)] under q(v) = Beta(tau); [K]."""
     used = digamma(tau[:, 0])
     total = digamma(tau.sum(1))
-    terms: FloatArray = digamma(tau[:, 1]) + np.cumsum(used) - used - np.cumsum(total)
-    return terms
+    return np.asarray(digamma(tau[:, 1]) + np.cumsum(used) - used - np.cumsum(total))
 
 
 def mean_log_on(tau: FloatArray) -> FloatArray:

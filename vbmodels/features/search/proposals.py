@@ -150,8 +150,7 @@ def delete_scores(at: HeldOmega) -> FloatArray:
     data = -0.5 * at.weights.mean[:, 1:] ** 2 / spread - 0.5 * np.log(spread / at.prior[1:])
     k = len(at.on)
     left = np.array([np.delete(at.on, i) for i in range(k)]).reshape(k, max(k - 1, 0))
-    result: FloatArray = data.sum(0) + _sticks_of(left, at) - at.entropy
-    return result
+    return np.asarray(data.sum(0) + _sticks_of(left, at) - at.entropy)
 
 
 def greedy_deletes(at: HeldOmega, least: float) -> list[int]:
@@ -187,8 +186,7 @@ def flip_gains(at: HeldOmega) -> FloatArray:
     prior = (spread[:, [0]] + mean[:, [0]] ** 2 - moved).sum(0) / (2.0 * at.prior[0])
     k = len(at.on)
     on = np.where(np.eye(k, dtype=bool), at.n_rows - at.on, at.on)
-    result: FloatArray = prior + _sticks_of(on, at)
-    return result
+    return np.asarray(prior + _sticks_of(on, at))
 
 
 def flip(q: FeatureGlobal, k: int) -> FeatureGlobal:
@@ -213,8 +211,7 @@ def birth_scores(at: HeldOmega, sums: PoolStats, variance: float) -> FloatArray:
     r = sums.linear - np.einsum("jck,jk->jc", sums.quadratic, at.weights.mean)
     data = (0.5 * r**2 / s - 0.5 * np.log(s * variance)).sum(0)
     on = np.column_stack([np.tile(at.on, (len(sums.on), 1)), sums.on])
-    result: FloatArray = data + _sticks_of(on, at) + sums.entropy
-    return result
+    return np.asarray(data + _sticks_of(on, at) + sums.entropy)
 
 
 def with_born(at: HeldOmega, sums: PoolStats, c: int, variance: float) -> HeldOmega:
@@ -241,8 +238,7 @@ def correlations(at: HeldOmega, square: FloatArray, sums: PoolStats) -> FloatArr
     wide = np.maximum(sums.square / n - waits**2, 0.0)
     both = sums.cross[:, 1:] / n - waits[:, None] * mean
     scale = np.sqrt(wide[:, None] * spread)
-    found: FloatArray = np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12)
-    return found
+    return np.asarray(np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12))
 
 
 # The proposals themselves.

@@ -59,8 +59,7 @@ HERE = 0.9
 
 def entropy_of(nu: FloatArray) -> FloatArray:
     """Return -nu log nu - (1 - nu) log(1 - nu), elementwise."""
-    result: FloatArray = -xlogy(nu, nu) - xlog1py(1.0 - nu, -nu)
-    return result
+    return np.asarray(-xlogy(nu, nu) - xlog1py(1.0 - nu, -nu))
 
 
 def edited(
@@ -141,8 +140,7 @@ def _pool_sums(
 def residuals(q: FeatureGlobal, sign: NDArray[np.int8], nu: FloatArray) -> FloatArray:
     """Return r of some rows; [B, J], 0 where a unit has no answer."""
     omega = best_omega(nu, sign, second_moments(q))
-    result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
-    return result
+    return 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
 
 
 def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> FloatArray:

@@ -124,14 +124,12 @@ class Block:
     @cached_property
     def n(self) -> FloatArray:
         """Words of each document [D]."""
-        n: FloatArray = np.diff(self.offsets).astype(np.float64)
-        return n
+        return np.diff(self.offsets).astype(np.float64)
 
     @cached_property
     def observed(self) -> BoolArray:
         """y [W] as flags."""
-        observed: BoolArray = self.y > 0.0
-        return observed
+        return self.y > 0.0
 
     @cached_property
     def document(self) -> IntArray:
@@ -151,9 +149,7 @@ class Block:
     @cached_property
     def stiffness(self) -> FloatArray:
         """[W] what lambda multiplies in the precisions of q(theta), by form."""
-        if self.form == "full":
-            return self.spectrum.values**2
-        return self.spectrum.p_diag
+        return self.spectrum.values**2 if self.form == "full" else self.spectrum.p_diag
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sum [W] over each document: [D]."""

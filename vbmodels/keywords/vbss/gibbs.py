@@ -13,22 +13,83 @@ That alone mixes badly: a and alpha trade off (few keywords, or many that nobody
 so do b and sigma. So each sweep adds Metropolis moves of (a, b, ln sigma, logit alpha) with
 z summed out and the standardised field (theta - theta_0)/sigma held. The chains of a
 document advance together, as rows.
+
+The samplers of one document, applied to every document of a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, log_ndtr, logit
 
-from vbmodels.core.chains import Schedule
+from vbmodels.core.chains import Diagnosis, Schedule, diagnose
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.document_gibbs import Sampled
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.keywords.vbss.spectrum import decompose
+
+
+class Sampled:
+    """Draws from the posterior of one document: C chains of S draws."""
+
+    r: FloatArray
+    """[C, S, n] P(keyword | y, the draw of the others)."""
+
+    def columns(self) -> FloatArray:
+        """Return the parameters side by side, [C, S, K]."""
+        raise NotImplementedError
+
+    @property
+    def probability(self) -> FloatArray:
+        """P(keyword | y) of each word [n]."""
+        return np.asarray(self.r.mean(axis=(0, 1)))
+
+    def diagnose(self) -> Diagnosis:
+        """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""
+        return diagnose(self.columns())
+
+
+class Sampler(Protocol):
+    """A sampler of one document with its model and lengths chosen."""
+
+    def __call__(self, y: BoolArray, adjacency: FloatArray, *, rng: np.random.Generator) -> Sampled:
+        """Draw given labels y [n] and co-occurrence counts [n, n]."""
+
+
+def sample_documents(
+    batch: KeywordBatch, sampler: Sampler, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Sample every document of a batch on its own, with a generator of its own.
+
+    Parameters
+    ----------
+    batch
+        The documents.
+    sampler
+        Such as `gibbs` with its model given (`functools.partial`).
+    rng
+        It is spawned, once a document.
+
+    Returns
+    -------
+    probability
+        [W] P(keyword | y).
+    r_hat
+        [D] the largest R-hat of the document's parameters that vary.
+    """
+    probability, r_hat = np.empty(batch.n_words), np.empty(batch.n_documents)
+    spawned = rng.spawn(batch.n_documents)
+    for d, ((y, a), own) in enumerate(zip(batch.documents(), spawned, strict=True)):
+        found = sampler(y, a, rng=own)
+        probability[batch.words(d)] = found.probability
+        r_hat[d] = found.diagnose().largest_r_hat
+    return probability, r_hat
+
 
 MOVES = 4
 """Metropolis moves of a sweep."""
@@ -175,8 +236,7 @@ def _log_marginal(at: State4, seen: FloatArray, v: FloatArray, model: VBSS) -> F
 def _probability(seen: FloatArray, m: FloatArray, log_alpha: FloatArray) -> FloatArray:
     """P(z > 0 | m, alpha, y)."""
     log_pos = log_alpha + log_ndtr(m)
-    r: FloatArray = np.where(seen > 0.0, 1.0, np.exp(log_pos - np.logaddexp(log_pos, log_ndtr(-m))))
-    return r
+    return np.where(seen > 0.0, 1.0, np.exp(log_pos - np.logaddexp(log_pos, log_ndtr(-m))))
 
 
 def _draw_line(

@@ -181,8 +181,7 @@ class VBSS:
         Section 1.3.3, corrected. In a document whose keywords are all known it is y.
         """
         r = latent_importance(local.location, batch.y, local.log_c).keyword
-        known: FloatArray = np.where(batch.complete[batch.document_of_word], batch.y, r)
-        return known
+        return np.where(batch.complete[batch.document_of_word], batch.y, r)
 
     def _blocks(self, batch: KeywordBatch) -> Iterator[Block]:
         scale = 1.0 - self.damping if self.scale is None else self.scale

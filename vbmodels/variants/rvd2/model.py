@@ -131,15 +131,13 @@ class RVD2:
         rate = float(np.clip(np.exp(mean), 1e-6, 0.5))
         return Global(a0=1.0, b0=(1.0 - rate) / rate, log_m=float(np.log(2000.0)))
 
-    def _prior(self, q: Global) -> tuple[float, float, float, float]:
-        return q.a0, q.b0, q.log_m, self.log_m_sd**-2
-
     def local_step(self, q: Global, batch: Errors, local: Local | None) -> Local:
         """Return the bound's maximum in delta_j, gamma_j (eq 6) and M_j (eqs 21-24), by Newton."""
         if local is None:
             local = _first_local(q, batch)
         start = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
-        found = kernels.newton(batch.r, batch.n, start, np.array(self._prior(q)), self.n_nodes)
+        prior = np.array([q.a0, q.b0, q.log_m, self.log_m_sd**-2])
+        found = kernels.newton(batch.r, batch.n, start, prior, self.n_nodes)
         return Local(np.exp(found[:, 0]), np.exp(found[:, 1]), found[:, 2].copy())
 
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:

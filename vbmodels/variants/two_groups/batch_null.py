@@ -282,6 +282,7 @@ class BatchNull(TwoGroups):
         plain = super().init(observed, rng)
         if alone:
             plain = replace(plain, w=GERMLINE_W)
+        contextual = self.types == "trinucleotide"
         return BatchGlobal(
             **vars(plain),
             shift=np.zeros(N_TYPES),
@@ -289,7 +290,7 @@ class BatchNull(TwoGroups):
             v=0.005,
             alone=alone,
             looks=0,
-            of_context=np.zeros((N_TYPES, N_CONTEXTS)) if self.contextual else None,
+            of_context=np.zeros((N_TYPES, N_CONTEXTS)) if contextual else None,
         )
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> BatchGlobal:
@@ -305,11 +306,6 @@ class BatchNull(TwoGroups):
     def _germline(self) -> TwoGroups:
         """The test of a case alone, as which one is fitted whose control has no read."""
         return TwoGroups("germline", self.alternatives)
-
-    @property
-    def contextual(self) -> bool:
-        """Whether shifts differ by context."""
-        return self.types == "trinucleotide"
 
     def anchored(self, q: B) -> B:  # type: ignore[override]
         """Return ``q`` with its tables at its own rates, for units of any control."""

@@ -164,8 +164,7 @@ def _survival(a: float, b: float, floor: float) -> FloatArray:
     log_tail = np.log(tail)
     lmu, lnu = quadrature.log_mu(x)
     hazard = (1.0 - floor) * np.exp(a * lmu + b * lnu - betaln(a, b) - log_tail)
-    table: FloatArray = np.stack([log_tail, -hazard * 2.0 * np.cosh(u)], axis=1)
-    return table
+    return np.stack([log_tail, -hazard * 2.0 * np.cosh(u)], axis=1)
 
 
 def survival_tables(alternatives: FloatArray) -> FloatArray:

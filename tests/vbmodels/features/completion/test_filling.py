@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
+from tests.feature_tables import split_rows
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
@@ -21,7 +22,7 @@ from vbmodels.features.imputation.predict import filled
 from vbmodels.features.imputation.states import learning
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search.model import SearchIBP
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.table import feature_batch
 
 LEVELS = np.full(14, 2)
 QUICK = Members(4, 2, held_out=Schedule(12, 4, thin=2), whole=Schedule(4, 6))

@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from vbmodels.core.expfam import draw_polya_gamma
-from vbmodels.keywords.bss.gibbs import bss
-from vbmodels.keywords.bss.model import BSS, MOST_LOG_VARIANCE, prior_field
+from reproduce.polya_gamma import draw_polya_gamma
+from reproduce.vbss_bss import BSS, MOST_LOG_VARIANCE, bss, prior_field
 
 
 @pytest.mark.parametrize("c", [0.0, 1.0, -4.0, 60.0])

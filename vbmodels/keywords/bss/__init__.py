@@ -1,1 +1,0 @@
-"""BSS: the Bayesian semi-supervised model before VBSS, by sampling."""
