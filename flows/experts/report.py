@@ -34,7 +34,7 @@ from flows.experts.predictions import (
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
-from flows.experts.thresholds import area, misses_in_words, roc, threshold_tables
+from flows.experts.thresholds import area, misses_in_words, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -225,7 +225,6 @@ def _quality(
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
-    curve: tuple[plots.Spec, ...] = ()
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
@@ -238,7 +237,6 @@ def _quality(
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
-        curve = (roc(scores),)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "")
     models = tuple(with_model(grid, own) for grid in compared)
     text = of_tested_rows(n, summaries[0].applied)
@@ -250,8 +248,7 @@ def _quality(
     text += few_rows(n)
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
-    charts, fold = (*picture, *curve), "ROC curve" * bool(n < TOO_FEW and curve)
-    return which, [Section("How good it is", text, charts, models, folded=fold, measures=True)]
+    return which, [Section("How good it is", text, picture, models, measures=True)]
 
 
 def _worst(

@@ -1,4 +1,4 @@
-"""Counts of held-out rows at every threshold of the probability: ROC, AUROC and their table."""
+"""Counts of held-out rows at every threshold of the probability: AUROC and their table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from scipy.special import expit
 
 from flows.experts.tiles import TOO_FEW
-from flows.report import plots
-from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval
 from flows.report.page import Grid
 from vbmodels.core.state import FloatArray, IntArray
@@ -41,20 +39,6 @@ def area(scores: FloatArray) -> float:
     no, yes = scores
     below = np.cumsum(no) - 0.5 * no
     return float(yes @ below / max(no.sum() * yes.sum(), 1.0))
-
-
-def roc(scores: FloatArray) -> plots.Spec:
-    """Plot the share of true positives against that of false ones."""
-    false, true = (np.append(np.cumsum(one[::-1]), one.sum()) / one.sum() for one in scores)
-    false, true = np.insert(false, 0, 0.0), np.insert(true, 0, 0.0)
-    kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
-    series = [("this model", true[kept]), ("chance", false[kept])]
-    title = f"ROC curve (AUROC {area(scores):.3f})"
-    low, high = auroc_interval(area(scores), *(int(one) for one in scores.sum(1)[::-1]))
-    how = "Each place on the line is a threshold: the nearer to the upper left, the better. The "
-    how += f"AUROC's 95 % interval, {low:.3f} to {high:.3f}, is Newcombe's (2006, method 5), from "
-    how += "the area and the numbers of both labels."
-    return plots.lines(false[kept], series, "false positive rate", "true positive rate", title, how)
 
 
 def threshold_tables(

@@ -20,11 +20,8 @@ from flows.keywords.document_sections import (
 )
 from flows.keywords.rate_report import (
     better_by_tf_idf,
-    coefficient_section,
     effects,
-    learned_in_words,
     rate_results,
-    rate_section,
 )
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import (
@@ -53,7 +50,6 @@ from vbmodels.keywords.hidden_lists import BEST
 
 MOST_R_HAT = 1.05
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
-_BY_KNOWN = "known_alone", "new_with_known"
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
@@ -81,21 +77,13 @@ def report(
     scored = any(one.scored for one in summaries)
     documents = sum(s.documents for s in summaries)
     candidates = sum(s.candidates for s in summaries)
-    share = sum(s.expected for s in summaries) / max(candidates, 1)
     results: dict[str, Any] = {}
-    coefficients: list[tuple[str, float, float]] = []
-    more: list[Section] = []
     if model is not None and q is not None:
         results.update(rate_results(q, model))
-        share_of = (documents, candidates, share)
-        more.append(rate_section(q, model, settings, share_of, summaries[0].cut[1]))
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
         warnings += tuple(f"The false discovery rate is not reliable: {one}." for one in reasons)
-        varies = np.isfinite(q.scale)
-        table = zip(effects(model, q, names), varies, strict=True)
-        coefficients = [row for row, it in table if it and row[0] != "intercept"]
     found = sum(s.selected - s.observed for s in summaries)
     with_new = sum(s.with_new for s in summaries)
     terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), Counter(), {}))
@@ -144,14 +132,9 @@ def report(
         else likely_section(examples, settings, scores, names)
     )
     sections += _gold(summaries, results, expected, names)
-    sections += more
     if to_label:
         exact = q is not None and q.sources.exact
         sections.append(label_section(to_label, names, exact, measured))
-    if coefficients:
-        known_to_fit = observed or (model is not None and model.learnt is not None)
-        learned = learned_in_words(summaries, names) if known_to_fit else ""
-        sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results["documents_with_known"] = sum(s.with_known for s in summaries)
     results.update(selected=sum(s.selected for s in summaries),
@@ -281,7 +264,6 @@ def _which(
         if beyond + alike:
             how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
         grids.append(Grid(columns, rows, how))
-        grids.append(_where(summaries, found, names, given))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
@@ -290,30 +272,6 @@ def _which(
         counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
-
-
-def _where(
-    summaries: Sequence[KeywordSummary], found: int, names: Names, given: float | None
-) -> Grid:
-    """Count the new ones that are selected by where they are, and the documents without any."""
-    documents, with_new, alone, rest, same, parts, likely = (
-        sum(getattr(s, name) for s in summaries)
-        for name in ("documents", "with_new", *_BY_KNOWN, "own_name", "parts", "parts_likely")
-    )
-    among = "" if given is None else f", which count among the {given:g}"
-    rows = [
-        (f"in documents without known {names.keys}", found - rest),
-        (f"in documents with known ones{among}", rest),
-        ("that are the name of their document", same),
-        ("that are words of a longer one (column part_of)", parts),
-        ("likely ones that are words of a longer one", likely),
-        ("documents without a new one", documents - with_new),
-        ("documents with known ones and no new one", alone),
-    ]
-    rows = [row for row in rows if row[1]]
-    return Grid(
-        ("which", "how many"), rows, f"Where the {found:,} new {names.keys} are", folded=True
-    )
 
 
 def _likely_first(

@@ -168,8 +168,6 @@ class Findings:
         What else is worth knowing, but changes no decision.
     used
         Values that the run found for settings that were empty, or that it did not use.
-    fit
-        Tables of what a fit estimated, below the settings; not on the page of a score.
     """
 
     headline: str
@@ -186,7 +184,6 @@ class Findings:
     limits: str = ""
     notes: tuple[str, ...] = ()
     used: Mapping[str, object] = field(default_factory=dict)
-    fit: Sequence[Grid] = ()
 
 
 @dataclass(frozen=True)
@@ -257,7 +254,7 @@ def render(
                 if not (record.fitted and one.needs_fit)
             ),
             *more, _inputs(record, findings),
-            _settings(record, {**defaults, **known}, trace, sweeping, findings.fit),
+            _settings(record, {**defaults, **known}, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -370,9 +367,8 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
 
 
 def _settings(
-    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float,
-    fit: Sequence[Grid],
-) -> Section:  # fmt: skip
+    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float
+) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, defaults.get(name, in_words(value))) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
@@ -389,7 +385,6 @@ def _settings(
         grids=[
             *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)}{of_fit})"),
-            *(() if record.fitted else fit),
         ],
         how="The same settings, files and versions give the same result.",
     )
