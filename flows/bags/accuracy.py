@@ -180,8 +180,10 @@ def accuracy(
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
     wrong = int(np.sum((probability > 0.5) != (label == 1)))
-    said = f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and "
-    said += f"{wrong or 'none'} {'is' if wrong == 1 else 'are'}"
+    said = (
+        f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and "
+        f"{wrong or 'none'} {'is' if wrong == 1 else 'are'}"
+    )
     lines = [f"Cut at 0.5, these probabilities expect {said}."]
     if pdtr(wrong, doubt.sum()) < 0.05:  # of so few or fewer
         lines = [f"The probabilities are too cautious: cut at 0.5, they expect {said}."]

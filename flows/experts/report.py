@@ -242,8 +242,10 @@ def _quality(
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
-        text += f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
-        text += f"fitted rows {100.0 * positives / fitted:.0f} %."
+        text += (
+            f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
+            f"fitted rows {100.0 * positives / fitted:.0f} %."
+        )
         results["fitted_share"] = float(positives / fitted)
     text += few_rows(n)
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
@@ -265,8 +267,10 @@ def _worst(
     grid = with_content((name, named, own, REASONS), [row for _, row in rows])
     of = tested_rows(summaries[0].applied)
     how = HOW.format(label=label) if REASONS in grid.columns else ""
-    text = f"{wrong:,} of {n:,} {of} are on the wrong side of 0.5. "
-    text += f"The {len(rows)} whose own label had the smallest probability:"
+    text = (
+        f"{wrong:,} of {n:,} {of} are on the wrong side of 0.5. "
+        f"The {len(rows)} whose own label had the smallest probability:"
+    )
     title = f"{of[0].upper()}{of[1:]} predicted worst"
     return [Section(title, text, (), (grid,), how=how, measures=True)]
 
@@ -315,8 +319,10 @@ def _effects(
     if (weight := additive.pairs_weight) == 0.0:
         return sections
     results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}
-    more = f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
-    more += f"make the log loss in cross-validation {additive.pairs_gain:.4f} smaller."
+    more = (
+        f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
+        f"make the log loss in cross-validation {additive.pairs_gain:.4f} smaller."
+    )
     return sections + pair_sections(pairs, f"the log odds of {label}", more)
 
 

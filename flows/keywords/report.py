@@ -18,11 +18,6 @@ from flows.keywords.document_sections import (
     listed,
     texts_section,
 )
-from flows.keywords.rate_report import (
-    better_by_tf_idf,
-    effects,
-    rate_results,
-)
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import (
     BINS,
@@ -43,20 +38,26 @@ from flows.report import plots
 from flows.report.labels import share_in_words
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit, coefficient_table
 from vbmodels.keywords.corpus.reliability import doubts, few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.hidden_lists import BEST
+from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_R_HAT = 1.05
+BETTER_BY_TF_IDF = (
+    "TF-IDF ranks the known ones better: more known ones, or another kind of list (lists), may "
+    "help."
+)
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
     """Return the coefficients, the rate and the length exponent."""
     log_sd = q.sources.combined()[1]
+    coefficients = coefficient_table(model, q, names.features[: len(q.location)])
     return [
-        *(Parameter("coefficient", *row) for row in effects(model, q, names)),
+        *(Parameter("coefficient", *row) for row in coefficients),
         Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
         Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
     ]
@@ -79,7 +80,13 @@ def report(
     candidates = sum(s.candidates for s in summaries)
     results: dict[str, Any] = {}
     if model is not None and q is not None:
-        results.update(rate_results(q, model))
+        results.update(
+            keyword_rate=q.rate,
+            keyword_rate_log_sd=q.sources.combined()[1],
+            keyword_rate_sources=[SOURCES[i] for i in q.sources.speaking],
+            length_exponent=q.exponent,
+            length_exponent_sd=model.exponent_sd(q),
+        )
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
@@ -112,14 +119,17 @@ def report(
             elif 0 < above < found:
                 headline = _likely_first(summaries, results, settings, (above, found, observed))
             else:
-                headline += f"; {_percent(right)} expected to be right, "
-                headline += f"{'each' if above else 'none'} more probable than not"
+                headline += (
+                    f"; {_percent(right)} expected to be right, "
+                    f"{'each' if above else 'none'} more probable than not"
+                )
     hidden = next((s.hidden for s in summaries if s.hidden is not None), None)
     if hidden is not None:
         results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
                        known_among_best_apart=list(hidden.apart),
                        known_compared=hidden.known)  # fmt: skip
-        warnings += better_by_tf_idf(hidden)
+        if hidden.apart[2] < 0.0:
+            warnings += (BETTER_BY_TF_IDF,)
     sections = frequent_sections(terms, names, scores) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names, hidden))
@@ -194,8 +204,10 @@ def _which(
     found = sum(s.selected - s.observed for s in summaries)
     against = "No other method was compared."
     if hidden is not None:
-        against = f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
-        against += "document, ranked as if its list were not known."
+        against = (
+            f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
+            "document, ranked as if its list were not known."
+        )
     text = f"None is selected.\n{against}"
     grids: list[Grid] = []
     if found:
@@ -259,8 +271,10 @@ def _which(
             "probability above", f"new {names.keys}", f"right{own}",
             *(f"if {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all expected",
         )  # fmt: skip
-        how = f"New {names.keys} above a probability, the share expected to be right, and the share"
-        how += f" of the {whole:,.0f} new ones expected in the texts."
+        how = (
+            f"New {names.keys} above a probability, the share expected to be right, and the share"
+            f" of the {whole:,.0f} new ones expected in the texts."
+        )
         if beyond + alike:
             how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
         grids.append(Grid(columns, rows, how))
@@ -291,8 +305,10 @@ def _likely_first(
     rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
     if (each := settings.keyphrases) is not None and rates:
         low, high = (_percent(one) for one in np.sum(rates, axis=0).T / likely)
-        said += f" ({low} if documents have {each / 2.0:g} keyphrases each, {high} if "
-        said += f"{2.0 * each:g}; you set {each:g})"
+        said += (
+            f" ({low} if documents have {each / 2.0:g} keyphrases each, {high} if "
+            f"{2.0 * each:g}; you set {each:g})"
+        )
     return f"{said}; {rest:,} less likely, {share_in_words(others)} right"
 
 
@@ -306,8 +322,8 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     ]
     text = (
         f"Read the {likely:,} likely ones and strike the wrong: {' and '.join(wrong)}. The first "
+        "command under What to do next writes them to likely.csv"
     )
-    text += "command under What to do next writes them to likely.csv"
     if named := _named(summaries, likely):
         false = likely - named - above[0, 1] + sum(s.own_name_right for s in summaries)
         text = (

@@ -292,7 +292,8 @@ def html(page: Page) -> str:
     charts = lead is not None or any(_has_chart(section) for section in sections)
     widgets = {s.widget.script for s in sections if s.widget is not None}
     names = [*(["vega.js"] if charts else []), "report.js", *sorted(widgets)]
-    scripts = [_script(name) for name in names]
+    folder = files("flows.report").joinpath("templates")
+    scripts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
     return pages.get_template("report.html").render(
         page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
         pattern=pattern, cell=_cell, exact=_exact, linked=linked,
@@ -438,10 +439,6 @@ def _footer(record: RunRecord) -> str:
     made_by = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     source = storage.source_in_words(record.source)
     return f"Run {record.run_id} · source {source} · {made_by}"
-
-
-def _script(name: str) -> str:
-    return files("flows.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _digest(script: str) -> str:

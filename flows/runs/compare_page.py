@@ -105,8 +105,10 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         note, moved = row.note, found.predictions[:1]
         if row.name.startswith(LIKELY) and moved and moved[0].gained:
             one = moved[0]
-            note = f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
-            note += f"the first run, {one.gained_likely:,} are among the {one.gained:,} added"
+            note = (
+                f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
+                f"the first run, {one.gained_likely:,} are among the {one.gained:,} added"
+            )
         yield Tile(row.name, f"{row.first} → {row.second}", note)
     for one in found.predictions[:1]:
         if one.lost is None:
@@ -168,8 +170,10 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
         return Section(heading, text)
     how = "Moved: by more than 0.1, or across 0.5."
     if one.truth == "label":
-        how += " Where a run has without_it, a row's probability without its own label, that is "
-        how += "compared; a probability that knows the label is near it, and not better for that."
+        how += (
+            " Where a run has without_it, a row's probability without its own label, that is "
+            "compared; a probability that knows the label is near it, and not better for that."
+        )
     return Section(heading, text, (), grids, how=how)
 
 

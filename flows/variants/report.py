@@ -228,13 +228,17 @@ def _next_steps(
     names = calls_report.untested(calls[0], settings) if calls else []
     if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
-        text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
-        text += f"digital PCR: {', '.join(names)} could not be tested."
+        text = (
+            f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
+            f"digital PCR: {', '.join(names)} could not be tested."
+        )
     if text:
         steps.append(NextStep(text))
     if any(part.missed for part in parts):
-        text = "Before you claim absence at a position that is not callable, get more reads "
-        text += "there. The largest limits:"
+        text = (
+            "Before you claim absence at a position that is not callable, get more reads "
+            "there. The largest limits:"
+        )
         steps.append(NextStep(text, "vbflows show {run} detection --sort limit"))
     return (*steps, *NEXT_STEPS)
 
