@@ -179,16 +179,14 @@ def accuracy(
     sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
-    things = "labels" if several else "bags"
-    lines = [plots.calibration_verdict(predicted, observed, number, things)]
     wrong = int(np.sum((probability > 0.5) != (label == 1)))
-    said = f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and "
-    said += f"{wrong or 'none'} {'is' if wrong == 1 else 'are'}"
+    said = (
+        f"{_about(float(doubt.sum()))} of {label.size:,} to be wrong, and "
+        f"{wrong or 'none'} {'is' if wrong == 1 else 'are'}"
+    )
+    lines = [f"Cut at 0.5, these probabilities expect {said}."]
     if pdtr(wrong, doubt.sum()) < 0.05:  # of so few or fewer
-        verdict = lines[0].partition(". ")[0].rstrip(".")
-        lines = [f"The probabilities are too cautious: cut at 0.5, they expect {said}. {verdict}."]
-    else:
-        lines.append(f"Cut at 0.5, these probabilities expect {said}.")
+        lines = [f"The probabilities are too cautious: cut at 0.5, they expect {said}."]
     if test.which == "new":
         lines.append("These figures hold if the fit has seen none of these bags.")
     if test.which == "without":
@@ -201,7 +199,7 @@ def accuracy(
     return [
         Section(
             "How well the labels are predicted",
-            "\n".join(filter(None, lines)),
+            "\n".join(lines),
             (*of_new, plots.calibration(predicted, observed, number, "Calibration")),
             grids,
             measures=True,

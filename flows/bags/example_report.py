@@ -60,8 +60,10 @@ class Words:
         """Say what an instance's probability is, and which labels it knows."""
         text = f"P(primary), in brackets: that this instance makes its bag {self.positive}"
         if self.new:
-            text += f". P({self.positive}) is usually above the foremost instance's P(primary), as "
-            text += "any may be the one; it can be below, as it is a mean of several models"
+            text += (
+                f". P({self.positive}) is usually above the foremost instance's P(primary), as "
+                "any may be the one; it can be below, as it is a mean of several models"
+            )
             return f"{text if self.by_instance else text.partition('. ')[0]}."
         labels = "the labels of all bags but those held out" if self.held_out else "all labels"
         text += f", from the fit to {labels}"

@@ -58,7 +58,7 @@ from flows.bags.report import report
 from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out
-from flows.bags.summary import BagSummary, names_in, summarise
+from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import Coefficients, named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part, chunks
@@ -75,7 +75,6 @@ from flows.family import (
     reading_of,
 )
 from flows.faults import Fault, InputError
-from flows.report.own_words import in_own_words
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberEmbedding, NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
@@ -387,7 +386,7 @@ class BagsFamily:
         if isinstance(q, NumberEmbedding):
             name = settings.columns.get("label", "label")
             flat = [one for part in summaries for one in part]
-            return _in_own_words(number_report(flat, q, (), name, settings), flat, settings)
+            return number_report(flat, q, (), name, settings)
         trusted, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:
@@ -410,7 +409,7 @@ class BagsFamily:
             flat, blocks, trusted, warnings, show, members, settings.positive_name,
             settings.positive_word, settings.columns.get("label", "label"),
         )  # fmt: skip
-        return _in_own_words(with_predicted_classes(found, summaries), flat, settings)
+        return with_predicted_classes(found, summaries)
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""
@@ -421,12 +420,6 @@ class BagsFamily:
         from flows.bags.simulate import write_bags
 
         return write_bags(target, rows, seed)
-
-
-def _in_own_words(found: Findings, flat: Sequence[Any], settings: BagSettings) -> Findings:
-    """Return findings that call bags and instances as the columns of their names do."""
-    columns = {word: settings.columns.get(f"{word}_id", "") for word in ("bag", "instance")}
-    return in_own_words(found, columns, names_in(flat))
 
 
 def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -259,11 +258,3 @@ def markers_by_instance(
         name = row["instance_id"], row["modality"] or ""
         found.setdefault(name, []).append((row["feature"], row["value"], row["adds"]))
     return found
-
-
-def names_in(summaries: Iterable[Any]) -> Iterator[str]:
-    """Yield what the data call bags, instances, features and classes, from all summaries."""
-    for one in summaries:
-        yield from (*one.features, *one.modalities, getattr(one, "of_class", None) or "")
-        for example in one.examples:
-            yield from (example.bag_id, *(instance[0] for instance in example.instances))

@@ -72,11 +72,11 @@ def _name_clear(number: int, clear: FloatArray, wrong: Sequence[Example]) -> str
     named = [e.bag_id + f" ({e.instances[0][0]})" * bool(e.instances) for e in apart]
     named += [f"{number - len(named):,} more"] * (number > len(named))
     expected = np.minimum(clear, 1.0 - clear).sum()
-    said = f"{number:,} of the {clear.size:,} bags below {UNSURE[0]} or above {UNSURE[1]} "
-    said += (
+    said = (
+        f"{number:,} of the {clear.size:,} bags below {UNSURE[0]} or above {UNSURE[1]} "
         f"{'are' if number != 1 else 'is'} labelled otherwise, where by the probabilities about "
+        f"{expected:,.{int(expected < 1.0)}f} were to be expected"
     )
-    said += f"{expected:,.{int(expected < 1.0)}f} were to be expected"
     if pdtrc(number - 1, expected) < 0.05:  # of so many or more
         return f"Labels may be wrong: {said}. Check first {', '.join(named)}"
     return f"No label looks wrong: {said}. For a spot check begin with {', '.join(named)}"

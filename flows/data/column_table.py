@@ -155,8 +155,10 @@ def doubtful_numbers(
             )
         elif DECIMAL_COMMA in seen[name].examples:
             sure = _cell(*seen[name].examples[DECIMAL_COMMA])
-            line += f", since {sure} has a decimal comma; if that is wrong, write all numbers of "
-            line += "the column in one way."
+            line += (
+                f", since {sure} has a decimal comma; if that is wrong, write all numbers of "
+                "the column in one way."
+            )
         else:
             line += ", as semicolons or other columns suggest: --set thousands=, reads thousands."
         lines.append(line)

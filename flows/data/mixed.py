@@ -434,12 +434,11 @@ def texts(cells: pa.Array, rule: Rule | None = None) -> pa.Array:
     if not typed(cells):
         return pc.replace_substring_regex(cells, f"^{rules.WHOLE.pattern}$", r"\1")
     encoded = cells.dictionary_encode()
-    words = pa.array([_word(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return words.take(encoded.indices)
-
-
-def _word(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+    words = [
+        str(int(value)) if float(value).is_integer() else repr(float(value))
+        for value in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(words, pa.string()).take(encoded.indices)
 
 
 def concat(pieces: Sequence[pa.Array]) -> pa.Array:

@@ -382,7 +382,8 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     others = table.others_in(found.names)
     if column.type != NUMBERS:
         near = nearest(column.name, others)
-        if near and (not column.names or _is_same_thing(column.name, near)):
+        # Names of ids are of the same things: bag_id and BagID, not case_id.
+        if near and (not column.names or nearest(_without_id(column.name), [_without_id(near)])):
             return f"did you mean {near}? then add --column {column.name}={near}"
         return f"name the one that holds it: --column {column.name}=YOURS"
     lists = [name for name in others if can_read(column, found.field(name).type)]
@@ -392,11 +393,6 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
     such = f"{stem}*" if stem and times > 1 else "PATTERN"
     return f"where every number has a column of its own, add --column '{column.name}={such}'"
-
-
-def _is_same_thing(name: str, other: str) -> bool:
-    """Say whether two names of ids are of the same things: bag_id and BagID, not case_id."""
-    return nearest(_without_id(name), [_without_id(other)]) is not None
 
 
 def _without_id(name: str) -> str:

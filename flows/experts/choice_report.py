@@ -67,8 +67,10 @@ def choice_sections(
         results["mixtures"] = {"gain": chosen.gain, "gain_se": chosen.error}
     if additive.process:
         results["gaussian_process"] = {"weight": additive.weight, "gain": additive.process_gain}
-    text = f"Predictions are made of {members_in_words(posterior, additive)}: the parts with the "
-    text += "smallest log loss in cross-validation on the fitted rows."
+    text = (
+        f"Predictions are made of {members_in_words(posterior, additive)}: the parts with the "
+        "smallest log loss in cross-validation on the fitted rows."
+    )
     return [Section("How the model was chosen", text, needs_fit=True)]
 
 
@@ -143,7 +145,9 @@ def chain_sections(chains: Diagnosis | None, results: dict[str, Any]) -> list[Se
          f"{chains.ess_bulk[i]:,.0f}", f"{chains.ess_tail[i]:,.0f}")
         for i, name in enumerate(names)
     ]  # fmt: skip
-    text = "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
-    text += "chains agree; effective draws count what is independent, for means and for tails."
+    text = (
+        "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
+        "chains agree; effective draws count what is independent, for means and for tails."
+    )
     grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows)
     return [Section("How far the chains can be trusted", text, (), (grid,), needs_fit=True)]

@@ -62,13 +62,17 @@ def class_report(summaries: Sequence[ClassSummary], settings: ExpertSettings) ->
     counts = [f"{predicted[k]:,.0f} {labels[k]}" for k in np.argsort(-predicted, kind="stable")]
     unsure, tiles = count_predictions(summaries)
     said = f"{rows:,} rows: {listed(counts, MOST_NAMED)}; {unsure}"
-    headline = f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
-    headline += "fit, so how good these predictions are is not known here"
+    headline = (
+        f"{len(labels)} classes in {rows:,} rows; no row with a label was kept from the "
+        "fit, so how good these predictions are is not known here"
+    )
     if held_out[0]:
         low, high = results["accuracy_interval"]
         most = max(sum(row) for row in results["confusion"]) / held_out[0]
-        figures = f"accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}; "
-        figures += f"the most frequent class {percent(most)}), log loss {results['log_loss']:.3f}"
+        figures = (
+            f"accuracy {percent(results['accuracy'])} ({percent(low)} to {percent(high)}; "
+            f"the most frequent class {percent(most)}), log loss {results['log_loss']:.3f}"
+        )
         on = f"{results['test_rows']:,} {tested_rows(first.applied)}"
         headline = with_rivals(f"{label}, {len(labels)} classes: {figures} on {on}", results)
     return Findings(

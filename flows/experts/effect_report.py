@@ -46,22 +46,13 @@ def strength_charts(
     if not found:
         return []
     names = [_named(one) for one in found]
-    odds, sure = LOG_ODDS in unit, sum(one.sure for one in found)
+    odds = LOG_ODDS in unit
     title = f"What speaks for and against {label}" if odds else f"What goes with a larger {label}"
     how = "What a high value (the column's 90 % quantile) adds beyond a low one (10 %)"
     how += ", or a level beyond the others" * any(one.level for one in found)
     how += ", other columns equal: bars to the right "
     how += f"speak for {label}; 0.7 doubles the odds. " if odds else f"make {label} larger. "
-    how += "Lines are 95 % intervals"
-    if not sure:
-        how += "; every one includes zero, so no direction is sure."
-    elif sure < len(found):
-        first = (
-            "interval of the first leaves" if sure == 1 else f"intervals of the first {sure} leave"
-        )
-        how += f"; the {first} out zero."
-    else:
-        how += "; all directions are sure."
+    how += "Lines are 95 % intervals; those that leave out zero are first."
     if said := "; ".join(alike[one.column] for one in found if one.column in alike):
         how += f" Columns that correlate above {ALIKE:g} share a bar: {said}."
     if (every := len(_every_bar(effects, groups)[0])) > len(found):
@@ -204,6 +195,8 @@ def pair_sections(every: Sequence[PairEffect], of: str, more: str = "") -> list[
         )
         for one in pairs
     ]  # fmt: skip
-    text = f"What two columns add together to {of}, beyond their own curves, for the strongest "
-    text += f"{len(pairs)} of {pairs_of(len(every))}. The strongest colour is {top:.2g}.{more}"
+    text = (
+        f"What two columns add together to {of}, beyond their own curves, for the strongest "
+        f"{len(pairs)} of {pairs_of(len(every))}. The strongest colour is {top:.2g}.{more}"
+    )
     return [Section("What pairs of columns add", text, charts, needs_fit=True)]

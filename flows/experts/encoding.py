@@ -309,8 +309,10 @@ def beyond_ranges(parts: Sequence[Beyond], table: str = "") -> list[str]:
     count = sum(one.rows for one in parts)
     if not count:
         return []
-    text = f"{count:,} row{' has' if count == 1 else 's have'} numbers outside the range of the "
-    text += "fit, where predictions are extrapolated"
+    text = (
+        f"{count:,} row{' has' if count == 1 else 's have'} numbers outside the range of the "
+        "fit, where predictions are extrapolated"
+    )
     some = [one for part in parts for one in part.some]
     if table:
         text += f": {listed([*dict.fromkeys(row for row, *_ in some)], SOME)} (see {table})"

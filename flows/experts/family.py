@@ -41,7 +41,6 @@ from flows.experts.several import ClassSummary
 from flows.experts.summary import (
     DRAWS,
     ExpertSummary,
-    names_in,
     summarise,
     with_baselines,
     worst_rows,
@@ -58,7 +57,6 @@ from flows.family import (
     with_effective_size,
 )
 from flows.faults import Fault
-from flows.report.own_words import in_own_words
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
@@ -287,8 +285,7 @@ class Experts:
                 chosen, additive = q.chosen, q.additive
             found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
         found.results["unlabelled_rows"] = int(sum(one.notes["unlabelled"] for one in ingested))
-        found = with_effective_size(found, ingested, settings)
-        return in_own_words(found, {"row": settings.columns.get("id", "")}, names_in(summaries))
+        return with_effective_size(found, ingested, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -225,7 +225,8 @@ def _ordered(names: Sequence[str]) -> bool:
 
 def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
     """Describe the column of labels."""
-    listed = ", ".join(f"{one[:20]} {n:,}" for one, n in list(sorted_counts(levels, labels))[:5])
+    counts = zip(labels.names, labels.counts(levels.counts), strict=True)
+    listed = ", ".join(f"{one[:20]} {n:,}" for one, n in list(counts)[:5])
     kind = "yes/no" if len(labels.names) == 2 else "category"
     if len(labels.names) > 2 and _ordered(labels.names):
         kind = "ordered category"
@@ -233,11 +234,6 @@ def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
     if len(labels.names) == 2:
         used = f"label: the probability is of {labels.names[1]}"
     return ColumnRead(name, kind, levels.missing, listed, used)
-
-
-def sorted_counts(levels: Levels, labels: Labels) -> Iterator[tuple[str, int]]:
-    """Yield every class with its rows, in order."""
-    yield from zip(labels.names, labels.counts(levels.counts), strict=True)
 
 
 def _name(group: Sequence[str], usual: str) -> str:

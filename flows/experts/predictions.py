@@ -249,19 +249,27 @@ def count_predictions(
             f"{high}), {no:,} probably not (below {low})"
         )
         if clear:
-            said += f", {about_in_words(ends[:, 1].sum())} of these {clear:,} wrongly if the "
-            said += "probabilities are right"
+            said += (
+                f", {about_in_words(ends[:, 1].sum())} of these {clear:,} wrongly if the "
+                "probabilities are right"
+            )
         said += f"; {unsure:,} {'is' if unsure == 1 else 'are'} uncertain"
         if far:
-            said += f", {far:,} {'other is' if far == 1 else 'others are'} outside the fit's range "
-            said += "and not to be relied on"
+            said += (
+                f", {far:,} {'other is' if far == 1 else 'others are'} outside the fit's range "
+                "and not to be relied on"
+            )
         for k, (end, what) in enumerate(((f"above {high}", "1 - P"), (f"below {low}", "P"))):
             count, wrong, beyond = ends[k]
-            note = f"{about_in_words(wrong)} of them called wrong if the probabilities are right "
-            note += f"(the sum of {what} is {wrong:.1f})"
+            note = (
+                f"{about_in_words(wrong)} of them called wrong if the probabilities are right "
+                f"(the sum of {what} is {wrong:.1f})"
+            )
             if beyond:
-                note += f"; {beyond:,.0f} more {'is' if beyond == 1 else 'are'} outside the fit's "
-                note += "range, not to be relied on"
+                note += (
+                    f"; {beyond:,.0f} more {'is' if beyond == 1 else 'are'} outside the fit's "
+                    "range, not to be relied on"
+                )
             value = f"{count - beyond:,.0f} of {rows:,}"
             within = ", within the fit's range" * bool(beyond)
             tiles.insert(2 * k, Tile(f"{named} {end}{within}", value, note))

@@ -34,7 +34,7 @@ from flows.experts.predictions import (
 )
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, WORST, ExpertSummary
-from flows.experts.thresholds import area, misses_in_words, roc, threshold_tables
+from flows.experts.thresholds import area, misses_in_words, threshold_tables
 from flows.experts.tiles import (
     FEW,
     TOO_FEW,
@@ -225,7 +225,6 @@ def _quality(
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     results["test_positives"] = int(scores[1].sum())
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
-    curve: tuple[plots.Spec, ...] = ()
     area_said = ""
     if scores.sum(1).all():
         called = tested_rows(summaries[0].applied)
@@ -238,20 +237,20 @@ def _quality(
         area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
-        curve = (roc(scores),)
     own = ("this model", area_said, f"{results['log_loss']:.3f}", "")
     models = tuple(with_model(grid, own) for grid in compared)
     text = of_tested_rows(n, summaries[0].applied)
     fitted, positives = sum((s.fitted for s in summaries), np.zeros(2))
     if fitted:
-        text += f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
-        text += f"fitted rows {100.0 * positives / fitted:.0f} %."
+        text += (
+            f" Of these {100.0 * results['test_positives'] / n:.0f} % are {label}, of the "
+            f"fitted rows {100.0 * positives / fitted:.0f} %."
+        )
         results["fitted_share"] = float(positives / fitted)
     text += few_rows(n)
     title = f"Calibration on {tested_rows(summaries[0].applied)}"
     picture = () if n < TOO_FEW else (calibration(counts, predicted, found, title),)
-    charts, fold = (*picture, *curve), "ROC curve" * bool(n < TOO_FEW and curve)
-    return which, [Section("How good it is", text, charts, models, folded=fold, measures=True)]
+    return which, [Section("How good it is", text, picture, models, measures=True)]
 
 
 def _worst(
@@ -268,8 +267,10 @@ def _worst(
     grid = with_content((name, named, own, REASONS), [row for _, row in rows])
     of = tested_rows(summaries[0].applied)
     how = HOW.format(label=label) if REASONS in grid.columns else ""
-    text = f"{wrong:,} of {n:,} {of} are on the wrong side of 0.5. "
-    text += f"The {len(rows)} whose own label had the smallest probability:"
+    text = (
+        f"{wrong:,} of {n:,} {of} are on the wrong side of 0.5. "
+        f"The {len(rows)} whose own label had the smallest probability:"
+    )
     title = f"{of[0].upper()}{of[1:]} predicted worst"
     return [Section(title, text, (), (grid,), how=how, measures=True)]
 
@@ -318,8 +319,10 @@ def _effects(
     if (weight := additive.pairs_weight) == 0.0:
         return sections
     results["pairs"] = {"weight": weight, "gain": additive.pairs_gain}
-    more = f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
-    more += f"make the log loss in cross-validation {additive.pairs_gain:.4f} smaller."
+    more = (
+        f" Curves with pairs have a weight of {100.0 * weight:.0f} % in the predictions and "
+        f"make the log loss in cross-validation {additive.pairs_gain:.4f} smaller."
+    )
     return sections + pair_sections(pairs, f"the log odds of {label}", more)
 
 

@@ -6,7 +6,7 @@ columns before they are scaled, all fitted to the rows that the model was fitted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -218,13 +218,3 @@ def _rows(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
 def _both(p: FloatArray) -> FloatArray:
     """Return the probabilities of both classes, [N, 2]."""
     return np.column_stack([1.0 - p, p])
-
-
-def names_in(summaries: Iterable[Any]) -> Iterator[str]:
-    """Yield what the data call columns, categories, labels and rows, from all summaries."""
-    for one in summaries:
-        if one.encoding is not None:
-            yield one.encoding.model_dump_json()
-        lists = [] if one.predictions is None else one.predictions.lists.values()
-        for rows in (getattr(one, "worst", ()), *lists):
-            yield from (row[0] for _, row in rows)

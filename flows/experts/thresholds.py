@@ -1,4 +1,4 @@
-"""Counts of held-out rows at every threshold of the probability: ROC, AUROC and their table."""
+"""Counts of held-out rows at every threshold of the probability: AUROC and their table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from scipy.special import expit
 
 from flows.experts.tiles import TOO_FEW
-from flows.report import plots
-from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval
 from flows.report.page import Grid
 from vbmodels.core.state import FloatArray, IntArray
@@ -43,20 +41,6 @@ def area(scores: FloatArray) -> float:
     return float(yes @ below / max(no.sum() * yes.sum(), 1.0))
 
 
-def roc(scores: FloatArray) -> plots.Spec:
-    """Plot the share of true positives against that of false ones."""
-    false, true = (np.append(np.cumsum(one[::-1]), one.sum()) / one.sum() for one in scores)
-    false, true = np.insert(false, 0, 0.0), np.insert(true, 0, 0.0)
-    kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
-    series = [("this model", true[kept]), ("chance", false[kept])]
-    title = f"ROC curve (AUROC {area(scores):.3f})"
-    low, high = auroc_interval(area(scores), *(int(one) for one in scores.sum(1)[::-1]))
-    how = "Each place on the line is a threshold: the nearer to the upper left, the better. The "
-    how += f"AUROC's 95 % interval, {low:.3f} to {high:.3f}, is Newcombe's (2006, method 5), from "
-    how += "the area and the numbers of both labels."
-    return plots.lines(false[kept], series, "false positive rate", "true positive rate", title, how)
-
-
 def threshold_tables(
     scores: FloatArray, label: str, tested: str = "held-out rows"
 ) -> tuple[list[Grid], list[dict[str, float]]]:
@@ -78,12 +62,14 @@ def threshold_tables(
         new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
         if new or threshold in ALWAYS:
             found.append(counts)
-    caption = f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
-    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
+    caption = (
+        f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
+        " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
+    )
     few = (
         f" Choose by what a miss costs you, not by these counts: {yes + no:,.0f} rows are too few. "
+        "The rule takes the probabilities as right, which so few cannot check."
     )
-    few += "The rule takes the probabilities as right, which so few cannot check."
     caption += few * bool(yes + no < TOO_FEW)
     columns = "threshold", COST, *_heads(found[0], label)
     every = Grid(columns, _with_costs(found), f"All {len(found)} thresholds", folded=True)
@@ -128,9 +114,11 @@ def called_by_thresholds(
     columns = "threshold", COST, f"called, of {rows:,}", *heads
     pairs = zip(found, _with_costs(found), strict=True)
     table = [(*row[:-2], counts[one["threshold"]], *row[-2:]) for one, row in pairs]
-    caption = f"Rows called {label} from each threshold on, and what that cost on the fit's "
-    caption += "held-out rows."
-    caption += " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
+    caption = (
+        f"Rows called {label} from each threshold on, and what that cost on the fit's "
+        "held-out rows."
+        " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
+    )
     return Grid(columns, table, caption)
 
 
@@ -140,8 +128,10 @@ def misses_in_words(found: Sequence[Mapping[str, float]], label: str) -> str:
     yes, no = (half[a] + half[b] for a, b in (_MISSED, _ALARMS))
     missed, alarms = _MISSED[0], _ALARMS[0]
     number = f"{half[missed]:,.0f}" if half[missed] else "none"
-    said = f"the threshold 0.5 misses {number} of {yes:,.0f} {label}, with "
-    said += f"{_count_alarms(half[alarms])} in {no:,.0f} others"
+    said = (
+        f"the threshold 0.5 misses {number} of {yes:,.0f} {label}, with "
+        f"{_count_alarms(half[alarms])} in {no:,.0f} others"
+    )
     for one in [one for one in lower if one[missed] < half[missed]][:1]:
         number = f"{one[missed]:,.0f}"
         if not one[missed]:
@@ -176,12 +166,16 @@ def missed_at(fit: Mapping[str, Any], ends: tuple[float, float], label: str) -> 
     low, high = (_at(fit["thresholds"], end) for end in ends)
     missed, yes = low[_MISSED[0]], low[_MISSED[0]] + low[_MISSED[1]]
     vain, no = high[_ALARMS[0]], high[_ALARMS[0]] + high[_ALARMS[1]]
-    text = f"Of the fit's held-out rows {_of(missed, yes, f' of {yes:,.0f} {label}')} "
-    text += f"{'were' if missed > 1 else 'was'} below {ends[0]} and "
-    text += f"{_of(vain, no, f' of {no:,.0f} others')} above {ends[1]}."
+    text = (
+        f"Of the fit's held-out rows {_of(missed, yes, f' of {yes:,.0f} {label}')} "
+        f"{'were' if missed > 1 else 'was'} below {ends[0]} and "
+        f"{_of(vain, no, f' of {no:,.0f} others')} above {ends[1]}."
+    )
     if (n := fit["test_rows"]) < TOO_FEW:
-        text += f" Whether {ends[1]} means {10 * ends[1]:g} in 10 could not be checked: {n:,} rows "
-        text += "are too few."
+        text += (
+            f" Whether {ends[1]} means {10 * ends[1]:g} in 10 could not be checked: {n:,} rows "
+            "are too few."
+        )
     if "fitted_share" in fit:
         text += f" Of the fitted rows {100.0 * fit['fitted_share']:.0f} % are {label}."
     return text

@@ -103,7 +103,11 @@ def code_parts(
         kept, warnings = _known(fitted, levels), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
-    warnings += _on_unknown([one.unknown for one in built])
+    warnings += [
+        f"Column {name}: cells of categories that the fit never saw count as missing: "
+        f"{listed(texts, 5)}."
+        for name, texts in _sum_counts([one.unknown for one in built]).items()
+    ]
     warnings += _on_respelt([one.respelt for one in built])
     empty = [name for one in built for name in one.empty]
     if len(empty) == firsts[-1]:
@@ -230,15 +234,6 @@ def _sum_counts(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, l
         name: [f"{text!r} ({n})" for text, n in levels.counts.items()]
         for name, levels in total.items()
     }
-
-
-def _on_unknown(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
-    """Name the categories that the fit never saw: their cells count as missing."""
-    return [
-        f"Column {name}: cells of categories that the fit never saw count as missing: "
-        f"{listed(texts, 5)}."
-        for name, texts in _sum_counts(parts).items()
-    ]
 
 
 def _on_respelt(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from flows.features.check import Column
 from flows.features.naming import NAMED, ColumnContrast, Meaning
-from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.features.forms import Stability
 
@@ -139,8 +138,6 @@ _WHAT = (
     "answers likelier, not certain. Rows with it are one group, rows without it the other. Which "
     "of the two counts as having it is arbitrary: here the smaller one does."
 )
-MOST_SHOWN = 8
-"""Columns in the picture of a feature."""
 
 
 def meaning_sections(
@@ -179,10 +176,7 @@ def meaning_sections(
         [_WHAT, *cautions, " ".join(defined), *([] if found[0].whole else [_TOO_SURE])]
     )
     grids = (Grid(heads, rows),)
-    first = Section(
-        "What the features are", text, [_strongest(found, columns)], grids, tables_first=True
-    )
-    return [first, _changes(found, columns)]
+    return [Section("What the features are", text, (), grids), _changes(found, columns)]
 
 
 def percent(share: float) -> str:
@@ -240,29 +234,6 @@ def summary_of(meaning: Meaning, columns: Sequence[Column]) -> str:
 def strongest(found: Sequence[Meaning]) -> int:
     """Return the number of the feature that says most of the columns, in all."""
     return int(np.argmax([sum(c.sure_nats for c in one.contrasts) for one in found]))
-
-
-def _strongest(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:
-    """Draw what the strongest feature does: each answer with it and without it."""
-    k = strongest(found)
-    names, on, off, means = [], [], [], 0
-    for c in found[k].contrasts[:MOST_SHOWN]:
-        answers = c.answers
-        if answers is not None and answers.clear:
-            size = answers.high - answers.low
-            names.append(f"{columns[c.column].shown} (mean)")
-            means += 1
-            on.append(100.0 * (answers.with_it - answers.low) / size)
-            off.append(100.0 * (answers.without_it - answers.low) / size)
-        else:
-            names.append(_cell((c.column, c.category), columns))
-            on.append(100.0 * c.with_it)
-            off.append(100.0 * c.without_it)
-    title = f"How rows with feature {k + 1} answer, and rows without it"
-    series = ((f"with feature {k + 1}", on), ("without it", off))
-    shares = [f"% of {_each(found)} who give this answer"] if means < len(names) else []
-    unit = " or ".join([*shares, *(["mean answers in % of their scale"] if means else [])])
-    return plots.paired_bars(names, series, unit, title)
 
 
 def _each(found: Sequence[Meaning]) -> str:

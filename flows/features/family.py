@@ -35,7 +35,6 @@ from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.sections import answer_patterns
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
-from flows.report.own_words import in_own_words
 from vbmodels.core.seen import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
@@ -167,9 +166,7 @@ class FeaturesFamily:
         """Say what was found."""
         fit = _finished(forms.read, model, q, settings)
         found = report(model, q, fit, summaries, settings)
-        found = with_effective_size(found, ingested, settings)
-        named = [name for one in summaries[0].columns for name in (one.name, *one.levels)]
-        return in_own_words(found, {"row": settings.columns.get("id", "")}, named)
+        return with_effective_size(found, ingested, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw a table with known features."""

@@ -21,11 +21,11 @@ from flows.features.description import (
     strongest,
     summary_of,
 )
-from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import (
     AnswerPatterns,
     answer_sections,
+    fit_section,
     occurrence_sections,
 )
 from flows.features.settings import FeatureSettings
@@ -170,8 +170,10 @@ def report(
         k = strongest(described)
         one, words = described[k], summary_of(described[k], columns)
         share = share_in_words(one, "95 % interval ")
-        headline = f"The model describes the answers by {n} yes-or-no features, the clearest "
-        headline += f"(feature {k + 1}) in {share} of {rows:,} rows"
+        headline = (
+            f"The model describes the answers by {n} yes-or-no features, the clearest "
+            f"(feature {k + 1}) in {share} of {rows:,} rows"
+        )
         parts = [again_in_words(k, stable), difference_in_words(models, n)]
         if n == 1:
             headline = groups_in_words(models, rows)
@@ -181,8 +183,8 @@ def report(
             number = round((1.0 - one.sure) * rows)
             unclear = (
                 f"for {number:,} row{'s' * (number != 1)} (probability 10 to 90\u00a0%) the group "
+                "is unclear"
             )
-            unclear += "is unclear"
             parts = [unclear, *(parts[:1] if undecided else parts)]
         said = "; ".join(filter(None, parts))
         headline += f": {words}" + (f". {said[0].upper()}{said[1:]}." if said else "")

@@ -48,8 +48,10 @@ def next_steps(features: int, other_starts: int = 0, unclear: int = 0) -> tuple[
     every = "vbflows show {run} rows --sort feature_1 --csv > rows.csv"
     text = "Write each row's probability of each feature to a CSV file"
     if unclear:
-        text = "Write each row's probability of the feature to a CSV file"
-        text += f", and give each of the {unclear:,} unclear ones this probability, not a group"
+        text = (
+            "Write each row's probability of the feature to a CSV file"
+            f", and give each of the {unclear:,} unclear ones this probability, not a group"
+        )
     first = NextStep(f"{text}:", every)
     text = "See which answers a feature makes likelier, by how many times (ratio):"
     second = NextStep(text, "vbflows show {run} weights --sort ratio")

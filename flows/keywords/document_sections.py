@@ -58,8 +58,10 @@ def documents_section(
     kinds = f"{'' if scores else 'likely '}new {names.keys}", "less likely"
     columns = ("document", *compress(kinds, sides), f"known {names.keys}")
     grid = Grid(columns, rows, text, total=documents, where=where)
-    how = f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
-    how += "such as a plural, are one, as they are written first."
+    how = (
+        f"Known {names.keys} came with the input; new ones were found{doubt}. Forms of one stem, "
+        "such as a plural, are one, as they are written first."
+    )
     if any(e.wholes for e in examples):
         how += f" In brackets: the longer {names.unit}, selected or known, that it is part of."
     return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
@@ -155,8 +157,10 @@ def label_section(
         "ones, mark them in a column complete with yes, and run again"
     )
     if exact:
-        use += f" without --set {names.rate}: the fit then learns the number of {names.keys} of a "
-        use += "document from them, in place of yours"
+        use += (
+            f" without --set {names.rate}: the fit then learns the number of {names.keys} of a "
+            "document from them, in place of yours"
+        )
     use += "."
     columns = (
         "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",

@@ -42,18 +42,13 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
         {
             "doc_id": about.get("Name"),
             "text": _text(about),
-            "keywords": _keywords(about.get("Keywords")),
+            "keywords": split_keywords(about.get("Keywords")) or None,
         }
         for _, about in sorted(documents.items())
     ]
     schema = DOCUMENTS.arrow
     columns = [schema.field(name) for name in ("doc_id", "text", "keywords")]
     return pa.Table.from_pylist(rows, schema=pa.schema(columns))
-
-
-def _keywords(header: str | None) -> list[str] | None:
-    """Return the keywords of a header; None where the authors gave none."""
-    return split_keywords(header) or None
 
 
 def split_keywords(header: str | None) -> list[str]:

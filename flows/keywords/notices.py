@@ -85,8 +85,10 @@ def notes_of(report: Report, settings: KeywordSettings, copies: int = 0) -> list
     ``copies``: documents that count once with the one that they are a copy of.
     """
     cleaned, languages = report.cleaned, _languages(report, settings)
-    taken = f"Markup or running heads were taken out of {_documents(cleaned.count)} "
-    taken += f"({_examples(cleaned)})."
+    taken = (
+        f"Markup or running heads were taken out of {_documents(cleaned.count)} "
+        f"({_examples(cleaned)})."
+    )
     found = [taken] if cleaned.count else []
     if languages:
         found.append(languages)
@@ -171,7 +173,7 @@ def unused_terms(report: Report, terms: Sequence[str]) -> list[str]:
         return []
     named = Named(len(unused), tuple(unused[:_SHOWN]))
     whole = f"{len(terms):,} term" + "s" * (len(terms) != 1)
-    verb = _are(len(unused))
+    verb = "is" if len(unused) == 1 else "are"
     return [f"{len(unused):,} of {whole} of the vocabulary {verb} in no text ({_examples(named)})."]
 
 
@@ -185,10 +187,6 @@ def unused_lists(columns: Sequence[ColumnRead]) -> list[str]:
         "takes it."
         for name in like[:1]
     ]
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _of(count: int, whole: str) -> str:

@@ -18,14 +18,6 @@ from flows.keywords.document_sections import (
     listed,
     texts_section,
 )
-from flows.keywords.rate_report import (
-    better_by_tf_idf,
-    coefficient_section,
-    effects,
-    learned_in_words,
-    rate_results,
-    rate_section,
-)
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import (
     BINS,
@@ -46,21 +38,26 @@ from flows.report import plots
 from flows.report.labels import share_in_words
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit, coefficient_table
 from vbmodels.keywords.corpus.reliability import doubts, few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.hidden_lists import BEST
+from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_R_HAT = 1.05
+BETTER_BY_TF_IDF = (
+    "TF-IDF ranks the known ones better: more known ones, or another kind of list (lists), may "
+    "help."
+)
 SAME_NAME = 0.05  # share of the likely ones that are their document's name, from which it is said
-_BY_KNOWN = "known_alone", "new_with_known"
 
 
 def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
     """Return the coefficients, the rate and the length exponent."""
     log_sd = q.sources.combined()[1]
+    coefficients = coefficient_table(model, q, names.features[: len(q.location)])
     return [
-        *(Parameter("coefficient", *row) for row in effects(model, q, names)),
+        *(Parameter("coefficient", *row) for row in coefficients),
         Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
         Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
     ]
@@ -81,21 +78,19 @@ def report(
     scored = any(one.scored for one in summaries)
     documents = sum(s.documents for s in summaries)
     candidates = sum(s.candidates for s in summaries)
-    share = sum(s.expected for s in summaries) / max(candidates, 1)
     results: dict[str, Any] = {}
-    coefficients: list[tuple[str, float, float]] = []
-    more: list[Section] = []
     if model is not None and q is not None:
-        results.update(rate_results(q, model))
-        share_of = (documents, candidates, share)
-        more.append(rate_section(q, model, settings, share_of, summaries[0].cut[1]))
+        results.update(
+            keyword_rate=q.rate,
+            keyword_rate_log_sd=q.sources.combined()[1],
+            keyword_rate_sources=[SOURCES[i] for i in q.sources.speaking],
+            length_exponent=q.exponent,
+            length_exponent_sd=model.exponent_sd(q),
+        )
         # `notices.rate_question` says so where neither the number nor the kind is given.
         is_said = q.sources.estimated and settings.kind is None and not scored
         reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
         warnings += tuple(f"The false discovery rate is not reliable: {one}." for one in reasons)
-        varies = np.isfinite(q.scale)
-        table = zip(effects(model, q, names), varies, strict=True)
-        coefficients = [row for row, it in table if it and row[0] != "intercept"]
     found = sum(s.selected - s.observed for s in summaries)
     with_new = sum(s.with_new for s in summaries)
     terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), Counter(), {}))
@@ -124,14 +119,17 @@ def report(
             elif 0 < above < found:
                 headline = _likely_first(summaries, results, settings, (above, found, observed))
             else:
-                headline += f"; {_percent(right)} expected to be right, "
-                headline += f"{'each' if above else 'none'} more probable than not"
+                headline += (
+                    f"; {_percent(right)} expected to be right, "
+                    f"{'each' if above else 'none'} more probable than not"
+                )
     hidden = next((s.hidden for s in summaries if s.hidden is not None), None)
     if hidden is not None:
         results.update(known_among_best=hidden.by_model, known_among_best_tf_idf=hidden.by_tf_idf,
                        known_among_best_apart=list(hidden.apart),
                        known_compared=hidden.known)  # fmt: skip
-        warnings += better_by_tf_idf(hidden)
+        if hidden.apart[2] < 0.0:
+            warnings += (BETTER_BY_TF_IDF,)
     sections = frequent_sections(terms, names, scores) if found else []
     if not scores:
         sections.append(_which(summaries, results, settings, names, hidden))
@@ -144,14 +142,9 @@ def report(
         else likely_section(examples, settings, scores, names)
     )
     sections += _gold(summaries, results, expected, names)
-    sections += more
     if to_label:
         exact = q is not None and q.sources.exact
         sections.append(label_section(to_label, names, exact, measured))
-    if coefficients:
-        known_to_fit = observed or (model is not None and model.learnt is not None)
-        learned = learned_in_words(summaries, names) if known_to_fit else ""
-        sections.append(coefficient_section(coefficients, learned, names))
     results.update(documents=documents, documents_with_new=with_new, candidates=candidates)
     results["documents_with_known"] = sum(s.with_known for s in summaries)
     results.update(selected=sum(s.selected for s in summaries),
@@ -211,8 +204,10 @@ def _which(
     found = sum(s.selected - s.observed for s in summaries)
     against = "No other method was compared."
     if hidden is not None:
-        against = f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
-        against += "document, ranked as if its list were not known."
+        against = (
+            f"TF-IDF is compared on {hidden.known:,} known ones, at most {BEST} of a "
+            "document, ranked as if its list were not known."
+        )
     text = f"None is selected.\n{against}"
     grids: list[Grid] = []
     if found:
@@ -276,12 +271,13 @@ def _which(
             "probability above", f"new {names.keys}", f"right{own}",
             *(f"if {f * given:g}" for f in (0.5, 2.0) if given is not None), "of all expected",
         )  # fmt: skip
-        how = f"New {names.keys} above a probability, the share expected to be right, and the share"
-        how += f" of the {whole:,.0f} new ones expected in the texts."
+        how = (
+            f"New {names.keys} above a probability, the share expected to be right, and the share"
+            f" of the {whole:,.0f} new ones expected in the texts."
+        )
         if beyond + alike:
             how += f" The chart has the {beyond + alike:,}, too, that the rules leave out."
         grids.append(Grid(columns, rows, how))
-        grids.append(_where(summaries, found, names, given))
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all candidate {names.units} that were not known"
@@ -290,30 +286,6 @@ def _which(
         counts=counts, limit=cut if found else None,
     )  # fmt: skip
     return Section(f"Which new {names.keys} to take", text, (plot,), grids)
-
-
-def _where(
-    summaries: Sequence[KeywordSummary], found: int, names: Names, given: float | None
-) -> Grid:
-    """Count the new ones that are selected by where they are, and the documents without any."""
-    documents, with_new, alone, rest, same, parts, likely = (
-        sum(getattr(s, name) for s in summaries)
-        for name in ("documents", "with_new", *_BY_KNOWN, "own_name", "parts", "parts_likely")
-    )
-    among = "" if given is None else f", which count among the {given:g}"
-    rows = [
-        (f"in documents without known {names.keys}", found - rest),
-        (f"in documents with known ones{among}", rest),
-        ("that are the name of their document", same),
-        ("that are words of a longer one (column part_of)", parts),
-        ("likely ones that are words of a longer one", likely),
-        ("documents without a new one", documents - with_new),
-        ("documents with known ones and no new one", alone),
-    ]
-    rows = [row for row in rows if row[1]]
-    return Grid(
-        ("which", "how many"), rows, f"Where the {found:,} new {names.keys} are", folded=True
-    )
 
 
 def _likely_first(
@@ -333,8 +305,10 @@ def _likely_first(
     rates = [s.by_rate[1] for s in summaries if s.by_rate is not None]
     if (each := settings.keyphrases) is not None and rates:
         low, high = (_percent(one) for one in np.sum(rates, axis=0).T / likely)
-        said += f" ({low} if documents have {each / 2.0:g} keyphrases each, {high} if "
-        said += f"{2.0 * each:g}; you set {each:g})"
+        said += (
+            f" ({low} if documents have {each / 2.0:g} keyphrases each, {high} if "
+            f"{2.0 * each:g}; you set {each:g})"
+        )
     return f"{said}; {rest:,} less likely, {share_in_words(others)} right"
 
 
@@ -348,8 +322,8 @@ def _likely_ones(summaries: Sequence[KeywordSummary], above: FloatArray, found: 
     ]
     text = (
         f"Read the {likely:,} likely ones and strike the wrong: {' and '.join(wrong)}. The first "
+        "command under What to do next writes them to likely.csv"
     )
-    text += "command under What to do next writes them to likely.csv"
     if named := _named(summaries, likely):
         false = likely - named - above[0, 1] + sum(s.own_name_right for s in summaries)
         text = (

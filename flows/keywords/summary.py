@@ -163,14 +163,12 @@ class KeywordSummary:
         The sum of the probabilities of all candidates.
     with_new, with_likely
         How many documents have a new keyword, and one with a probability above 0.5.
-    own_name, own_name_likely, own_name_right, new_with_known
-        How many new ones are the name of their document, how many of those above 0.5, how many of
-        these are expected to be right, and how many are in a document with known ones.
-    parts, parts_likely, example
+    own_name_likely, own_name_right
+        How many of those above 0.5 are the name of their document, and how many of these are
+        expected to be right.
+    parts, example
         How many new ones are words in a row of a longer selected or known one of their document;
-        how many of those above 0.5; one of them.
-    known_alone
-        How many documents have known ones and no new one.
+        one of them.
     with_known
         How many have a known one.
     beyond_limit, alike
@@ -206,14 +204,10 @@ class KeywordSummary:
     expected: float = 0.0
     with_new: int = 0
     with_likely: int = 0
-    own_name: int = 0
     own_name_likely: int = 0
     own_name_right: float = 0.0
-    new_with_known: int = 0
     parts: int = 0
-    parts_likely: int = 0
     example: str = ""
-    known_alone: int = 0
     with_known: int = 0
     beyond_limit: int = 0
     alike: int = 0
@@ -269,16 +263,12 @@ def summarise(
         expected=float(probability.sum()),
         with_new=int(np.count_nonzero(new)),
         with_likely=int(np.count_nonzero(likely)),
-        own_name=int(np.count_nonzero(found & own)),
         own_name_likely=int(np.count_nonzero(sure & own)),
         own_name_right=float(probability[sure & own].sum()),
-        new_with_known=int(new[given > 0].sum()),
         parts=int(np.count_nonzero(part)),
-        parts_likely=int(np.count_nonzero(sure & part)),
         example=next(
             (f"{table['term'][int(i)].as_py()} of {whole[i]}" for i in np.flatnonzero(part)), ""
         ),
-        known_alone=int(np.count_nonzero((new == 0) & (given > 0))),
         with_known=int(np.count_nonzero(given)),
         shown=shown,
     )

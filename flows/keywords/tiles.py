@@ -24,8 +24,10 @@ def tiles_of(
     if "likely" in results:
         likely, right = results["likely"], results["likely_right"]
         documents = f"in {results['documents_with_likely']:,} of {results['documents']:,} documents"
-        note = f"of the likely ones, by the model's own estimate{measured}: about "
-        note += f"{likely * (1.0 - right):,.0f} of the {likely:,} are wrong"
+        note = (
+            f"of the likely ones, by the model's own estimate{measured}: about "
+            f"{likely * (1.0 - right):,.0f} of the {likely:,} are wrong"
+        )
         less = f"{results['found'] - likely:,} less likely are selected, too"
         tiles = [
             Tile(f"likely new {keys}", f"{likely:,}", f"{documents}; {less}"),
@@ -34,8 +36,10 @@ def tiles_of(
     elif "expected_right" in results and np.ptp(results["expected_right"]) <= MOST_UNSURE:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        note = f"by the model's own estimate{measured}: about "
-        note += f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
+        note = (
+            f"by the model's own estimate{measured}: about "
+            f"{results['expected_false']:,.0f} of the {results['found']:,} are wrong"
+        )
         tiles.append(Tile("expected to be right", share, note))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"

@@ -206,8 +206,10 @@ def shown(
     how = f"Fitted to the same {units} and compared on the same held-out {units}"
     if in_folds:
         how = f"Each of the {units} is predicted by fits to the other folds"
-    text = f"{rival_in_words(baselines, 'log loss')} {how}; intervals are by the bootstrap over "
-    text += f"{units}."
+    text = (
+        f"{rival_in_words(baselines, 'log loss')} {how}; intervals are by the bootstrap over "
+        f"{units}."
+    )
     better = [r for r in baselines if r.high < 0.0 and r.name != SHARE]
     warnings = tuple(
         f"On {where}, {r.name} {predicts(r.name)} better: the log loss is {r.log_loss:.3f}, "

@@ -168,8 +168,6 @@ class Findings:
         What else is worth knowing, but changes no decision.
     used
         Values that the run found for settings that were empty, or that it did not use.
-    fit
-        Tables of what a fit estimated, below the settings; not on the page of a score.
     """
 
     headline: str
@@ -186,7 +184,6 @@ class Findings:
     limits: str = ""
     notes: tuple[str, ...] = ()
     used: Mapping[str, object] = field(default_factory=dict)
-    fit: Sequence[Grid] = ()
 
 
 @dataclass(frozen=True)
@@ -257,7 +254,7 @@ def render(
                 if not (record.fitted and one.needs_fit)
             ),
             *more, _inputs(record, findings),
-            _settings(record, {**defaults, **known}, trace, sweeping, findings.fit),
+            _settings(record, {**defaults, **known}, trace, sweeping),
         ],
         tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
@@ -295,7 +292,8 @@ def html(page: Page) -> str:
     charts = lead is not None or any(_has_chart(section) for section in sections)
     widgets = {s.widget.script for s in sections if s.widget is not None}
     names = [*(["vega.js"] if charts else []), "report.js", *sorted(widgets)]
-    scripts = [_script(name) for name in names]
+    folder = files("flows.report").joinpath("templates")
+    scripts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
     return pages.get_template("report.html").render(
         page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
         pattern=pattern, cell=_cell, exact=_exact, linked=linked,
@@ -370,9 +368,8 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
 
 
 def _settings(
-    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float,
-    fit: Sequence[Grid],
-) -> Section:  # fmt: skip
+    record: RunRecord, defaults: Mapping[str, object], trace: Section | None, sweeping: float
+) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
         rows = [(name, defaults.get(name, in_words(value))) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
@@ -389,7 +386,6 @@ def _settings(
         grids=[
             *([grid(record.changed, f"Settings that were given ({count})")] * bool(count)),
             grid(record.settings, f"All settings ({len(record.settings)}{of_fit})"),
-            *(() if record.fitted else fit),
         ],
         how="The same settings, files and versions give the same result.",
     )
@@ -443,10 +439,6 @@ def _footer(record: RunRecord) -> str:
     made_by = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     source = storage.source_in_words(record.source)
     return f"Run {record.run_id} · source {source} · {made_by}"
-
-
-def _script(name: str) -> str:
-    return files("flows.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _digest(script: str) -> str:

@@ -35,7 +35,6 @@ _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
 _LOG_AXIS: Spec = {"grid": False, "labelExpr": _LOG_LABELS}
-_DECADES = [float(f"{m}e{e}") for e in range(-4, 3) for m in (1, 2, 5)]
 _RATIOS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)  # ticks around a rule
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
@@ -145,24 +144,6 @@ def bars(
     return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step), how=how)
 
 
-def paired_bars(
-    labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], x_label: str, title: str
-) -> Spec:
-    """Plot a bar of each of two series, in per cent, for each label, the first on top."""
-    rows = [
-        {"row": row, "series": name, "x": value, "tip": f"{label}, {name}: {value:.3g} %"}
-        for name, values in series
-        for row, (label, value) in enumerate(zip(labels, values, strict=True))
-    ]
-    names = [name for name, _ in series]
-    layer = _layer(rows, "bar")
-    layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
-    layer["encoding"]["color"] = _series(names, field="series")
-    x = _axis(x_label, scale={"domain": [0.0, 100.0]})
-    how = f"Bars are {x_label}; the further the two bars of a pair differ, the more it says."
-    return _by_label(labels, title, [layer], 32, x=x, how=how)
-
-
 def intervals(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], x_label: str, title: str
 ) -> Spec:
@@ -231,57 +212,11 @@ def calibration(
     )
 
 
-def calibration_verdict(
-    predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int], things: str
-) -> str:
-    """Say what the chart of `calibration` shows of ``things``."""
-    low, high = _share_ends(np.asarray(observed, float), np.asarray(counts, float))
-    out = int(np.sum((low > np.asarray(predicted)) | (high < np.asarray(predicted))))
-    if not out:
-        text = f"Calibration: all intervals include the diagonal ({sum(counts):,} {things})"
-        p, share = np.asarray([predicted, observed], float)
-        apart = [(share < p)[p < 0.5], (share > p)[p > 0.5]]
-        if all(len(side) > 1 and side.mean() > 0.5 for side in apart):
-            text += f". If anything, probabilities are too near 0.5: fewer {things} may really be "
-            text += "uncertain"
-        return f"{text}."
-    return f"Calibration: {out} of {len(low)} intervals without the diagonal (by chance 1 in 20)."
-
-
 def _share_ends(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Agresti and Coull's 95 % intervals: of some width where all or none are positive."""
     centre = (share * n + 2.0) / (n + 4.0)
     half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-
-
-def scatter(
-    points: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, title: str,
-    kinds: Sequence[str] = (),
-) -> Spec:  # fmt: skip
-    """Plot rows by two probabilities, with the diagonal on which both are the same.
-
-    Each row has one of at most four ``kinds``, if there are any, which is its colour.
-    """
-    rows = [
-        {"x": x, "y": y, "series": kind, "tip": f"{escaped(name)}: {x:.3g} → {y:.3g}"}
-        for name, x, y, kind in points
-    ]
-    diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
-    marks = _layer(rows, "point", opacity={"value": 0.5})
-    if seen := [kind for kind in kinds if any(kind == one[3] for one in points)]:
-        marks["encoding"]["color"] = _series(kinds, field="series")
-        marks["encoding"]["color"]["legend"] |= {"values": seen, "columns": 1}
-        marks["encoding"]["color"]["scale"]["range"] = [_ABOVE, _BELOW, "#0b8f88", "#9a9a9a"]
-    unit: Spec = {"domain": [0.0, 1.0]}
-    return _chart(
-        title,
-        [diagonal, marks],
-        x=_axis(x_label, scale=unit),
-        y=_axis(y_label, scale=unit),
-        height=300,
-        how="On the diagonal both are the same; the further from it, the more a row moved.",
-    )
 
 
 def agreement(
@@ -307,32 +242,6 @@ def agreement(
         how="Points are means of rows with about that prediction, with 95 % intervals; on the line "
         "they are equal.",
     )
-
-
-def lines(
-    x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
-    how: str, log: bool = False, mark: float | None = None, top: float | None = None,
-) -> Spec:  # fmt: skip
-    """Plot series over ``x``, logarithmic if ``log``, to ``top``, with a line at ``mark``."""
-    at = np.asarray(x, float)
-    digits = 3 if log else 10
-    names = [name for name, _ in series]
-    layers: list[Spec] = []
-    for number, (name, y) in enumerate(series):
-        values = np.asarray(y, float)
-        tips = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(at, values, strict=True)]
-        added = _line(at, values, tips, number)
-        for layer in added:
-            layer["encoding"]["color"] = _series(names, datum=name)
-        layers += added
-    shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
-    if log:
-        axis = {"grid": False, "values": _DECADES, "tickCount": len(_DECADES),
-                "labelExpr": "format(datum.value, '~r')"}  # fmt: skip
-        shown = {"scale": {"type": "log"}, "axis": axis}
-    layers += [] if mark is None else [_rule(mark, "x", "y", "height")]
-    up = {"domainMin": 0.0} | ({} if top is None else {"domainMax": top})
-    return _chart(title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale=up), how=how)
 
 
 def curve(
@@ -499,22 +408,20 @@ def _layer(rows: Sequence[Spec], mark: str, style: str = "", **encoding: Any) ->
     }
 
 
-def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str], number: int = 0) -> list[Spec]:
-    """Return a line (the first one zooms) and the points that show their text when near."""
+def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str]) -> list[Spec]:
+    """Return a line, which zooms, and the points that show their text when near."""
     rows = [
         {"x": a, "y": b} for a, b in zip(np.asarray(x, float), np.asarray(y, float), strict=True)
     ]
     n = len(rows)
     places = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).round().astype(int)) if n else ()
     near = _layer([rows[k] | {"tip": tips[k]} for k in places], "point", style="near")
-    hover = f"hover{number}"
-    near["params"] = [{"name": hover, "select": _NEAREST}]
+    near["params"] = [{"name": "hover", "select": _NEAREST}]
     near["encoding"]["opacity"] = {
-        "condition": {"param": hover, "empty": False, "value": 1}, "value": 0,
+        "condition": {"param": "hover", "empty": False, "value": 1}, "value": 0,
     }  # fmt: skip
     line = _layer(rows, "line")
-    if number == 0:
-        line["params"] = [_ZOOM]
+    line["params"] = [_ZOOM]
     line["mark"]["clip"] = near["mark"]["clip"] = True
     return [line, near]
 

@@ -62,8 +62,10 @@ def expected_in_words(count: int, right: float, before: float | None = None) -> 
         return f"probability {in_digits(right)[0]}"
     said = f"{share_in_words(right / count, ' of them')} right ({right:,.0f} expected)"
     if before is not None and f"{before:,.0f}" != f"{right:,.0f}":
-        said = f"{before:,.0f} (by the first run) to {right:,.0f} (by the second) of them expected "
-        said += "to be right"
+        said = (
+            f"{before:,.0f} (by the first run) to {right:,.0f} (by the second) of them expected "
+            "to be right"
+        )
     return said
 
 

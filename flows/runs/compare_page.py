@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.data import storage
-from flows.report import page, plots
+from flows.report import page
 from flows.report.page import Grid, Section, Tile, link_to_report
 from flows.runs.changed_rows import (
     NAMES,
@@ -31,11 +31,9 @@ from flows.runs.compare import (
 )
 from flows.runs.listing import first_table
 from flows.runs.predictions import (
-    BOTH,
     GAINED,
     LOST,
     NEITHER,
-    OUT,
     STAYED,
     TRUTHS,
     Moved,
@@ -91,26 +89,12 @@ def _changes(found: Comparison) -> Section:
     return Section("What was changed", text, grids=grids, how=how)
 
 
-def _show_answer(found: Comparison) -> Iterator[page.NextStep]:
-    """Yield the steps to the answers of the runs, the second first, if they have a table."""
-    likely = any(row.name.startswith(LIKELY) for row in effects(found))
-    for which in ("second", "first")[: 1 + likely]:
-        paths = found.runs[which == "second"]
-        name, options = first_table(paths)
-        if not name:
-            continue
-        what = f"the table {name}"
-        if "--selected" in options:
-            what = "the new ones that are selected" if "--new" in options else "what is selected"
-        if likely:
-            what, options = "the likely new ones", f"{options} --where 'probability>0.5'"
-            if named := found.records[which == "second"].results.get("likely_own_name"):
-                what += f", without {named:,} that are the name of their document,"
-                options += " --where own_name=no"
-            options += f" --csv > likely_{which}.csv"
-        root = shlex.quote(paths.root)
-        line = f"vbflows show {root} {shlex.quote(name)} {options}".rstrip()
-        yield page.NextStep(f"List {what} of the {which} run:", line)
+def _show_answer(found: Comparison) -> list[page.NextStep]:
+    """Return the step to the answer of the second run, if it has a table."""
+    root = found.runs[1].root
+    name, options = first_table(found.runs[1])
+    line = f"vbflows show {shlex.quote(root)} {shlex.quote(name)} {options}".rstrip()
+    return [page.NextStep("List the answer of the second run:", line)] if name else []
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
@@ -121,8 +105,10 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
         note, moved = row.note, found.predictions[:1]
         if row.name.startswith(LIKELY) and moved and moved[0].gained:
             one = moved[0]
-            note = f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
-            note += f"the first run, {one.gained_likely:,} are among the {one.gained:,} added"
+            note = (
+                f"{one.likely[1][0] - one.gained_likely:,} of the {row.second} were selected by "
+                f"the first run, {one.gained_likely:,} are among the {one.gained:,} added"
+            )
         yield Tile(row.name, f"{row.first} → {row.second}", note)
     for one in found.predictions[:1]:
         if one.lost is None:
@@ -176,11 +162,6 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
             total = sum(len(one.places[kind]) for kind in of)
             grids.append(Grid(tuple(columns), cells, caption, total=total, folded=aside,
                               where=f"{compared} --rows", most=MOST_SHOWN))  # fmt: skip
-    some = len(one.drawn)
-    x, y = f"{one.column} in the first run", f"{one.column} in the second run"
-    title = f"{one.column.capitalize()} of {every_row_of(one)} in both runs"
-    title += f" (the {some:,} of {one.shared:,} that moved most)" if some < one.shared else ""
-    points = [(row.label, row.first or 0.0, row.second or 0.0, row.what) for row in one.drawn]
     said = rows_in_words(one)
     said = f"{said[0].upper()}{said[1:]}. " if folded else ""  # else the headline says it
     text = "\n".join(filter(None, (reasons_in_words(one), said, moved_in_words(one))))
@@ -189,12 +170,11 @@ def _predictions(one: Moved, compared: str, folded: bool = False) -> Section:
         return Section(heading, text)
     how = "Moved: by more than 0.1, or across 0.5."
     if one.truth == "label":
-        how += " Where a run has without_it, a row's probability without its own label, that is "
-        how += "compared; a probability that knows the label is near it, and not better for that."
-    kinds = () if one.lost is None else (GAINED, LOST, BOTH, OUT)
-    chart = plots.scatter(points, x, y, title, kinds)
-    aside = folded or bool(one.gained or one.lost)
-    return Section(heading, text, [chart], grids, folded=title if aside else "", how=how)
+        how += (
+            " Where a run has without_it, a row's probability without its own label, that is "
+            "compared; a probability that knows the label is near it, and not better for that."
+        )
+    return Section(heading, text, (), grids, how=how)
 
 
 def _runs(found: Comparison, url: str) -> Section:

@@ -15,7 +15,6 @@ from flows.data.runs import RunPaths
 from flows.runs.listing import cell, columns_of, parts_of, probability_in, selection_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
-MOST_DRAWN = 2_000  # of all rows; of each kind a quarter where there is a selection
 _MOVED = 0.1  # a change of a probability that counts
 _PLACE = "pos"  # the one number that names a row
 TRUTHS = {"label": "label as given", "observed": "known keyphrase"}
@@ -57,11 +56,6 @@ class Change:
     why: str = ""
 
     @property
-    def label(self) -> str:
-        """The texts that name the row, those that are empty left out."""
-        return ", ".join(value for value in self.row.values() if value)
-
-    @property
     def size(self) -> float:
         """By how much its probability moved; 0 where a run has not the row."""
         known = self.first is not None and self.second is not None
@@ -93,7 +87,7 @@ STAYED = "moved, still selected"  # by more than 0.1, or across 0.5
 NEITHER = "moved, not selected"
 BELOW, BEYOND = "below the limit of {:.3g}", "beyond the {} best of its document"
 ALIKE, ABOVE = "part or near copy of another", "not among its document's best"
-BOTH, OUT, ABSENT = "selected by both runs", "selected by neither", "no such row"
+BOTH, ABSENT = "selected by both runs", "no such row"
 
 
 @dataclass(frozen=True)
@@ -192,8 +186,6 @@ class Moved:
         most.
     every
         All rows.
-    drawn
-        Rows for a picture: of each kind those that moved most.
     cut
         Whether a table has more rows than the `MOST_ROWS` that are read.
     """
@@ -225,7 +217,6 @@ class Moved:
     likely: tuple[tuple[int, float], tuple[int, float]]
     places: Mapping[str, np.ndarray]
     every: Names
-    drawn: Sequence[Change]
     cut: bool
 
     @property
@@ -251,7 +242,7 @@ class Moved:
 
     def as_json(self, rows: bool) -> dict[str, Any]:
         """Return the numbers, with the rows that changed on request."""
-        found = {n: v for n, v in vars(self).items() if n not in ("places", "every", "drawn")}
+        found = {n: v for n, v in vars(self).items() if n not in ("places", "every")}
         return found | ({"rows": [one.as_row() for one in self.changed()]} if rows else {})
 
 
@@ -302,11 +293,10 @@ def _compare(
             lost, gained = lost & there, gained & here
         away = crossed | moved
         kinds = {GAINED: gained, LOST: lost, STAYED: was & now & away, NEITHER: ~was & ~now & away}
-        shapes = {GAINED: gained, LOST: lost, BOTH: was & now, OUT: ~was & ~now}
     else:
-        kinds, shapes = {CROSSED: crossed, MOVED: moved & ~crossed}, {"": known}
+        kinds = {CROSSED: crossed, MOVED: moved & ~crossed}
     spread = min(p[shared].std(), q[shared].std()) > 0.0
-    size, most = np.abs(change), MOST_DRAWN // len(shapes)
+    size = np.abs(change)
     sure = {GAINED: np.nan_to_num(q), LOST: np.nan_to_num(p)}  # the most probable first
     return Moved(
         table=name,
@@ -338,11 +328,6 @@ def _compare(
             what: _by_size(held, sure.get(what, size)) for what, held in kinds.items() if held.any()
         },
         every=rows,
-        drawn=[
-            one
-            for what, held in shapes.items()
-            for one in rows.changes(_by_size(held & known, size)[:most], what)
-        ],
         cut=cut,
     )
 

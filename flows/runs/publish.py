@@ -36,7 +36,7 @@ from flows.data.runs import (
 from flows.data.table import ROW_ID
 from flows.escape import without_secrets
 from flows.events import Published
-from flows.family import Ingested, Prepared, Selects
+from flows.family import Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
@@ -240,7 +240,8 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         peak_memory_bytes=peak_memory(),
         inputs=run.inputs,
         rows_read=sum(one.rows_read for one in run.ingested),
-        rows_kept=rows_used(run.ingested, run.prepared),
+        rows_kept=sum(one.rows_kept for one in run.ingested)
+        - sum(one.count for one in run.prepared.dropped),
         dropped=all_dropped(run),
         partitions=len(run.prepared.partitions),
         workers=run.options.workers or run.compute.size,
@@ -324,7 +325,10 @@ def outcome(
     table, named = table_read(record.pipeline), record.settings.get("columns") or {}
     unnamed = table is not None and table.id is ROW_ID and not (record.fitted or named.get("id"))
     lines += column_summary(record.columns, unnamed)
-    lines += dropped_in_words(record)
+    lines += [
+        f"not used: {one.reason}: {one.count:,}{_examples(one)}"
+        for one in unsaid(record.dropped, record.warnings)[:_LINES]
+    ]
     lines += [f"note: {note}" for note in record.notes]
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {paths.file('report.html')}")
@@ -364,14 +368,6 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
     return found
 
 
-def dropped_in_words(record: RunRecord) -> list[str]:
-    """Say what was not used, with counts and examples, unless a warning does."""
-    return [
-        f"not used: {one.reason}: {one.count:,}{_examples(one)}"
-        for one in unsaid(record.dropped, record.warnings)[:_LINES]
-    ]
-
-
 _LINES = 12  # of what was not used
 
 
@@ -379,8 +375,3 @@ def _examples(dropped: Dropped) -> str:
     named = [name for name in dropped.examples if name][:3]
     more = ", ..." if dropped.count > len(named) else ""
     return f" ({', '.join(named)}{more})" if named else ""
-
-
-def rows_used(ingested: Sequence[Ingested], prepared: Prepared) -> int:
-    """Return how many rows a run has used: those kept, but for what turned out to be of no use."""
-    return sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped)

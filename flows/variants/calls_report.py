@@ -138,8 +138,10 @@ def variants(count: int) -> str:
 
 def call_in_words(call: dict[str, Any], settings: VariantSettings) -> str:
     """Name a call, with its reads, those of the control, and how probably it is false."""
-    text = f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case} "
-    text += f"({share_of(call).replace(' (', ', 95 % interval ')}"
+    text = (
+        f"{name_of(call)} in {reads_of(call, 'case', by=' of ')} reads of {settings.case} "
+        f"({share_of(call).replace(' (', ', 95 % interval ')}"
+    )
     if settings.controls:
         text += f", {reads_of(call, 'control', 'panel', by=' of ')} of {settings.compared_with}"
     many = float(f"{10.0 ** min(call['qual'] / 10.0, 7.0):.2g}")
@@ -169,8 +171,10 @@ def calls_section(
     text = "" if calls else "No allele is called. "
     text += f"{_question(settings)}{f' {without}' * bool(without)}"
     if joined := sum(is_mnv(c) for c in calls):
-        text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
-        text += "reads are those with all; loci has a row for each base."
+        text += (
+            f" {variants(joined)} of several bases: the same reads have all of them, and the "
+            "reads are those with all; loci has a row for each base."
+        )
     said = passed_in_words(not_run, settings) if calls else ""
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     said += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
@@ -196,9 +200,11 @@ def calls_section(
 def passed_in_words(not_run: Mapping[str, str], settings: VariantSettings) -> str:
     """Say what PASS is: which filters of reads ran."""
     names = ", ".join(name for name in READ_FILTERS if name not in not_run)
-    said = f" PASS: called, and not removed by any filter ({names}); each filter removes a true "
-    said += f"variant with a probability of at most {settings.filter_level:g} (filter_level). The "
-    said += "VCF's INFO field UNTESTED names the filters that a call's reads could not test."
+    said = (
+        f" PASS: called, and not removed by any filter ({names}); each filter removes a true "
+        f"variant with a probability of at most {settings.filter_level:g} (filter_level). The "
+        "VCF's INFO field UNTESTED names the filters that a call's reads could not test."
+    )
     return said * bool(names)
 
 
@@ -243,8 +249,10 @@ def power_warnings(calls: Sequence[dict[str, Any]], settings: VariantSettings) -
     why, what = (
         " and ".join(", ".join(COMPARED[name][k] for name in alike).rsplit(", ", 1)) for k in (3, 2)
     )
-    text = f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}, so "
-    text += f"{what} could not be checked. More reads of the same kind do not help: confirm "
+    text = (
+        f"All reads of the case at {'the' if len(every) == 1 else 'every'} call are {why}, so "
+        f"{what} could not be checked. More reads of the same kind do not help: confirm "
+    )
     text += "with reads of both strands, or " * ("strand_bias" in alike)
     return [f"{text}by another method, such as digital PCR."]
 

@@ -389,10 +389,10 @@ class Variants:
         """Say what was found."""
         if isinstance(model, Several):
             return cases_report(model, q, summaries, settings)
-        rows, caps = hyperparameters(model, q), model.caps_hit(q)
+        caps = model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
         dropped = [one for part in ingested for one in part.dropped]
-        return report(summaries, rows, caps, settings, batch, dropped)
+        return report(summaries, caps, settings, batch, dropped)
 
     def warnings_before_fit(self, q: Any, settings: VariantSettings) -> list[str]:
         """Return the warnings that follow from the settings alone."""

@@ -22,9 +22,11 @@ def callable_in_words(cases: Sequence[Sequence[PartCalls]], settings: VariantSet
         return f"{positions:,} positions were tested"
     found = [callable_of(parts) for parts in cases]
     some = " to ".join(f"{n:,}" for n in dict.fromkeys((min(found), max(found))))
-    said = f"an allele in {100.0 * settings.callable_share:g} % of the reads would have been "
-    said += f"called, with a probability of {detection.PROBABILITY:g}, at {some} of {positions:,} "
-    said += "positions"
+    said = (
+        f"an allele in {100.0 * settings.callable_share:g} % of the reads would have been "
+        f"called, with a probability of {detection.PROBABILITY:g}, at {some} of {positions:,} "
+        "positions"
+    )
     return f"{said}{' of each case' * (len(cases) > 1)}"
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, total_dropped
 from flows.report.page import Findings, Grid, NextStep, Section
 from flows.variants import (
@@ -19,14 +18,13 @@ from flows.variants import (
     part_calls,
     read_account,
 )  # fmt: skip
-from flows.variants.calls import ALPHA, SAMPLER
+from flows.variants.calls import ALPHA
 from flows.variants.calls_report import call_in_words, is_mnv, level_of, name_of, variants
 from flows.variants.locations import NO_READS, NO_REFERENCE
 from flows.variants.part_calls import PartCalls, callable_of, filters_not_run, positions_of
 from flows.variants.samples import mixed_warnings
 from flows.variants.settings import VariantSettings
 from flows.variants.tiles import NEXT_STEPS, tiles_of
-from flows.variants.training_sites import FIT_UNITS
 from vbmodels.variants.panel.model import CONTAMINATION
 from vbmodels.variants.two_groups.batch_null import names_of_types
 
@@ -37,7 +35,6 @@ DELETED = 0.05  # share of the depth at a call from which on its deletions are s
 
 def report(
     parts: Sequence[PartCalls],
-    hyperparameters: Sequence[Parameter],
     caps: Sequence[str],
     settings: VariantSettings,
     batch: Any = None,
@@ -48,8 +45,6 @@ def report(
     ``dropped``: what was not used.
     """
     calls = part_calls.in_order(parts)
-    units = sum(p.units for p in parts)
-    locations = sum(p.locations for p in parts)
     reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts and not settings.indels else None  # else a warning
@@ -67,9 +62,6 @@ def report(
         sections.append(batch_report.batch_section(batch, settings))
         if settings.members:
             sections.append(panel_section(batch, settings))
-    mixing = _mixing(parts)
-    if mixing:
-        sections.append(_sampler(mixing, locations))
     results = results_of(parts, settings, batch)
     return Findings(
         headline_of(parts, calls, settings), sections, results,
@@ -81,7 +73,6 @@ def report(
         row="position" if reads is not None and reads.files else "row",
         notes=read_account.replicates_in_words(reads),
         used={"tau": "not used (test=two_groups)"} if settings.test == "two_groups" else {},
-        fit=(_hyperparameters(hyperparameters, units, settings),),
     )  # fmt: skip
 
 
@@ -237,49 +228,19 @@ def _next_steps(
     names = calls_report.untested(calls[0], settings) if calls else []
     if names := [name for name in names if name not in settings.skipped_filters]:
         strands = "with reads of both strands, or " * ("strand_bias" in names)
-        text = f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
-        text += f"digital PCR: {', '.join(names)} could not be tested."
+        text = (
+            f"Confirm {calls_report.name_of(calls[0])} {strands}by another method, such as "
+            f"digital PCR: {', '.join(names)} could not be tested."
+        )
     if text:
         steps.append(NextStep(text))
     if any(part.missed for part in parts):
-        text = "Before you claim absence at a position that is not callable, get more reads "
-        text += "there. The largest limits:"
+        text = (
+            "Before you claim absence at a position that is not callable, get more reads "
+            "there. The largest limits:"
+        )
         steps.append(NextStep(text, "vbflows show {run} detection --sort limit"))
     return (*steps, *NEXT_STEPS)
-
-
-MEANINGS = {
-    "pi": "share of alleles that are variants, before their reads (no count of missed ones)",
-    "w": "share of alleles whose error rate can be anything",
-    "log_M_mean": "precision of replicates M: mean of its logarithm",
-    "log_M_sd": "precision of replicates M: sd of its logarithm",
-    "rho": "share of the variants by their rate (of few variants mostly the prior)",
-    "shift_mean": "case against control: mean difference over substitutions, in logit",
-    "site_sd": "case against control: sd of the differences between sites",
-    "v": "share of sites far off that difference",
-    "error_rate": "mean error rate",
-    "error_shape": "evenness of error rates over sites (shape of their Beta)",
-    "mu0": "mean rate of errors",
-    "M0": "evenness of error rates over sites (precision of their Beta)",
-    "log_M": "precision of replicates M: its logarithm",
-    "indel_pi": "share of the tested indels that differ between case and control",
-    "indel_log_M_mean": "indels: precision of replicates M: mean of its logarithm",
-}
-"""What a parameter is, in words; the shifts by substitution have a section of their own."""
-
-
-def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Grid:
-    shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
-    names = ("meaning", "of", "value", "name in posterior/parameters.parquet")
-    text = f"All {len(shown)} hyperparameters, estimated from "
-    text += "both samples" if settings.controls else "the sample"
-    if settings.test == "two_groups" and units > FIT_UNITS:
-        text += (
-            f" at about {FIT_UNITS:,} of {units:,} units (location and allele), drawn by their "
-            "positions and the seed, those of locations that differ more sooner than others, each "
-            "weighted by how many it represents; pi again from all units"
-        )
-    return Grid(names, shown, text, folded=True)
 
 
 def _trust(mixing: Sequence[part_calls.Mixing]) -> dict[str, float]:
@@ -287,20 +248,3 @@ def _trust(mixing: Sequence[part_calls.Mixing]) -> dict[str, float]:
         "largest_r_hat": max(m.largest_r_hat for m in mixing),
         "smallest_effective_draws": min(m.smallest_effective_draws for m in mixing),
     }
-
-
-def _sampler(mixing: Sequence[part_calls.Mixing], locations: int) -> Section:
-    worst = _trust(mixing)
-    rows = [
-        ("draws of a location", SAMPLER.chains * SAMPLER.draws),
-        ("largest R-hat", round(worst["largest_r_hat"], 3)),
-        (f"locations with R-hat above {part_calls.GOOD_R_HAT}", sum(m.above for m in mixing)),
-        ("smallest effective number of draws", round(worst["smallest_effective_draws"])),
-    ]
-    text = (
-        f"Slice sampling: {SAMPLER.chains} chains of {SAMPLER.draws:,} kept draws after "
-        f"{SAMPLER.warmup:,} sweeps, at every one of {locations:,} locations, at the "
-        "hyperparameters (at the end of Settings and resources). P, QUAL and q-values are no finer "
-        "than so many draws allow."
-    )
-    return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

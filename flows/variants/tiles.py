@@ -21,8 +21,10 @@ def tiles_of(results: Mapping[str, Any], level: str, mark: float, positions: int
     if "callable_locations" in results:
         every = max(positions, results["locations"], 1)
         share = results["callable_locations"] / every
-        note = f"{results['callable_locations']:,} of {every:,} positions, for an allele in "
-        note += f"{100.0 * mark:g} % of the reads"
+        note = (
+            f"{results['callable_locations']:,} of {every:,} positions, for an allele in "
+            f"{100.0 * mark:g} % of the reads"
+        )
         tiles.append(Tile("callable", f"{100.0 * share:.1f} %", note))
         limit = results["median_limit_of_detection"]
         value = "none" if limit is None else f"{100.0 * limit:.2f} %"

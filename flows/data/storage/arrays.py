@@ -1,16 +1,15 @@
-"""Arrays of bags, in ``.npy``, ``.npz`` and HDF5, as a table with a row an instance.
+"""Arrays of bags, in HDF5, as a table with a row an instance.
 
 A file is one table, where it has an array ``features`` [rows, numbers]: its other arrays of as many
 rows are its other columns, and what has one value has it in every row. Or it is bags: arrays
 [instances, numbers], or groups of HDF5 with an array ``features``, each named by its name. A bag
-without a name has that of the file. Nothing is unpickled.
+without a name has that of the file.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data.storage.errors import StorageError, storage_errors
-from flows.data.storage.expansion import Expansion, refuse_large_archive
+from flows.data.storage.expansion import Expansion
 from flows.data.storage.staging import local_copy
 
 BAG, LABEL, FEATURES = "bag_id", "label", "features"
 PIECE = 2**22  # numbers that are taken at once
-SUFFIXES = (".npy", ".npz", ".h5", ".hdf5")
+SUFFIXES = (".h5", ".hdf5")
 """Endings of files of arrays."""
 
 Arrays = Mapping[str, Any]
@@ -31,11 +30,10 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @contextmanager
-def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
+def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
     """Open a file of arrays: the schema of its table, and the rows in pieces.
 
-    ``url``: the file; one that is not local is copied to this machine first. ``end``: its ending,
-    in lower case.
+    ``url``: the file; one that is not local is copied to this machine first.
 
     Raises `StorageError` if the file is not what its name says, or holds no bags.
     """
@@ -43,7 +41,7 @@ def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
         path = local_copy(url)
     with ExitStack() as stack:
         with _readable(url):
-            arrays = stack.enter_context(_READERS[end](path))
+            arrays = stack.enter_context(_hdf5(path))
             bags = _bags(arrays, url.rstrip("/").rpartition("/")[2].rpartition(".")[0])
             fields = [*_kinds(bags).items(), (FEATURES, pa.list_(_number(bags)))]
             schema = pa.schema([(BAG, pa.string()), *fields])
@@ -65,34 +63,7 @@ def _readable(url: str) -> Iterator[None]:
         except (StorageError, FileNotFoundError, PermissionError):
             raise
         except Exception as error:
-            if re.search(
-                "pickle|Python objects", str(error)
-            ):  # NumPy advises to unpickle it, which can run its code
-                raise StorageError(
-                    f"cannot read {url} as arrays: it holds Python objects, which are never "
-                    "loaded; save arrays of numbers or of text"
-                ) from error
             raise StorageError(f"cannot read {url} as arrays: {error}") from error
-
-
-@contextmanager
-def _npy(path: str) -> Iterator[Arrays]:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise ValueError("expected one array")
-    yield {name: array[name] for name in array.dtype.names or ()} or {FEATURES: array}
-
-
-@contextmanager
-def _npz(path: str) -> Iterator[Arrays]:
-    # NumPy leaves the file of a damaged archive open, so it is opened here.
-    with open(path, "rb") as file:
-        refuse_large_archive(path, file, os.path.getsize(path))
-        file.seek(0)
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            raise ValueError("expected an archive of arrays")
-        yield {name: found[name] for name in found.files}
 
 
 @contextmanager
@@ -118,14 +89,6 @@ def _hdf5(path: str) -> Iterator[Arrays]:
     with h5py.File(path, "r") as file:
         file.visititems(count)
         yield held(file)
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    ".npy": _npy,
-    ".npz": _npz,
-    ".h5": _hdf5,
-    ".hdf5": _hdf5,
-}
 
 
 def _bags(arrays: Arrays, stem: str) -> list[tuple[Any, Arrays]]:

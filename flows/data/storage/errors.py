@@ -212,8 +212,10 @@ class Refusal:
         """Return why a request was refused and what to do; None where it was something else."""
         bucket, _, key = url.partition("://")[2].partition("/")
         message = f"{self.code}: {self.text}" if self.text else self.code
-        what = f"S3 refused {self.operation} on {f'key {key!r} of ' if key else ''}bucket "
-        what += f"{bucket!r} ({message})"
+        what = (
+            f"S3 refused {self.operation} on {f'key {key!r} of ' if key else ''}bucket "
+            f"{bucket!r} ({message})"
+        )
         if self.code in _EXPIRED:
             return f"the credentials have expired: {what}; get new ones"
         if self.code in _CLOCK:

@@ -400,8 +400,7 @@ def _table_of(url: str, data: bytes) -> tuple[pa.Table, list[str]]:
 
 
 def _arrays(url: str, _: str | None, path: str) -> None:
-    end = url[url.rindex(".") :].lower()
-    with arrays.opened(url, end) as (schema, batches):
+    with arrays.opened(url) as (schema, batches):
         _write(path, schema, batches)
 
 

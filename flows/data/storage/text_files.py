@@ -266,9 +266,9 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
     groups = _groups(lines[skipped:], separator)
     skipped += bool(groups)
     if skipped:
-        what = "1 line" if skipped == 1 else f"{skipped} lines"
+        what, verb = ("1 line", "is") if skipped == 1 else (f"{skipped} lines", "are")
         such = f", with headings of several columns ({', '.join(groups)})" if groups else ""
-        notes.append(f"{what} above the names of the columns {_is(skipped)} not read{such}")
+        notes.append(f"{what} above the names of the columns {verb} not read{such}")
     body = text if not skipped else "".join(_lines(text)[skipped:])
     header, *rows = _rows(body, separator)
     names = [name.strip() if separator == " " else name for name in header]
@@ -294,10 +294,6 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
 def _lines(text: str) -> list[str]:
     """Return lines with their ends, as Arrow has them: a page break or U+2028 ends none."""
     return io.StringIO(text, newline="").readlines()
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:

@@ -9,11 +9,9 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from flows.experts.report import log_loss_of
 from flows.experts.thresholds import (
-    GRID,
     area,
     count_scores,
     misses_in_words,
-    roc,
     threshold_tables,
 )
 
@@ -72,15 +70,6 @@ def test_a_lower_threshold_is_named_where_it_misses_fewer():
     assert misses_in_words(found, "ill") == (
         "the threshold 0.5 misses none of 2 ill, with no false alarms in 2 others"
     )
-
-
-def test_the_curve_goes_from_no_row_to_all():
-    y, p = scores()
-    line = roc(count_scores(y, p))["layer"][0]["data"]["values"]
-    assert line[0] == {"x": 0.0, "y": 0.0}
-    assert line[-1] == {"x": 1.0, "y": 1.0}
-    assert np.all(np.diff([v["y"] for v in line]) >= 0.0)
-    assert np.all(np.diff(GRID) > 0.0)
 
 
 def test_equal_losses_and_a_single_one_have_no_interval():

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from flows.features.cell_baselines import score_classes, score_logistic, score_shares
-from flows.features.fit_sections import _baseline_grids
+from flows.features.sections import _baseline_grids
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells

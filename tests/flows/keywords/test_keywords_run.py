@@ -134,11 +134,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert -0.3 < least <= 0.0 <= most < 0.3
     assert "at most 10 of a document, ranked as if its list were not known" in page
     assert "is too few for you" not in page
-    counts = phrases[phrases.observed].groupby("doc_id").size()
-    learned = f"Learned from {counts.sum():,} known keyphrases in {len(counts):,} of 150 documents."
-    assert learned in page
     assert f"A probability of at least {results['least_probability']:.3f}: the limit" in page
-    assert f"the model expects {100 * phrases.probability.mean():.1f} %: " in page
     assert results["known_given"] - results["known_absent"] >= results["observed"]
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated")
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
@@ -212,8 +208,6 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
         "keyphrases; "
     )
     assert outcome["lines"][0].endswith(" % expected to be right, none more probable than not")
-    page = storage.read_bytes(place.file("report.html")).decode()
-    assert "No keyphrase is known here: these are the effects in other corpora." in page
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated ")
     assert "lists=complete" not in record.warnings[0]
     assert record.results["keyword_rate_sources"] == ["other corpora"]

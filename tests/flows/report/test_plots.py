@@ -40,19 +40,11 @@ PICTURES = {
             "predicted 0.9: observed share 1 (0.996 to 1; n = 1,200)",
         ],
     ),
-    "scatter": (
-        lambda: plots.scatter([("a", 0.25, 0.5, "new")], "run a", "run b", "S", ("new", "old")),
-        ["a: 0.25 → 0.5"],
-    ),
     "paired_intervals": (
         lambda: plots.paired_intervals(
             NAMES, [("case", [(0.1, 0.05, 0.2), (0.01, 0.01, 0.01)])], "rate", "R"
         ),
         ["first, case: 0.1 (0.05 to 0.2)", "second, case: 0.01"],
-    ),
-    "lines": (
-        lambda: plots.lines([1000, 1001], [("case", [5.0, 6.5])], "chr1", "depth", "D", "A line."),
-        ["case at 1,000: 5", "case at 1,001: 6.5"],
     ),
     "curve": (
         lambda: plots.curve([0.0, 1.0], [2.0, 3.0], [0.0, 1.0], "age", "log odds", "age"),
@@ -81,15 +73,6 @@ def test_every_mark_has_its_text(kind):
     json.dumps(spec, allow_nan=False)
 
 
-def test_a_long_line_shows_the_values_of_two_hundred_points():
-    spec = plots.lines(np.arange(5000), [("case", np.ones(5000))], "chr1", "depth", "D", "A line.")
-    line, near = spec["layer"]
-    assert len(line["data"]["values"]) == 5000
-    assert len(near["data"]["values"]) == 200
-    assert tips(spec)[0] == "case at 0: 1"
-    assert tips(spec)[-1] == "case at 4,999: 1"
-
-
 def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     spec = plots.histogram([0.25, 0.75], "q", "words", "Q", bins=2, counts=[3, 1], limit=0.4)
     _, numbers, line = spec["layer"]
@@ -110,7 +93,7 @@ def test_a_rule_has_ticks_of_ratios_on_both_sides():
 
 
 def test_what_is_not_finite_is_null():
-    spec = plots.lines([1.0, 2.0], [("a", [np.nan, 1.0])], "x", "y", "t", "A line.")
+    spec = plots.trace([1, 2], [np.nan, 1.0])
     assert [row["y"] for row in spec["layer"][0]["data"]["values"]] == [None, 1.0]
 
 

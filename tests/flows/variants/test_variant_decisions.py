@@ -88,7 +88,7 @@ def test_chains_that_never_moved_or_stand_apart_are_reported():
     assert (apart.largest_r_hat, apart.smallest_effective_draws, apart.above) == (np.inf, 0.0, 2)
     settings = VariantSettings(test="sampled_difference", tau=0.01)
     part = PartCalls(2, 2, ("c",), (), (("c", 1, 9.0, 9.0),), apart)
-    findings = report([part], [], [], settings)
+    findings = report([part], [], settings)
     assert any("disagree at 2 of 2 locations" in warning for warning in findings.warnings)
 
 

@@ -68,7 +68,6 @@ def test_reads_of_one_percent_at_400_give_their_variants(published, simbam):
     page = Path(place.file("report.html")).read_text(encoding="utf-8")
     shown = (
         "Share of reads with each called allele",
-        "hyperparameters, estimated from both samples",
         "reads not counted",
         ".bam</td>",
     )
