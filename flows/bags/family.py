@@ -129,6 +129,7 @@ class BagsFamily:
         try:
             files = storage.expand(source, self.suffixes)
             with reading_of(self, settings), storage.sharing(files):
+                storage.fetch_ahead(file.url for file in files)
                 grouped = with_groups(files, settings)
                 return input_columns.settings_from_input(files, grouped)
         except storage.StorageError:
