@@ -113,9 +113,13 @@ def ingest(run: Run) -> None:
 @Stage
 def prepare(run: Run) -> None:
     """Turn ingested partitions into arrays, and make the model for them."""
-    run.prepared = run.family.prepare(
-        run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
-    )
+    try:
+        with storage.sharing(run.files):
+            run.prepared = run.family.prepare(
+                run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
+            )
+    finally:
+        storage.small_files.release()
     checking.refuse_unused(run)
     if run.is_resume:
         resume.remove_results(run.paths)

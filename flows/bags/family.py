@@ -125,7 +125,8 @@ class BagsFamily:
         """Return the settings with groups, features and the positive label as the input says."""
         try:
             files = storage.expand(source, self.suffixes)
-            with reading_of(self, settings):
+            with reading_of(self, settings), storage.sharing(files):
+                storage.fetch_ahead(file.url for file in files)
                 grouped = with_groups(files, settings)
                 return input_columns.settings_from_input(files, grouped)
         except storage.StorageError:

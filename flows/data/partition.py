@@ -37,6 +37,11 @@ class Slice:
     size: int = 0  # bytes of the file, where they are known
 
     @property
+    def file(self) -> InputFile:
+        """The version of the file."""
+        return InputFile(self.url, self.size, self.fingerprint)
+
+    @property
     def described(self) -> str:
         """All that what is read of it depends on."""
         return f"{self.url} {self.fingerprint} {self.start} {self.stop}"
@@ -180,7 +185,7 @@ def read_slice(s: Slice, table: Table) -> pa.Table:
         at before is no fault of the input: access that was lost, say, or a disk that is full.
     """
     try:
-        return storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
+        return storage.read_rows(s.url, s.start, s.stop, table.in_files)
     except storage.DamagedError as error:
         raise InputError([unreadable(s.url, error)]) from error
 
@@ -189,7 +194,7 @@ def read(part: Part, table: Table) -> pa.Table:
     """Read a partition's rows as a table of the declared types; absent columns are null."""
     read = []
     for s in part.slices:
-        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
+        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files)
         given = reading.named(table, reading.given(table, rows), s.url, s.start)
         read.append(reading.read(table, given))
     return merge(read, table)

@@ -336,6 +336,7 @@ def on_worker(function: Callable[..., Any], *args: Any) -> Any:
         raise
     finally:
         storage.decoded.release()
+        storage.small_files.release()
 
 
 def _described(item: tuple[Any, ...]) -> str:

@@ -83,7 +83,11 @@ def _refuse_unknown_names(run: Run) -> None:
     named = [(one, f"for {own}") for own, one in settings.columns.items()]
     named += options
     known: dict[str, None] = {}
-    with reading_of(run.family, settings), suppress(StorageError):
+    with (
+        reading_of(run.family, settings),
+        storage.sharing(run.files),
+        suppress(StorageError),
+    ):
         for file in run.files[:_LOOKED]:
             known |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
     columns = list(known)
@@ -126,8 +130,7 @@ def _checked(run: Run) -> list[Checked]:
 def file_warnings(run: Run) -> list[str]:
     """Say what was found out of the files' form and is not plain: encodings, names, lines."""
     found: dict[str, list[str]] = {}
-    versions = {file.url: file.fingerprint for file in run.files}
-    with reading_of(run.family, run.settings), storage.sharing(versions):
+    with reading_of(run.family, run.settings), storage.sharing(run.files):
         for file in run.files:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
                 for note in storage.file_notes(file.url):
@@ -250,7 +253,7 @@ def _carefully(
     settings: RunSettings,
 ) -> Checked:  # fmt: skip
     try:
-        with reading_of(family, settings), storage.sharing({file.url: file.fingerprint}):
+        with reading_of(family, settings), storage.sharing([file]):
             return check(file, settings)
     except storage.TransientStorageError:
         raise
@@ -282,7 +285,7 @@ def _without_option(fault: Fault) -> Fault:
 def _on_questions(run: Run) -> list[Fault]:
     """Say which rows below the header are a survey's questions: faults of cells come from them."""
     found = []
-    with reading_of(run.family, run.settings):
+    with reading_of(run.family, run.settings), storage.sharing(run.files):
         for file in run.files[:_LOOKED]:
             with suppress(StorageError):
                 notes = storage.file_notes(file.url)

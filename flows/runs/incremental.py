@@ -25,7 +25,7 @@ from pydantic_core import from_json, to_json
 from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
-from flows.data.storage import DamagedError, StorageError
+from flows.data.storage import DamagedError, InputFile, StorageError
 from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
@@ -382,10 +382,13 @@ def _ingested(
 def _made(
     parts: Sequence[Part], family: Family, settings: RunSettings, paths: RunPaths
 ) -> list[Ingested]:
-    files = {s.url: s.fingerprint for part in parts for s in part.slices}
+    files = sorted({s.file for part in parts for s in part.slices}, key=lambda file: file.url)
+    results = []
     try:
         with storage.sharing(files), reading_of(family, settings):
-            results = [family.ingest(part, settings, paths) for part in parts]
+            for part in parts:
+                storage.fetch_ahead([s.url for s in part.slices])
+                results.append(family.ingest(part, settings, paths))
     except InputError:
         _refuse_changed(files)  # what changes while it is read looks wrong
         raise
@@ -394,6 +397,8 @@ def _made(
     return results
 
 
-def _refuse_changed(files: dict[str, str]) -> None:
-    """Refuse files that have changed, looking at several at once."""
-    in_threads([partial(storage.refuse_changed, *file) for file in sorted(files.items())], _AT_ONCE)
+def _refuse_changed(files: Sequence[InputFile]) -> None:
+    """Refuse files that have changed, looking at several at once; small ones came with a mark."""
+    unsure = [file for file in files if not storage.small_files.has_seen(file)]
+    looks = [partial(storage.refuse_changed, file.url, file.fingerprint) for file in unsure]
+    in_threads(looks, _AT_ONCE)

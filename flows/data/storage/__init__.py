@@ -6,6 +6,7 @@ stores several times faster.
 """
 
 from flows.data.storage.access import using
+from flows.data.storage.contents import fetch_ahead, sharing, small_files
 from flows.data.storage.errors import (
     ChangedError,
     DamagedError,
@@ -45,7 +46,7 @@ from flows.data.storage.objects import (
     write_bytes,
 )
 from flows.data.storage.retry import no_retry
-from flows.data.storage.row_groups import decoded, sharing
+from flows.data.storage.row_groups import decoded
 from flows.data.storage.seal import seal, unsealed
 from flows.data.storage.staging import local_copy, with_index
 from flows.data.storage.tables import (
@@ -83,6 +84,7 @@ __all__ = [
     "delete",
     "exists",
     "expand",
+    "fetch_ahead",
     "file_notes",
     "fingerprint_of",
     "given",
@@ -111,6 +113,7 @@ __all__ = [
     "sharing",
     "shown",
     "size_of",
+    "small_files",
     "source_in_words",
     "table_bytes",
     "unsealed",

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from flows.data.storage import arrays, text_documents, text_files, workbooks
 from flows.data.storage.access import arrow, filesystem
+from flows.data.storage.contents import listed_file, small_content
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.file_options import FileOptions, file_options
@@ -102,7 +103,7 @@ def _unused_options(end: str) -> list[str]:
     return unused
 
 
-SMALL = 2**18  # bytes of a local file of text that is converted in memory
+SMALL = 2**18  # bytes of a file of text that is converted in memory
 _MOST_SMALL = 256  # such conversions that are kept
 _IN_MEMORY = ((".csv", None), (".txt", None), (".md", None))  # formats that are converted so
 
@@ -116,7 +117,7 @@ class _Small:
 
 
 def small_text(url: str) -> pa.Buffer | None:
-    """Return the Parquet file that a small local file of text is converted to; None of others.
+    """Return the Parquet file that a small file of text is converted to; None of others.
 
     It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
     """
@@ -125,20 +126,26 @@ def small_text(url: str) -> pa.Buffer | None:
 
 
 def _small_of(url: str) -> _Small | None:
-    if not is_local(url) or format_of(url) not in _IN_MEMORY:
+    if format_of(url) not in _IN_MEMORY:
         return None
-    with storage_errors("read", url):
-        found = os.stat(url)
-    if found.st_size > SMALL:
+    if is_local(url):
+        with storage_errors("read", url):
+            found = os.stat(url)
+        size, version = found.st_size, str(found.st_mtime_ns)
+    elif (file := listed_file(url)) is not None:
+        size, version = file.size, file.fingerprint
+    else:
         return None
-    return _converted(url, found.st_size, found.st_mtime_ns, file_options())
+    return _converted(url, size, version, file_options()) if size <= SMALL else None
 
 
 @lru_cache(maxsize=_MOST_SMALL)
-def _converted(url: str, size: int, changed: int, options: FileOptions) -> _Small:
-    """Convert a small file, once for each version of it: ``size`` and ``changed`` mark that."""
-    with storage_errors("read", url), open(url, "rb") as file:
-        data = file.read()
+def _converted(url: str, size: int, version: str, options: FileOptions) -> _Small:
+    """Convert a small file, once for each version of it: ``size`` and ``version`` mark that."""
+    data = small_content(url)
+    if data is None:
+        with storage_errors("read", url), open(url, "rb") as file:
+            data = file.read()
     sink, notes = pa.BufferOutputStream(), list[str]()
     if format_of(url)[0] in _DOCUMENTS:
         table, notes = _table_of(url, data)
@@ -226,6 +233,9 @@ def _unpacked(url: str) -> tuple[str, str | None]:
 
 
 def _opened(url: str, packing: str | None) -> Any:
+    if (content := small_content(url)) is not None:
+        stream = pa.BufferReader(content)
+        return pa.CompressedInputStream(stream, packing) if packing else stream
     fs, path = arrow(url)
     return fs.open_input_stream(path, compression=packing)
 
@@ -383,7 +393,9 @@ def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _document(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
-        data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
+        data = small_content(url)
+        if data is None:
+            data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
         if len(data) > _MOST_DOCUMENT:
             raise StorageError(
                 f"cannot read {url} as one document: expected at most {_MOST_DOCUMENT >> 20} MiB; "

@@ -83,7 +83,7 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     for name in found:
         refuse_bytes(name)
     files = [
-        InputFile(_url_of(url, name), int(info["size"] or 0), _fingerprint(info))
+        InputFile(_url_of(url, name), int(info["size"] or 0), version_mark(info))
         for name, info in found.items()
     ]
     if not files:
@@ -107,7 +107,12 @@ def refuse_changed(url: str, fingerprint: str) -> None:
         Its `InputFile.fingerprint`.
     """
 
-    if fingerprint_of(url) != fingerprint:
+    refuse_mark(url, fingerprint, fingerprint_of(url))
+
+
+def refuse_mark(url: str, fingerprint: str, found: str) -> None:
+    """Raise `ChangedError` if the mark that was found of a file is of another version."""
+    if found != fingerprint:
         raise ChangedError(
             f"{url} has changed since this run first read it (another ETag, time or size); start "
             "a new run when it is no longer being written",
@@ -122,13 +127,13 @@ def fingerprint_of(url: str) -> str:
         with storage_errors("read", url):
             found = os.stat(url)
         times = {"mtime": found.st_mtime, "created": found.st_ctime}  # as fsspec calls it
-        return _fingerprint({"size": found.st_size, **times})
+        return version_mark({"size": found.st_size, **times})
 
     def look() -> str:
         with storage_errors("read", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
-            return _fingerprint(fs.info(path))
+            return version_mark(fs.info(path))
 
     return with_retry("read", url, look)
 
@@ -210,7 +215,7 @@ def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
     return kept
 
 
-def _fingerprint(info: dict[str, Any]) -> str:
+def version_mark(info: dict[str, Any]) -> str:
     """Digest of what marks a version; a listing and a look at one file say it differently."""
     etag = str(info.get("ETag") or info.get("etag") or "").removeprefix("W/").strip('"')
     mark = etag or next((found for name in _MARKS if (found := info.get(name))), None)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.data.storage.contents import Once
 from flows.data.storage.retry import calling_thread, expect
 
 K = TypeVar("K")
@@ -30,24 +29,6 @@ _THREADED = 2**20  # bytes of a row group that are worth several threads
 KEPT = 2  # decoded row groups that stay
 FOOTERS = 64  # that stay
 STREAMS = 16  # large row groups that are being read, one a thread
-
-_versions: ContextVar[Mapping[str, str] | None] = ContextVar("versions", default=None)
-
-
-@contextmanager
-def sharing(versions: Mapping[str, str]) -> Iterator[None]:
-    """Let readers in this context share what they decode of files, by URL and fingerprint."""
-    token = _versions.set(versions)
-    try:
-        yield
-    finally:
-        _versions.reset(token)
-
-
-def version_of(url: str) -> str | None:
-    """Return the fingerprint under which what is read of a file may be shared."""
-    versions = _versions.get()
-    return None if versions is None else versions.get(url)
 
 
 @dataclass(frozen=True)
@@ -67,20 +48,6 @@ class Footer:
             groups.append((first, first + group.num_rows, group.total_byte_size))
             first += group.num_rows
         return cls(file.metadata, file.schema_arrow, tuple(groups))
-
-
-@dataclass
-class _Once(Generic[V]):
-    """What the first thread makes while the others wait: a row group, or a small file's bytes."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    made: V | None = None
-
-    def get(self, make: Callable[[], V]) -> V:
-        with self.lock:
-            if self.made is None:
-                self.made = make()
-            return self.made
 
 
 @dataclass
@@ -115,8 +82,7 @@ class Decoded:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._footers: OrderedDict[tuple[str, str], Footer] = OrderedDict()
-        self._groups: OrderedDict[tuple[object, ...], _Once[pa.Table]] = OrderedDict()
-        self._small: OrderedDict[tuple[str, str], _Once[bytes]] = OrderedDict()
+        self._groups: OrderedDict[tuple[object, ...], Once[pa.Table]] = OrderedDict()
         self._streams: OrderedDict[int, _Stream] = OrderedDict()  # by thread
 
     def release(self) -> None:
@@ -124,12 +90,7 @@ class Decoded:
         with self._lock:
             self._footers.clear()
             self._groups.clear()
-            self._small.clear()
             self._streams.clear()
-
-    def whole_file(self, url: str, version: str, fetch: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a small file, kept for the last few files."""
-        return _put(self._lock, self._small, (url, version), _Once[bytes](), KEPT).get(fetch)
 
     def rows(
         self, url: str, version: str, open_file: Callable[[pq.FileMetaData | None], pq.ParquetFile],
@@ -181,7 +142,7 @@ class Decoded:
     def _whole(
         self, key: tuple[object, ...], file: Callable[[], pq.ParquetFile], number: int
     ) -> pa.Table:
-        once = _put(self._lock, self._groups, key, _Once[pa.Table](), KEPT)
+        once = _put(self._lock, self._groups, key, Once[pa.Table](), KEPT)
         wanted: tuple[str, ...] = key[-1]  # type: ignore[assignment]
         return once.get(lambda: file().read_row_group(number, columns=list(wanted)))
 

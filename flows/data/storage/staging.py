@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.data.storage.access import filesystem
+from flows.data.storage.contents import listed_file, small_content, small_files
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import bytes_set
 from flows.data.storage.inputs import fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import is_own, own
 from flows.data.storage.retry import expect, with_retry
-from flows.data.storage.row_groups import version_of
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
@@ -112,8 +112,8 @@ def made(
         Returns for how many bytes there must be room.
     """
     url = absolute(url)
-    listed = version_of(url)  # which saves a request for each use of a file
-    version = listed or fingerprint_of(url)
+    listed = listed_file(url)  # which saves a request for each use of a file
+    version = fingerprint_of(url) if listed is None else listed.fingerprint
     key = hashlib.sha256(f"{what}|{url}|{version}".encode()).hexdigest()[:24]
     place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
@@ -124,8 +124,8 @@ def made(
             own(str(part), COPY)
             try:
                 make(str(part / name))
-                if listed is not None:
-                    refuse_changed(url, listed)
+                if listed is not None and not small_files.has_seen(listed):
+                    refuse_changed(url, listed.fingerprint)
                 _unmeasured.add(sum(file.lstat().st_size for file in part.iterdir()))
                 os.replace(part, place)
             finally:
@@ -170,6 +170,9 @@ def _copy(url: str, target: Path) -> None:
 
     def copied() -> None:
         with storage_errors("read", url):
+            if (content := small_content(url)) is not None:
+                target.write_bytes(content)
+                return
             fs, path = filesystem(url)
             size = int(fs.info(path)["size"] or 0)
             with open(target, "ab") as file:

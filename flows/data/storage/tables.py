@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.data.storage.access import arrow, filesystem
+from flows.data.storage.contents import listed_file, small_content
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet, small_text
 from flows.data.storage.objects import read_bytes, write_bytes
 from flows.data.storage.retry import expect, with_retry
-from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
+from flows.data.storage.row_groups import LARGE, Decoded, decoded
 from flows.data.storage.seal import (
     Sealed,
     check_footer,
@@ -25,11 +26,9 @@ from flows.data.storage.seal import (
     is_working,
     with_footer_seal,
 )
-from flows.data.storage.urls import is_local
 
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
 _FOOTER = 2**16  # bytes of a file's end, in which most footers are
-SMALL = 8 * 2**20  # bytes of a Parquet file that is fetched whole
 
 
 def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -40,7 +39,10 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
     small = small_text(url)
     if small is not None:
         return _file(pa.BufferReader(small), metadata=footer)
-    url = as_parquet(url)
+    listed, url = url, as_parquet(url)
+    if url == listed and (content := small_content(url)) is not None:
+        with storage_errors("read", url):
+            return _file(pa.BufferReader(content), metadata=footer)
 
     def opened() -> pq.ParquetFile:
         with storage_errors("read", url):
@@ -92,31 +94,14 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
     return with_retry("read", url, read)
 
 
-def read_rows(
-    url: str, start: int, stop: int, columns: Sequence[str] | None = None, size: int = 0
-) -> pa.Table:
-    """Read rows ``start`` to ``stop`` of a table; row groups outside are not touched.
-
-    Parameters
-    ----------
-    size
-        Bytes of the file, where they are known: a small one comes with one request.
-    """
-
-    version = version_of(url)
-    held, of = (Decoded(), "") if version is None else (decoded, version)
-
-    def opened(footer: pq.FileMetaData | None) -> pq.ParquetFile:
-        if not 0 < size <= SMALL or is_local(url) or as_parquet(url) != url:
-            return parquet_file(url, footer)
-        # Reading its size and its footer first would cost more than all of it.
-        expect(size)
-        data = held.whole_file(url, of, lambda: read_bytes(url))
-        return _file(pa.BufferReader(data), metadata=footer)
+def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read rows ``start`` to ``stop`` of a table; row groups outside are not touched."""
+    file = listed_file(url)
+    held, version = (Decoded(), "") if file is None else (decoded, file.fingerprint)
 
     def read() -> pa.Table:
         with storage_errors("read", url):
-            return held.rows(url, of, opened, start, stop, columns)
+            return held.rows(url, version, partial(parquet_file, url), start, stop, columns)
 
     return with_retry("read", url, read)
 

@@ -1,0 +1,147 @@
+"""Small files of an object store: each comes whole with one request, and stays for later readers.
+
+A footer, then the columns, then a look whether the file has changed are three requests and more. A
+store says with the bytes which version they are of, so that one request is enough.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from fsspec.asyn import sync
+
+from flows.data.storage.access import filesystem
+from flows.data.storage.errors import storage_errors
+from flows.data.storage.inputs import InputFile, refuse_changed, refuse_mark, version_mark
+from flows.data.storage.retry import expect, with_retry
+from flows.data.storage.urls import is_local
+
+V = TypeVar("V")
+
+SMALL = 8 * 2**20  # bytes of a file that is fetched whole
+HELD = 256 * 2**20  # bytes of files that stay
+AT_ONCE = 8  # requests, whatever the number of cores
+
+_listed: ContextVar[Mapping[str, InputFile] | None] = ContextVar("listed", default=None)
+
+
+@contextmanager
+def sharing(files: Iterable[InputFile]) -> Iterator[None]:
+    """Let readers in this context share what they read of these versions of files."""
+    token = _listed.set({file.url: file for file in files})
+    try:
+        yield
+    finally:
+        _listed.reset(token)
+
+
+def listed_file(url: str) -> InputFile | None:
+    """Return the version of a file under which what is read of it may be shared."""
+    files = _listed.get()
+    return None if files is None else files.get(url)
+
+
+@dataclass
+class Once(Generic[V]):
+    """What the first thread makes while the others wait."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    made: V | None = None
+
+    def get(self, make: Callable[[], V]) -> V:
+        """Return it; of several threads one makes it."""
+        with self.lock:
+            if self.made is None:
+                self.made = make()
+            return self.made
+
+
+class Contents:
+    """The bytes of small files that one process holds, by their versions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: OrderedDict[InputFile, Once[bytes]] = OrderedDict()
+        self._size = 0
+        self._seen: set[InputFile] = set()
+
+    def release(self) -> None:
+        """Drop all of it."""
+        with self._lock:
+            self._held.clear()
+            self._seen.clear()
+            self._size = 0
+
+    def get(self, file: InputFile) -> bytes:
+        """Return the bytes of this version of a file.
+
+        Raises `StorageError` if there is another version by now.
+        """
+        with self._lock:
+            if file not in self._held:
+                self._size += file.size
+            once = self._held.setdefault(file, Once())
+            self._held.move_to_end(file)
+            while self._size > HELD and len(self._held) > 1:
+                self._size -= self._held.popitem(last=False)[0].size
+        data = once.get(lambda: with_retry("read", file.url, lambda: _fetch(file)))
+        self._seen.add(file)
+        return data
+
+    def has_seen(self, file: InputFile) -> bool:
+        """Whether all that was read of a file is known to be of this version."""
+        return file in self._seen
+
+
+small_files = Contents()  # of this process
+
+
+def small_content(url: str) -> bytes | None:
+    """Return the bytes of a small file of a store whose version is known; None of any other."""
+    file = listed_file(url)
+    if file is None or is_local(url) or not 0 < file.size <= SMALL:
+        return None
+    return small_files.get(file)
+
+
+def fetch_ahead(urls: Iterable[str]) -> None:
+    """Fetch small files of a store side by side, before they are read one after another."""
+    missing = [url for url in urls if not is_local(url)]
+    if len(missing) < 2:
+        return
+    contexts = [copy_context() for _ in missing]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        calls = zip(contexts, missing, strict=True)
+        list(pool.map(lambda call: call[0].run(small_content, call[1]), calls))
+
+
+def _fetch(file: InputFile) -> bytes:
+    """Get a whole file, and refuse another version than the listed one."""
+    with storage_errors("read", file.url):
+        fs, path = filesystem(file.url)
+        expect(file.size)
+        if "s3" not in fs.protocol:
+            data = bytes(fs.cat_file(path))
+            refuse_changed(file.url, file.fingerprint)
+            return data
+        data, info = sync(fs.loop, _get_object, fs, path)
+        refuse_mark(file.url, file.fingerprint, version_mark(info))
+        return data
+
+
+async def _get_object(fs: Any, path: str) -> tuple[bytes, dict[str, Any]]:
+    """Return an object of S3 and what marks its version, as a listing says it."""
+    bucket, key, _ = fs.split_path(path)
+    client = await fs.get_s3(bucket)
+    answer = await client.get_object(Bucket=bucket, Key=key, **fs.req_kw)
+    async with answer["Body"] as body:
+        data = await body.read()
+    marks = {name: answer.get(name) for name in ("ETag", "LastModified")}
+    return data, {"size": len(data), **marks}
