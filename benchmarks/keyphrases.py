@@ -43,6 +43,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
+from vbmodels.estimators.keyword_prior import (
+    LabelledCorpus,
+    ReadCorpus,
+    read_corpus,
+    whole_corpus,
+)
 
 from benchmarks.keyword_corpora import (
     LANGUAGES,
@@ -61,12 +67,6 @@ from benchmarks.keyword_prior import load as load_corpus
 from flows.keywords.counts import rows_of
 from flows.keywords.documents import Prepared, prepare
 from vbmodels.core.fit import fit
-from vbmodels.estimators.keyword_prior import (
-    LabelledCorpus,
-    ReadCorpus,
-    read_corpus,
-    whole_corpus,
-)
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.selection import Histogram, select_above
