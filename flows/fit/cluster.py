@@ -46,7 +46,10 @@ R = TypeVar("R")
 AWAY = 6.0  # seconds until a scheduler that is away counts as gone
 FETCH = 5.0  # seconds that fetching a result is tried, before its worker is looked for again
 OTHERS = 20.0  # seconds after the first worker's answer in which the others are waited for
-NOT_FOR_WORKERS = ("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect")
+NOT_FOR_WORKERS = (
+    *("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect"),
+    "flows.fit.fork_environment",  # it is for the process that local workers are forked from
+)
 RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill three workers
 
 

@@ -11,9 +11,10 @@ import sys
 from types import TracebackType
 
 _KEPT = ("PATH", "HOME", "LANG", "LC_", "LD_", "NUMBA_", "PYTHON", "TMPDIR")
+_OF_BITS = ("BLIS_", "MKL_", "NPY_", "OPENBLAS_")  # what NumPy and BLAS choose their kernels by
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-for _name in [name for name in os.environ if not name.startswith(_KEPT)]:
+for _name in [name for name in os.environ if not name.startswith(_KEPT + _OF_BITS)]:
     del os.environ[_name]
 os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # read when NumPy is imported, which comes next
 signal.signal(signal.SIGINT, signal.SIG_IGN)

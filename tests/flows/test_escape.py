@@ -93,9 +93,9 @@ def hostile_run(tmp_path):
     storage.write_table(storage.join(paths.table("things"), "part-0.parquet"), rows)
     posterior = pa.table({"name": [HOSTILE], "index": [HOSTILE], "mean": [1.0], "sd": [0.5]})
     storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), posterior)
+    storage.own(paths.root, RUN)
     complete(paths, record)
     mark_latest(paths, record)
-    storage.own(paths.root, RUN)
     return tmp_path / "target"
 
 

@@ -202,11 +202,15 @@ def _stopped(name: str, folder: Path) -> list[Kind]:
     family = pipeline_named(name)
     with contextlib.suppress(KeyboardInterrupt):
         settings = family.settings(**SETTINGS[name], checkpoint_every=1)
-        source, target = str(folder / "in.parquet"), str(folder / "stopped")
+        # Outside: a copy has another time of change, and nothing goes on with a changed input.
+        source = str(
+            shutil.copy(folder / "in.parquet", folder.parents[1] / f"stopped-{name}.parquet")
+        )
+        target = str(folder / "stopped")
         with listening(_Stopped("score")):
             run(name, source, target, settings, ComputeSettings())
     (run_id,) = os.listdir(folder / "stopped" / "runs")
-    resume = (name, "@/in.parquet", "@/stopped", *options(name), "--set", "checkpoint_every=1")
+    resume = (name, source, "@/stopped", *options(name), "--set", "checkpoint_every=1")
     return [
         Kind(f"{name}-stopped", folder, folder, file, (*resume, "--resume", run_id))
         for file in _files(folder / "stopped", ("",))

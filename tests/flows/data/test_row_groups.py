@@ -14,7 +14,7 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
-from flows.data.storage import row_groups, tables
+from flows.data.storage import InputFile, row_groups, tables
 from flows.events import Stage, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -85,7 +85,7 @@ def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
         monkeypatch.setattr(row_groups, "PIECE", 2000)
         monkeypatch.setattr(tables, "BUFFER", 1000)
     url, table = written(tmp_path / "t.parquet", 10_000, group)
-    with storage.sharing({url: "v1"}):
+    with storage.sharing([InputFile(url, Path(url).stat().st_size, "v1")]):
         for start, stop in cuts(10_000, 37):
             assert storage.read_rows(url, start, stop).equals(table.slice(start, stop - start))
         alone = storage.read_rows(url, 0, 10_000)
@@ -120,14 +120,14 @@ def test_a_run_reads_its_input_once(name, tmp_path, counted):
 
 
 def test_since_an_earlier_run_no_row_that_it_knows_is_read(tmp_path, counted):
-    """Of a file that is there again only the names of its bags are looked at."""
+    """Of a file that is there again only the names of its bags and a few rows are looked at."""
     url = Path(pipelines.simulate("bags", str(tmp_path / "drawn"), 80))
     table, source = pq.read_table(url).sort_by("bag_id"), tmp_path / "in"
     cut = len(table) // 2
     while table["bag_id"][cut] == table["bag_id"][cut - 1]:
         cut += 1
     source.mkdir()
-    pq.write_table(table.slice(0, cut), source / "a.parquet")
+    pq.write_table(table.slice(0, cut), source / "a.parquet", row_group_size=10)
     settings = pipeline_named("bags").settings(model="vmmic", max_iter=2)
 
     def run():
@@ -143,5 +143,5 @@ def test_since_an_earlier_run_no_row_that_it_knows_is_read(tmp_path, counted):
     run()
     sizes = {name: (source / name).stat().st_size for name in ("a.parquet", "b.parquet")}
     read = {Path(path).name: count for path, count in counted.items()}
-    assert read["a.parquet"] < 0.05 * sizes["a.parquet"]
+    assert read["a.parquet"] < 0.2 * sizes["a.parquet"]
     assert 0.9 * sizes["b.parquet"] < read["b.parquet"] <= 1.05 * sizes["b.parquet"]
