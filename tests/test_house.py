@@ -15,9 +15,9 @@ WORD = re.compile(r"\b[a-z]{2,}\b")
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 26624,
+    "statements of flows": 26640,
     "statements of vbmodels": 24966,
-    "words of English in flows' Python": 17425,
+    "words of English in flows' Python": 17428,
     "files of a folder": 48,
     "lines that the formatter skips": 557,
     "nested conditional expressions": 27,

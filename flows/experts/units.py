@@ -34,6 +34,8 @@ REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
 LEAST_IN_ORDER, ALIKE = 50, 0.5
 """Rows from which on, and correlation from which on, an order in time is asked about."""
+SAME_LABEL, MOST_OF_ONE = 0.9, 2.0
+"""Share of pairs of copies that have one label, at least, and rows of each combination, at most."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
 
@@ -64,7 +66,7 @@ class Units(State):
     name
         The least of the names in it; [M].
     copies
-        How many rows have the cells of another row.
+        How many rows have the cells of another row; 0 where rows are grouped.
     grouped
         How many named groups there are; 0 without.
     design_effect
@@ -238,13 +240,15 @@ def keys_of(
     else:
         codes = labels.of_rows(given)
         label = np.where(codes < 0, np.nan, codes)
-    cells = cell_keys(raw[:, np.argsort(np.array(columns))])
+    cells = raw[:, np.argsort(np.array(columns))]
     names = digests_of([one.removeprefix(prefix) for one in table[tables_of.ID].to_pylist()])
     if GROUP not in table.column_names:
-        return RowKeys(cells, names, names, label)
+        return RowKeys(cell_keys(cells), names, names, label)
     of = table[GROUP].to_pylist()
     groups = digests_of([one or "" for one in of])
-    return RowKeys(cells, names, np.where([one is None for one in of], names, groups), label)
+    # Rows of two groups are no copies: few columns would make one unit of all groups.
+    keys = cell_keys(np.column_stack([cells, (groups >> 11).astype(np.float64)]))
+    return RowKeys(keys, names, np.where([one is None for one in of], names, groups), label)
 
 
 def read_names(
@@ -313,8 +317,8 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
         said.append(text)
     if units.copies:
         said.append(
-            f"rows with copies, equal in all columns that predict: {units.copies:,}; they are held "
-            "out together"
+            f"rows with copies, equal in the label and all columns that predict: {units.copies:,}; "
+            "they are held out together"
         )
     return said
 
@@ -331,7 +335,12 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     n = cells.size
     _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
     unit, grouped, effect = cell, 0, 1.0
-    if (group != names).any():
+    if not (group != names).any():
+        known = ~np.isnan(label)
+        if not are_copies(cell[known], label[known]):
+            none = np.zeros(0, np.int64)
+            return Units(none, none, none, copies=0, grouped=0)
+    else:
         _, of = np.unique(group, return_inverse=True)
         links = coo_array((np.ones(n), (of, cell + n)), shape=(2 * n, 2 * n))
         unit = connected_components(links, directed=False)[1][of]
@@ -344,7 +353,29 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     shared = np.flatnonzero(np.bincount(unit, minlength=1)[unit] > 1) if n else unit
     known, first = np.unique(cells[shared], return_index=True)
     number, name = least[:, unit[shared[first]]]
-    return Units(known, number, name, int(np.sum(count[cell] > 1)), grouped, effect)
+    copies = 0 if grouped else int(np.sum(count[cell] > 1))
+    return Units(known, number, name, copies, grouped, effect)
+
+
+def are_copies(cell: IntArray, label: FloatArray) -> bool:
+    """Whether rows [N] with the same number of their cells are copies, and not alike by chance.
+
+    Copies have one label, and in a table with copies most rows with other cells are there: few
+    columns of few values have many rows of each combination, which say nothing of one another.
+
+    >>> are_copies(np.array([0, 0, 1, 2, 3]), np.array([5.0, 5.0, 1.0, 2.0, 3.0]))
+    True
+    >>> are_copies(np.array([0, 0, 0, 1, 1, 1]), np.array([5.0, 4.0, 5.0, 2.0, 3.0, 5.0]))
+    False
+    """
+    count = np.bincount(cell)
+    count = count[count > 0]
+    same = np.unique(np.column_stack([cell, label]), axis=0, return_counts=True)[1]
+    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
+    if pairs == 0.0:
+        return False
+    whole = int(np.gcd.reduce(count))  # the table, so many times
+    return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
 
 
 def _design_effect(unit: IntArray, label: FloatArray, numeric: bool) -> float:

@@ -25,7 +25,7 @@ def copies(tmp_path_factory):
     """Write rows that occur four times each under different names, in two files."""
     rng = np.random.default_rng(4)
     x = np.repeat(rng.integers(0, 9, (80, 3)).astype(float), COPIES, axis=0)
-    label = (x[:, 0] + rng.normal(0, 3, len(x)) > 4).astype(int)
+    label = np.repeat(x[::COPIES, 0] + rng.normal(0, 3, 80) > 4, COPIES).astype(int)
     order = rng.permutation(len(x))
     folder = tmp_path_factory.mktemp("copies")
     for i, rows in enumerate(np.array_split(order, 2)):
@@ -51,6 +51,27 @@ def test_copies_are_held_out_or_fitted_together(copies, tmp_path, parts):
     out = hashed(least, 3, 1)[0] < 0.3
     assert held == {name for of, one in zip(names, out, strict=True) if one for name in of}
     assert any("copies" in note and "320" in note for note in record["notes"])
+
+
+def test_rows_of_few_columns_that_are_alike_are_no_copies(tmp_path):
+    """Held out together they would say how combinations are predicted that no row has."""
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 2, (400, 3))
+    label = (rng.random(400) < 0.2 + 0.6 * x[:, 0]).astype(int)
+    columns = {f"x{j}": x[:, j].tolist() for j in range(3)}
+    more = setting_args("test_share=0.3", "baselines=no")
+    succeed("experts", written(tmp_path, {**columns, "label": label}), tmp_path / "out", *more)
+    run, record = latest(tmp_path / "out")
+    held = rows_of(run).to_pandas()["held_out"].to_numpy()
+    for one in np.unique(x, axis=0):
+        assert set(held[(x == one).all(1)]) == {False, True}
+    assert not any("copies" in note for note in record["notes"])
+    columns["of"] = [f"P{i // 10}" for i in range(400)]
+    given = written(tmp_path, {**columns, "label": label}, "grouped.parquet")
+    succeed("experts", given, tmp_path / "grouped", "--column", "group=of", *more)
+    held = rows_of(latest(tmp_path / "grouped")[0]).to_pandas()["held_out"].to_numpy()
+    assert 0.1 < held.mean() < 0.5
+    assert set(held.reshape(40, 10).mean(1)) == {0.0, 1.0}
 
 
 def patients(rng, label_of):
