@@ -66,11 +66,11 @@ def threshold_tables(
         f"{tested[0].upper()}{tested[1:]} are called {label} from the threshold on."
         " If a miss costs as much as 4 false alarms, take 0.2: 1 / (1 + 4)."
     )
-    few = (
-        f" Choose by what a miss costs you, not by these counts: {yes + no:,.0f} rows are too few. "
-        "The rule takes the probabilities as right, which so few cannot check."
-    )
-    caption += few * bool(yes + no < TOO_FEW)
+    if yes + no < TOO_FEW:
+        caption += (
+            f" Choose by what a miss costs you, not by these counts: {yes + no:,.0f} rows are too "
+            "few. The rule takes the probabilities as right, which so few cannot check."
+        )
     columns = "threshold", COST, *_heads(found[0], label)
     every = Grid(columns, _with_costs(found), f"All {len(found)} thresholds", folded=True)
     return [Grid(columns, _with_costs(_that_matter(found)), caption), every], found

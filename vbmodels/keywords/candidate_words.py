@@ -144,7 +144,7 @@ class CandidateWords:
 def candidate_words(tokens: Tokens, options: TextOptions, letters: bool = False) -> CandidateWords:
     """Find every document's words that are frequent enough.
 
-    ``letters``: whether one capital or digit beside a noun is a word.
+    ``letters``: whether one capital or digit next to a noun is a word.
     """
     numbers: dict[str, int] = {}
     stem, normal, acronym, link, letter = [], [], [], [], []
