@@ -111,7 +111,7 @@ def _count_terms(table: pa.Table, found: Any, observed: Any, likely: Any) -> Ter
         whole &= len(count) <= MOST_TERMS
         counts.append(Counter(dict(count.most_common(MOST_TERMS))))
     new, known, sure = counts
-    written = {stem: term for stem, term in written.items() if stem in new or stem in known}
+    written = {stem: written[stem] for stem in {**new, **known, **sure}}
     return TermCounts(new, known, sure, written, whole)
 
 

@@ -15,6 +15,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.keywords import summary
 from flows.keywords.document_sections import label_section
 from flows.keywords.report import report
 from flows.keywords.settings import KeywordSettings
@@ -213,3 +214,13 @@ def test_what_half_and_twice_the_rate_would_give_is_in_the_table(simulated, tmp_
         text = page.read()
     assert "follows from your keyword_rate=0.3" in text
     assert re.search(r"right at your 0\.3<.*if 0\.15<.*if 0\.6<", text, re.DOTALL)
+
+
+def test_a_likely_keyphrase_beyond_the_most_frequent_new_ones_has_its_form(monkeypatch):
+    """Of a large corpus only the most frequent ones of each kind are kept."""
+    monkeypatch.setattr(summary, "MOST_TERMS", 1)
+    table = pa.table({"stem": ["a", "a", "b"], "term": ["A", "A", "B"]})
+    found, known, likely = [True] * 3, [False] * 3, [False, False, True]
+    counts = summary._count_terms(table, found, known, likely)
+    assert set(counts.new) == {"a"}
+    assert counts.written == {"a": "A", "b": "B"}
