@@ -118,6 +118,7 @@ def prepare(run: Run) -> None:
             run.prepared = run.family.prepare(
                 run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
             )
+            run.file_warnings = checking.file_warnings(run)
     finally:
         storage.small_files.release()
     checking.refuse_unused(run)

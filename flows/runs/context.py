@@ -102,6 +102,7 @@ class Run:
         self.parts: list[Part] = []  # the partitions
         self.ingested: list[Ingested] = []  # what became of each one's rows
         self.prepared: Prepared  # partitions as arrays
+        self.file_warnings: list[str] = []  # of the form of the files
         self.model: Any = None  # for them; None where there is nothing to fit
         self.executor: Executor
         self.q: State  # the global parameters

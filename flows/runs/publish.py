@@ -41,7 +41,7 @@ from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
 from flows.report.labels import LEVEL, UNKNOWN, label
-from flows.runs.checking import all_dropped, file_warnings, loss_warnings
+from flows.runs.checking import all_dropped, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
 from flows.runs.listing import rows_command
@@ -221,7 +221,7 @@ _ROWS, _SHOWN = "rows", 8
 
 def _record(run: Run, findings: report.Findings) -> RunRecord:
     fit, objective = run.fit, objective_of(run.model, run.q)
-    warnings = [*file_warnings(run), *run.prepared.warnings, *loss_warnings(run)]
+    warnings = [*run.file_warnings, *run.prepared.warnings, *loss_warnings(run)]
     warnings += findings.warnings
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
