@@ -15,7 +15,7 @@ WORD = re.compile(r"\b[a-z]{2,}\b")
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 26642,
+    "statements of flows": 26649,
     "statements of vbmodels": 24966,
     "words of English in flows' Python": 17428,
     "files of a folder": 48,

@@ -369,11 +369,12 @@ def are_copies(cell: IntArray, label: FloatArray) -> bool:
     False
     """
     count = np.bincount(cell)
-    count = count[count > 0]
-    same = np.unique(np.column_stack([cell, label]), axis=0, return_counts=True)[1]
-    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
-    if pairs == 0.0:
+    several = count[cell] > 1
+    if not several.any():
         return False
+    of = np.column_stack([cell[several], label[several]])
+    same, count = np.unique(of, axis=0, return_counts=True)[1], count[count > 0]
+    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
     whole = int(np.gcd.reduce(count))  # the table, so many times
     return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
 

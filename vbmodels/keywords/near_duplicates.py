@@ -104,8 +104,8 @@ def with_whole_phrases(
 ) -> BoolArray:
     """Return a selection [M] with whole phrases in place of their parts, in very short documents.
 
-    A phrase that is found once, inside of a longer run of words, is a part of it: nothing there
-    tells a part from the whole. Known candidates stay.
+    A phrase that is found once, inside of a longer run of words, is a part of it: the text does not
+    show that it is a phrase of its own. Known candidates stay.
 
     ``n_tokens`` [D]: tokens of each document.
     """

@@ -83,7 +83,7 @@ _INSIDE = re.compile(r"[^\W_]+")
 _PIECES = re.compile(r"[/']")
 _IN_BRACKETS = re.compile(r"(?<=\s)[(\[（][^()\[\]（）]*[)\]）]")
 GENITIVE, SLASH = "'s", "/"  # what joins two words without a blank
-# Words whose numbers name parts of the text itself; shorter ones have no digit beside them.
+# Words whose numbers name parts of the text itself; shorter ones have no digit next to them.
 NUMBERED = frozenset(
     [
         "abbildung",

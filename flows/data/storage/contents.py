@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from fsspec.asyn import sync
@@ -112,14 +113,24 @@ def small_content(url: str) -> bytes | None:
 
 
 def fetch_ahead(urls: Iterable[str]) -> None:
-    """Fetch small files of a store side by side, before they are read one after another."""
-    missing = [url for url in urls if not is_local(url)]
-    if len(missing) < 2:
+    """Fetch small files of a store side by side, before they are read one after another.
+
+    Of more than this process holds, the first ones.
+    """
+    files = [file for url in urls if not is_local(url) and (file := listed_file(url))]
+    sizes = accumulate(file.size for file in files)
+    first = [file.url for file, end in zip(files, sizes, strict=True) if end <= HELD]
+    if len(first) < 2:
         return
-    contexts = [copy_context() for _ in missing]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        calls = zip(contexts, missing, strict=True)
-        list(pool.map(lambda call: call[0].run(small_content, call[1]), calls))
+        fetches = [pool.submit(copy_context().run, _fetch_and_hold, url) for url in first]
+    for fetch in fetches:
+        fetch.result()
+
+
+def _fetch_and_hold(url: str) -> None:
+    """Fetch a small file, and leave its bytes with `small_files` alone, which bounds them."""
+    small_content(url)
 
 
 def _fetch(file: InputFile) -> bytes:

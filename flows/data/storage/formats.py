@@ -349,16 +349,17 @@ def _without_times(schema: pa.Schema) -> pa.Schema:
 
 def _arrow(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
+        content = small_content(url)
         fs, name = arrow(url)
         try:
-            with fs.open_input_file(name) as file:
+            with pa.BufferReader(content) if content else fs.open_input_file(name) as file:
                 reader = pa.ipc.open_file(file)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
                 _write(path, reader.schema, _limited(url, "buffers", _sound(batches)))
         except pa.ArrowInvalid:
             try:
                 with (
-                    fs.open_input_stream(name, compression=None) as stream,
+                    _opened(url, None) as stream,
                     pa.ipc.open_stream(stream) as reader,
                 ):
                     _write(path, reader.schema, _limited(url, "buffers", _sound(reader)))
