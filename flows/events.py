@@ -101,6 +101,7 @@ class Published:
     headline: str
     report: str
     top: Sequence[Mapping[str, Any]] = ()
+    summary: str = ""  # in Markdown, where the pipeline's answer is typed
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.row_weights import WEIGHT
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths
+from flows.data.runs import Dropped, RunPaths, RunRecord
 from flows.data.storage import InputFile, Sources
 from flows.faults import Fault
 from flows.report.page import Findings as Findings
@@ -203,6 +203,47 @@ class Family(Protocol):
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What an answer is made from, once every partition is scored.
+
+    Attributes
+    ----------
+    model, q
+        The model, and its posterior; None where there was nothing to fit.
+    summaries, ingested
+        What `Family.score` and `Family.ingest` returned of every partition, in order.
+    settings, paths
+        The settings, and where the published tables are.
+    fit
+        Of a score: the record of the fit that is applied; `flows.report.answers.of_results` reads
+        its answer.
+    files, seen
+        Input files, and how many of them that fit has read.
+    """
+
+    model: Any
+    q: Any
+    summaries: Sequence[Any]
+    ingested: Sequence[Ingested]
+    settings: Any
+    paths: RunPaths
+    fit: RunRecord | None
+    files: int
+    seen: int
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A family whose answer is typed: data from here, words from templates of its name.
+
+    Its settings name the module of its answers as `RunSettings.answer`.
+    """
+
+    def answer(self, finished: Finished) -> Any:
+        """Return everything that a reader of the run may see, as a frozen record."""
 
 
 @runtime_checkable

@@ -12,8 +12,8 @@ from scipy.special import pdtr
 from flows.bags.example_report import Words
 from flows.bags.summary import BagSummary
 from flows.bags.tested import UNSURE, Which, in_words, which_bags
+from flows.evaluate.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report import plots
-from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error
 from flows.report.labels import about_in_words
 from flows.report.page import Grid, Section

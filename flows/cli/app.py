@@ -307,8 +307,10 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
+    from flows.cli.output import print_answer
     from flows.cli.tables import first_columns, show_meanings, show_rows, show_run
     from flows.data.runs import open_run
+    from flows.report.render import terminal
     from flows.runs.listing import (
         NEW,
         columns_of,
@@ -319,6 +321,7 @@ def show(
         rows_of,
         tables_of,
     )
+    from flows.runs.shown import is_answered, shown_of
 
     place, record = open_run(run)
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
@@ -369,6 +372,8 @@ def show(
                 line(f"{len(found):,} of {count:,} rows{known}; --rows {count} prints all")
     elif json_output:
         print_json(record.model_dump(mode="json"))
+    elif is_answered(record):
+        print_answer(terminal(shown_of(place, record)))
     else:
         show_run(out(), place, record, run)
 

@@ -77,6 +77,9 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     if json_output:
         print_json(outcome)
         return
+    if "text" in outcome:
+        print_answer(outcome["text"])
+        return
     headline, *more = outcome["lines"]
     line(headline, wraps=True)
     if outcome.get("top"):
@@ -87,6 +90,12 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
         show_rows(out(), rows, first_columns(list(rows[0])))
     for text in more:
         line(text, wraps=not text.startswith(("report ", "rows: ")))
+
+
+def print_answer(text: str) -> None:
+    """Print an answer as its template has it."""
+    for one in text.splitlines():
+        line(one)
 
 
 STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")

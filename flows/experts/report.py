@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.evaluate.auroc import auroc_interval
 from flows.experts.choice_report import (
     MOST_EXPERTS,
     NOTHING,
@@ -46,7 +47,6 @@ from flows.experts.tiles import (
     with_rivals,
 )
 from flows.report import plots
-from flows.report.auroc import auroc_interval
 from flows.report.baselines import share_interval, shown, with_model
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis

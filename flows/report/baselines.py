@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flows.report.auroc import auroc
+from flows.evaluate.auroc import auroc
 from flows.report.labels import AGAINST, label
 from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray

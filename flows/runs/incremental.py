@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,9 @@ from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
+from flows.report.figures import named
 from flows.report.page import Section
+from flows.report.render import News
 from flows.runs.context import KeptPart, Manifest, Run, Since
 from flows.runs.resume import (
     LATEST,
@@ -225,29 +227,45 @@ def keep(run: Run) -> None:
         json_files.write(_manifest(run.paths), Manifest(parts=run.earlier.kept))
 
 
-def section(run: Run) -> Section | None:
-    """Say what was new."""
+def news_of(run: Run) -> News | None:
+    """Return what is new since the run that this one went on from; None without one."""
     since = run.earlier
-    if since is None:
+    if since is None or since.earlier is None:
         return None
-    if since.earlier is None:
-        return Section("What is new", "All of it: the target had no run to go on from.", [])
     before = {record.url: record.fingerprint for record in since.earlier.inputs}
     now = {file.url: file.fingerprint for file in run.files}
-    files = {
-        "new": [url for url in now if url not in before],
-        "changed": [url for url in now if before.get(url, now[url]) != now[url]],
-        "gone": [url for url in before if url not in now],
-    }
+
+    def names(urls: Iterable[str]) -> tuple[str, ...]:
+        return tuple(url.rsplit("/", 1)[-1] for url in sorted(urls))
+
+    return News(
+        since.earlier.run_id,
+        added=names(url for url in now if url not in before),
+        changed=names(url for url in now if before.get(url, now[url]) != now[url]),
+        gone=names(url for url in before if url not in now),
+        partitions=len(since.kept),
+        reused=since.reused,
+        warm=since.start is not None,
+    )
+
+
+def section(run: Run) -> Section | None:
+    """Say what was new."""
+    if run.earlier is None:
+        return None
+    news = news_of(run)
+    if news is None:
+        return Section("What is new", "All of it: the target had no run to go on from.", [])
     lines = []
-    for how, urls in files.items():
-        names = [url.rsplit("/", 1)[-1] for url in sorted(urls)[:5]] + ["..."] * (len(urls) > 5)
-        examples = f" ({', '.join(names)})" if names else ""
-        lines.append(f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}{examples}")
-    start = "started from its posterior" if since.start else "started from the beginning"
+    for how, names in (("new", news.added), ("changed", news.changed), ("gone", news.gone)):
+        examples = f" ({named(names, 5)})" if names else ""
+        lines.append(
+            f"{len(names)} {'file is' if len(names) == 1 else 'files are'} {how}{examples}"
+        )
+    start = "started from its posterior" if news.warm else "started from the beginning"
     text = (
-        f"Since run {since.earlier.run_id}: {'; '.join(lines)}. Of {len(since.kept)} partitions "
-        f"{since.reused} were reused and {len(since.kept) - since.reused} were "
+        f"Since run {news.run_id}: {'; '.join(lines)}. Of {news.partitions} partitions "
+        f"{news.reused} were reused and {news.partitions - news.reused} were "
         f"read. The fit {start}."
     )
     return Section("What is new", text, [])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -34,19 +33,22 @@ from flows.data.runs import (
     write_trace,
 )
 from flows.data.table import ROW_ID
-from flows.escape import without_secrets
 from flows.events import Published
-from flows.family import Selects
+from flows.family import Answers, Finished, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
-from flows.report import plots
+from flows.report import plots, render
+from flows.report.answers import as_results
+from flows.report.commands import Commands
 from flows.report.labels import LEVEL, UNKNOWN, label
 from flows.runs.checking import all_dropped, loss_warnings
 from flows.runs.context import Run
+from flows.runs.incremental import news_of
 from flows.runs.incremental import section as what_is_new
 from flows.runs.listing import rows_command
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
+from flows.runs.shown import commands_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import DRAWN, objective_of
 
@@ -60,59 +62,101 @@ def publish(run: Run) -> dict[str, Any]:
             model, q, summaries, settings=run.settings, paths=run.paths, fitted=run.fitted,
             each=partial(run.each, "publish"),
         )  # fmt: skip
-    findings = family.report(model, q, summaries, run.ingested, run.settings)
-    findings = _with_commands(run, _add_figures_of_fit(run, findings))
-    record = _record(run, findings)
-    findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
-    more = _columns_section(run)
-    if run.fitted is not None and all(one.title != _OF_FIT for one in findings.sections):
-        more = [_fit_section(run.fitted, run.paths), *more]
-    if model is not None:
-        write_posterior(run.paths, q, family.posterior(model, q, run.paths))
-    family.keep(q, run.settings, run.paths, run.fitted)
-    of_trace = None
     if fit is not None:
         trace = fit.trace
         write_trace(
             run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
         )
-        of_trace = _trace_section(fit, record.objective)
+    if model is not None:
+        write_posterior(run.paths, q, family.posterior(model, q, run.paths))
+    family.keep(q, run.settings, run.paths, run.fitted)
+    make = _answered if isinstance(family, Answers) else _reported
+    made = make(run, model, q, summaries)
     url = run.paths.file("report.html")
-    html = report.render(
-        record, findings, more, run=run.paths.root, trace=of_trace,
-        sweeping=0.0 if fit is None else fit.seconds, defaults=run.settings.defaults(),
-    )  # fmt: skip
-    storage.write_bytes(url, html.encode())
+    storage.write_bytes(url, made.html.encode())
     run.verify()
     refuse_removed(run.paths)
-    complete(run.paths, record)
+    complete(run.paths, made.record)
     run.complete = True  # another attempt has only to name it the latest
     # What is printed is read before: once it is published, a run cannot fail.
-    top = findings.top if run.fitted is None else _predictions(run) or findings.top
-    found = outcome(run.paths, record, findings.headline, top)
-    mark_latest(run.paths, record)
-    run.events.emit(Published(record, findings.headline, url, top))
+    found = made.outcome
+    mark_latest(run.paths, made.record)
+    headline, top = made.record.headline, found.get("top", ())
+    run.events.emit(Published(made.record, headline, url, top, made.summary))
     return found
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run leaves besides its tables, and what is said of it."""
+
+    record: RunRecord
+    html: str
+    outcome: dict[str, Any]
+    summary: str = ""
+
+
+def _answered(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> Made:
+    """Make the typed answer, and render it."""
+    fit = None if run.fitted is None else read_record(run.fitted)
+    read = set() if fit is None else {file.fingerprint for file in fit.inputs}
+    finished = Finished(
+        model, q, summaries, run.ingested, run.settings, run.paths, fit,
+        len(run.inputs), sum(file.fingerprint in read for file in run.inputs),
+    )  # fmt: skip
+    assert isinstance(run.family, Answers)
+    answer = run.family.answer(finished)
+    commands = _commands(run)
+    name = run.family.name
+    record = _record(
+        run, render.headline(name, answer, commands), as_results(answer),
+        render.warnings(name, answer, commands),
+    )  # fmt: skip
+    applied = None
+    if run.fitted is not None and fit is not None:
+        link = render.link_to_report(run.fitted, run.paths.file("report.html"))
+        applied = render.AppliedFit(fit.run_id, fit.headline, fit.warnings, link)
+    trace = None if run.fit is None else _trace_plot(run.fit, record.objective)
+    shown = render.Shown(
+        name, answer, record, commands, run.paths.file("report.html"),
+        rows_command(run.paths, run.paths.target), news_of(run), applied, trace,
+        {**run.settings.defaults(), "partitions": record.partitions},
+    )  # fmt: skip
+    outcome = _numbers(run.paths, record) | {"text": render.terminal(shown)}
+    return Made(record, render.page(shown), outcome, render.markdown(shown))
+
+
+def _reported(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> Made:
+    """Make the findings, and render them."""
+    findings = run.family.report(model, q, summaries, run.ingested, run.settings)
+    findings = _with_commands(run, _add_figures_of_fit(run, findings))
+    record = _record(
+        run, findings.headline, findings.results, findings.warnings, findings.notes,
+        [asdict(tile) for tile in findings.tiles],
+    )  # fmt: skip
+    findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
+    more = _columns_section(run)
+    if run.fitted is not None and all(one.title != _OF_FIT for one in findings.sections):
+        more = [_fit_section(run.fitted, run.paths), *more]
+    html = report.render(
+        record, findings, more, run=run.paths.root,
+        trace=None if run.fit is None else _trace_section(run.fit, record.objective),
+        sweeping=0.0 if run.fit is None else run.fit.seconds, defaults=run.settings.defaults(),
+    )  # fmt: skip
+    top = findings.top if run.fitted is None else _predictions(run) or findings.top
+    return Made(record, html, outcome(run.paths, record, findings.headline, top))
+
+
+def _commands(run: Run) -> Commands:
+    return commands_of(run.family.name, run.inputs, run.source, run.paths, run.changed)
 
 
 def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
     """Write the run's own command where a text has {again}, with settings that it may name."""
-    files = [file.url for file in run.inputs]
-    files = files if len(files) < _FILES else [storage.source_in_words(run.source)]
+    commands = _commands(run)
 
     def command(found: re.Match[str]) -> str:
-        given = run.changed | dict(one.split("=") for one in found[1].split())
-        words = ["vbflows", run.family.name, *files, run.paths.target]
-        for name, yours in (given.pop("columns", None) or {}).items():
-            words += ["--column", f"{name}={yours}"]
-        for name, value in given.items():
-            text = (
-                value
-                if isinstance(value, str)
-                else json.dumps(value, default=str).removesuffix(".0")
-            )
-            words += ["--set", f"{name}={text}"]
-        return without_secrets(shlex.join(words))
+        return commands.again(*found[1].split())
 
     whole = partial(_AGAIN.sub, command)
     return replace(
@@ -123,7 +167,7 @@ def _with_commands(run: Run, findings: report.Findings) -> report.Findings:
     )  # fmt: skip
 
 
-_AGAIN, _FILES = re.compile(r"\{again((?: \w+=[^\s}]+)*)\}"), 4
+_AGAIN = re.compile(r"\{again((?: \w+=[^\s}]+)*)\}")
 _REFIT = re.compile(r" [^.:]*: (vbflows|--).*$")  # what to fit next: no matter of a score
 
 
@@ -219,10 +263,12 @@ def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
 _ROWS, _SHOWN = "rows", 8
 
 
-def _record(run: Run, findings: report.Findings) -> RunRecord:
+def _record(
+    run: Run, headline: str, results: dict[str, Any], said: Sequence[str],
+    notes: Sequence[str] = (), tiles: Sequence[dict[str, str]] = (),
+) -> RunRecord:  # fmt: skip
     fit, objective = run.fit, objective_of(run.model, run.q)
-    warnings = [*run.file_warnings, *run.prepared.warnings, *loss_warnings(run)]
-    warnings += findings.warnings
+    warnings = [*run.file_warnings, *run.prepared.warnings, *loss_warnings(run), *said]
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
         what = "It was stopped" if objective in DRAWN else f"The {objective} had not converged"
@@ -252,12 +298,12 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         elbo=None if fit is None else float(fit.trace.elbo[-1]),
         objective=objective,
         warnings=warnings,
-        notes=[*run.prepared.notes, *findings.notes],
+        notes=[*run.prepared.notes, *notes],
         since=run.earlier.run_id if run.earlier is not None and run.earlier.is_used else None,
         fitted=None if run.fitted is None else run.fitted.run_id,
-        headline=findings.headline,
-        tiles=[asdict(tile) for tile in findings.tiles],
-        results=findings.results,
+        headline=headline,
+        tiles=list(tiles),
+        results=results,
         columns=list(run.prepared.columns),
     )
 
@@ -300,19 +346,22 @@ _MANY_COLUMNS = 20  # from which on their table is folded
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
+    plot = _trace_plot(fitted, objective)
+    return report.Section(plot["description"], "", [plot])
+
+
+def _trace_plot(fitted: FitResult, objective: str) -> plots.Spec:
     trace = fitted.trace
-    last = f"It is {trace.elbo[-1]:,.4f} nats at the end"
+    text = f"It is {trace.elbo[-1]:,.4f} nats at the end"
     if objective in DRAWN:
-        text = f"{last}. The {objective} of the draws wanders once it has arrived."
-        plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, text)
-        return report.Section(plot["description"], "", [plot])
-    text = f"{last}. The chart leaves out rejected steps"
+        text += f". The {objective} of the draws wanders once it has arrived."
+        return plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, text)
+    text += ". The chart leaves out rejected steps"
     if (first := int(trace.iteration[0])) > 0:
         text += f", and the sweeps before {first}, which prepare the fit"
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += ". Where the line falls, the next stage of the fit begins, with another objective"
-    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, f"{text}.")
-    return report.Section(plot["description"], "", [plot])
+    return plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, f"{text}.")
 
 
 def outcome(
@@ -337,10 +386,14 @@ def outcome(
         command = f"vbflows show {shlex.quote(paths.target)} {_ROWS}"
     if command:
         lines.append(f"rows: {command}")
+    return _numbers(paths, record) | {"top": [dict(row) for row in top], "lines": lines}
+
+
+def _numbers(paths: RunPaths, record: RunRecord) -> dict[str, Any]:
     return {
         "run_id": record.run_id,
         "target": paths.target,
-        "top": [dict(row) for row in top],
+        "headline": record.headline,
         "report": paths.file("report.html"),
         "converged": record.converged,
         "elbo": record.elbo,
@@ -352,7 +405,6 @@ def outcome(
         "columns": [one.as_json() for one in record.columns],
         "dropped": [one.model_dump() for one in record.dropped],
         "results": record.results,
-        "lines": lines,
     }
 
 

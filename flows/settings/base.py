@@ -133,6 +133,8 @@ class RunSettings(_Form, BaseModel):
         What it answers, for the list of commands.
     family
         The module that holds the family as ``FAMILY``.
+    answer
+        The module that holds the class of its answers as ``Answer``.
     reads
         Where the table that it reads is declared, as ``module:NAME``.
     example
@@ -156,6 +158,7 @@ class RunSettings(_Form, BaseModel):
 
     question: ClassVar[str] = ""
     family: ClassVar[str] = ""
+    answer: ClassVar[str] = ""
     reads: ClassVar[str] = ""
     example: ClassVar[tuple[str, ...]] = ()
     own_file: ClassVar[str] = ""

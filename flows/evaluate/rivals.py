@@ -1,0 +1,120 @@
+"""How a model compares with others on the same rows: losses, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlogy
+
+from flows.evaluate.auroc import auroc
+from flows.evaluate.estimate import Estimate, mean_of
+from vbmodels.core.state import FloatArray, IntArray
+
+Loss = Callable[[FloatArray, FloatArray], FloatArray]
+"""Loss of each row [n], of its truth [n] and what is predicted, [n] or [n, K]."""
+_LEAST = 1e-15
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted: its loss, and what the loss is a share of, of the truth [n]."""
+
+    loss: Loss
+    unit: Callable[[FloatArray], float]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another model on the same rows.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    loss
+        Its mean loss; of a number the root of the mean square.
+    more
+        Its mean loss less the model's, in `Target.unit`: above 0 the model is better.
+    auroc
+        Of two labels.
+    explained
+        Of a number: the share of the squares, or of the deviance, that it explains.
+    """
+
+    name: str
+    loss: float
+    more: Estimate
+    auroc: float | None = None
+    explained: float | None = None
+
+
+def label_loss(truth: FloatArray, p: FloatArray) -> FloatArray:
+    """Return the log loss of labels of 0 and 1, in nats."""
+    p = np.clip(p, _LEAST, 1.0 - _LEAST)
+    return np.asarray(-np.log(np.where(truth == 1, p, 1.0 - p)))
+
+
+def class_loss(truth: FloatArray, p: FloatArray) -> FloatArray:
+    """Return the log loss of classes, numbered from 0, in nats; p is [n, K]."""
+    return np.asarray(-np.log(np.maximum(p[np.arange(truth.size), truth.astype(int)], _LEAST)))
+
+
+def square_loss(truth: FloatArray, predicted: FloatArray) -> FloatArray:
+    """Return squares of errors."""
+    return np.asarray((truth - predicted) ** 2)
+
+
+def deviance(truth: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return the deviance of counts by Poisson's distribution.
+
+    >>> deviance(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    array([2., 0.])
+    """
+    return np.asarray(2.0 * (xlogy(truth, truth / mean) - truth + mean))
+
+
+def _of_the_mean(loss: Loss) -> Callable[[FloatArray], float]:
+    """Return the loss of the mean, of which differences are shares."""
+    return lambda truth: float(loss(truth, np.full(truth.size, truth.mean())).mean()) or 1.0
+
+
+LABEL = Target(label_loss, lambda truth: 1.0)
+CLASSES = Target(class_loss, lambda truth: 1.0)
+NUMBER = Target(square_loss, _of_the_mean(square_loss))
+COUNT = Target(deviance, _of_the_mean(deviance))
+
+
+def compare(
+    target: Target, truth: FloatArray, ours: FloatArray, theirs: Mapping[str, FloatArray],
+    group: IntArray,
+) -> tuple[Rival, ...]:  # fmt: skip
+    """Compare predictions [n] or [n, K] with others' by name, those of the smallest loss first.
+
+    Rows of one ``group`` [n] are drawn together.
+    """
+    own, unit = target.loss(truth, ours), target.unit(truth)
+    found = []
+    for name, p in theirs.items():
+        loss = target.loss(truth, p)
+        more = mean_of((loss - own) / unit, group)
+        if target in (NUMBER, COUNT):
+            rmse = float(np.sqrt(square_loss(truth, p).mean()))
+            found.append(Rival(name, rmse, more, explained=1.0 - float(loss.mean()) / unit))
+        else:
+            area = auroc_of(truth, p)
+            found.append(Rival(name, float(loss.mean()), more, auroc=area))
+    return tuple(sorted(found, key=lambda rival: rival.more.value))
+
+
+def auroc_of(truth: FloatArray, p: FloatArray) -> float | None:
+    """Return the AUROC, of classes their mean; None where there is one label only."""
+    if p.ndim == 1:
+        return auroc(truth.astype(int), p) if 0.0 < truth.mean() < 1.0 else None
+    areas = [
+        auroc((truth == k).astype(int), p[:, k])
+        for k in range(p.shape[1])
+        if 0.0 < np.mean(truth == k) < 1.0
+    ]
+    return float(np.mean(areas)) if areas else None

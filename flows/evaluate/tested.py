@@ -1,0 +1,293 @@
+"""What a test on rows that the fit has not seen says of a model: typed, without words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from scipy.special import pdtr, pdtrc
+
+from flows.evaluate.auroc import auroc_interval
+from flows.evaluate.estimate import Estimate, mean_of, share_of
+from flows.evaluate.rivals import (
+    CLASSES,
+    LABEL,
+    Rival,
+    Target,
+    auroc_of,
+    class_loss,
+    compare,
+    label_loss,
+    square_loss,
+)
+from vbmodels.core.state import FloatArray, IntArray
+
+CLEAR = 0.2, 0.8
+"""Probabilities between which a row is unclear."""
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Band:
+    """Rows whose probability is in a range: how many are wrong, and how many should be by it."""
+
+    low: float
+    high: float
+    rows: int
+    wrong: int
+    expected: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows of about one prediction: means of it and of what was found, with its error."""
+
+    predicted: float
+    observed: float
+    error: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class LabelTest:
+    """How well one of two labels is predicted.
+
+    Attributes
+    ----------
+    rows, groups, positives
+        Tested rows, how many groups they are of, and how many have the positive label.
+    loss, base, gain
+        Log loss; that of the base rate; the latter less the former.
+    better
+        Whether the model is better than the base rate beyond chance.
+    auroc
+        Area under the ROC curve.
+    right, share, common
+        Rows on the right side of 0.5, their share, and how many one answer for all would have.
+    missed, called
+        Positives below 0.5, and others above it.
+    bands
+        Below, between and above `CLEAR`.
+    bins, off
+        Calibration by tenths of the rows, and how many of these are off the diagonal.
+    too_cautious, too_sure
+        Whether fewer, or more, are wrong than the probabilities say, beyond chance.
+    rivals
+        Other models on the same rows, the best first.
+    """
+
+    rows: int
+    groups: int
+    positives: int
+    loss: Estimate
+    base: float
+    gain: Estimate
+    better: bool
+    auroc: Estimate
+    right: int
+    share: Estimate
+    common: int
+    missed: int
+    called: int
+    bands: tuple[Band, ...]
+    bins: tuple[Bin, ...]
+    off: int
+    too_cautious: bool
+    too_sure: bool
+    rivals: tuple[Rival, ...]
+
+
+@dataclass(frozen=True)
+class ClassTest:
+    """How well one of several classes, or of ordered levels, is predicted.
+
+    Attributes
+    ----------
+    rows, groups, loss, base, gain, better, right, share, common, rivals
+        As of `LabelTest`; the base is the shares of the classes.
+    near
+        Rows within one level of the truth, where classes are in an order.
+    counts
+        Rows by their class and the predicted one, [K][K].
+    """
+
+    rows: int
+    groups: int
+    loss: Estimate
+    base: float
+    gain: Estimate
+    better: bool
+    right: int
+    share: Estimate
+    common: int
+    near: int | None
+    counts: tuple[tuple[int, ...], ...]
+    rivals: tuple[Rival, ...]
+
+
+@dataclass(frozen=True)
+class NumberTest:
+    """How well a number, or a count, is predicted.
+
+    Attributes
+    ----------
+    rows, groups
+        Tested rows, and how many groups they are of.
+    loss, base
+        Root of the mean square of the errors, and that of the fit's mean.
+    explained
+        Share of the squares, or of the deviance, that the model explains.
+    better
+        Whether the model is better than the mean beyond chance.
+    inside
+        Share of the rows within their 95 % intervals, where they have any.
+    bins
+        Means of the label by tenths of the predictions.
+    rivals
+        Other models on the same rows, the best first.
+    """
+
+    rows: int
+    groups: int
+    loss: Estimate
+    base: float
+    explained: Estimate
+    better: bool
+    inside: Estimate | None
+    bins: tuple[Bin, ...]
+    rivals: tuple[Rival, ...]
+
+
+def of_label(
+    truth: FloatArray, p: FloatArray, base: FloatArray, group: IntArray,
+    rivals: Mapping[str, FloatArray],
+) -> LabelTest:  # fmt: skip
+    """Test probabilities [n] of labels of 0 and 1 [n], of both of which there are some.
+
+    ``base`` [n] is what the base rate gives each row, ``rivals`` what other models give by name.
+    """
+    losses, of_base = label_loss(truth, p), label_loss(truth, base)
+    gain = mean_of(of_base - losses, group)
+    area = auroc_of(truth, p) or 0.5
+    # Rows of a group may be alike to any degree: each label of a group counts once.
+    groups = [np.unique(group[truth == value]).size for value in (1, 0)]
+    low, high = auroc_interval(area, *groups)
+    wrong = (p > 0.5) != (truth == 1)
+    doubt = np.minimum(p, 1.0 - p)
+    positives = int(truth.sum())
+    bins = bins_of(p, truth)
+    return LabelTest(
+        rows=truth.size,
+        groups=np.unique(group).size,
+        positives=positives,
+        loss=_not_below_zero(mean_of(losses, group)),
+        base=float(of_base.mean()),
+        gain=gain,
+        better=gain.value > 0.0 and (gain.is_above or low > 0.5),
+        auroc=Estimate(area, low, high),
+        right=int((~wrong).sum()),
+        share=share_of(~wrong, group),
+        common=max(positives, truth.size - positives),
+        missed=int((wrong & (truth == 1)).sum()),
+        called=int((wrong & (truth == 0)).sum()),
+        bands=_bands(p, wrong, doubt),
+        bins=bins,
+        off=sum(abs(one.observed - one.predicted) > 1.96 * one.error for one in bins),
+        too_cautious=bool(pdtr(wrong.sum(), doubt.sum()) < 0.05),
+        too_sure=bool(pdtrc(wrong.sum() - 1, doubt.sum()) < 0.05),
+        rivals=compare(LABEL, truth, p, rivals, group),
+    )
+
+
+def of_classes(
+    truth: FloatArray, p: FloatArray, base: FloatArray, group: IntArray,
+    rivals: Mapping[str, FloatArray], ordered: bool,
+) -> ClassTest:  # fmt: skip
+    """Test probabilities [n, K] of classes numbered from 0 [n]; ``base`` is [n, K]."""
+    losses, of_base = class_loss(truth, p), class_loss(truth, base)
+    gain = mean_of(of_base - losses, group)
+    best, classes = p.argmax(axis=1), p.shape[1]
+    right = best == truth
+    counts = np.zeros((classes, classes), int)
+    np.add.at(counts, (truth.astype(int), best), 1)
+    near = int((np.abs(best - truth) <= 1).sum())
+    return ClassTest(
+        rows=truth.size,
+        groups=np.unique(group).size,
+        loss=_not_below_zero(mean_of(losses, group)),
+        base=float(of_base.mean()),
+        gain=gain,
+        better=gain.is_above,
+        right=int(right.sum()),
+        share=share_of(right, group),
+        common=int(counts.sum(axis=1).max()),
+        near=near if ordered else None,
+        counts=tuple(tuple(map(int, row)) for row in counts),
+        rivals=compare(CLASSES, truth, p, rivals, group),
+    )
+
+
+def of_number(
+    truth: FloatArray, predicted: FloatArray, base: FloatArray, group: IntArray,
+    rivals: Mapping[str, FloatArray], target: Target, inside: FloatArray | None = None,
+) -> NumberTest:  # fmt: skip
+    """Test predicted numbers [n]; ``target`` is `NUMBER` or `COUNT`.
+
+    ``base`` [n] is the mean of the fit, ``inside`` [n] whether the truth is in its interval.
+    """
+    squares = mean_of(square_loss(truth, predicted), group)
+    unit, of_base = target.unit(truth), target.loss(truth, base)
+    losses = target.loss(truth, predicted)
+    gain = mean_of((of_base - losses) / unit, group)
+    less = 1.0 - float(of_base.mean()) / unit  # what the fit's mean explains of these rows
+    ends = [None if end is None else end + less for end in (gain.low, gain.high)]
+    return NumberTest(
+        rows=truth.size,
+        groups=np.unique(group).size,
+        loss=_root_of(squares),
+        base=float(np.sqrt(square_loss(truth, base).mean())),
+        explained=Estimate(1.0 - float(losses.mean()) / unit, *ends),
+        better=gain.is_above,
+        inside=None if inside is None else share_of(inside.astype(bool), group),
+        bins=bins_of(predicted, truth),
+        rivals=compare(target, truth, predicted, rivals, group),
+    )
+
+
+def bins_of(predicted: FloatArray, truth: FloatArray, most: int = BINS) -> tuple[Bin, ...]:
+    """Cut rows by what is predicted into at most so many bins of about as many rows."""
+    edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)))
+    place = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, max(edges.size - 2, 0))
+    found = []
+    for b in np.unique(place):
+        own, y = predicted[place == b], truth[place == b]
+        centre = (y.sum() + 2.0) / (y.size + 4.0)  # Agresti and Coull: of some width at 0 and 1
+        spread = centre * (1.0 - centre) / (y.size + 4.0)
+        if not np.isin(truth, (0, 1)).all():
+            spread = float(y.var(ddof=min(1, y.size - 1))) / y.size
+        found.append(Bin(float(own.mean()), float(y.mean()), float(np.sqrt(spread)), y.size))
+    return tuple(found)
+
+
+def _bands(p: FloatArray, wrong: np.ndarray, doubt: FloatArray) -> tuple[Band, ...]:
+    low, high = CLEAR
+    return tuple(
+        Band(start, end, int(some.sum()), int(wrong[some].sum()), float(doubt[some].sum()))
+        for start, end, some in (
+            (0.0, low, p <= low),
+            (low, high, (p > low) & (p < high)),
+            (high, 1.0, p >= high),
+        )
+    )
+
+
+def _root_of(one: Estimate) -> Estimate:
+    if one.low is None or one.high is None:
+        return Estimate(sqrt(one.value))
+    return Estimate(sqrt(one.value), sqrt(max(one.low, 0.0)), sqrt(one.high))
+
+
+def _not_below_zero(one: Estimate) -> Estimate:
+    return Estimate(one.value, None if one.low is None else max(one.low, 0.0), one.high)

@@ -1,0 +1,209 @@
+"""How every figure is written: one rule, so that no two numbers of a page contradict.
+
+A count as it is; a share in whole per cent; a chance in two decimals; an estimate, and all that is
+compared with it, to the second figure of its interval's half. What is said of an estimate, such as
+"better", is said of what is printed. A figure keeps its number for sorting and downloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, log10
+from typing import Literal
+
+from flows.evaluate.estimate import Estimate
+
+Verdict = Literal["above", "below", "neither"]
+
+
+class Figure(str):
+    """A number as it is written, with the number."""
+
+    exact: float | None
+
+    def __new__(cls, text: str, exact: float | None = None) -> Figure:
+        """Write ``exact`` as ``text``."""
+        made = super().__new__(cls, text)
+        made.exact = exact
+        return made
+
+
+def count(n: float) -> Figure:
+    """Write a count.
+
+    >>> count(1234.0)
+    '1,234'
+    """
+    return Figure(f"{n:,.0f}", n)
+
+
+def share(part: float, of: float = 1.0) -> Figure:
+    r"""Write a share.
+
+    >>> share(44, 49), share(0.001), share(0.999), share(0.0)
+    ('90\xa0%', '< 1\xa0%', '> 99\xa0%', '0\xa0%')
+    """
+    value = 100.0 * part / of if of else 0.0
+    text = f"{value:.0f}\u00a0%"
+    if 0.0 < value < 0.5:
+        text = "< 1\u00a0%"
+    elif 99.5 <= value < 100.0:
+        text = "> 99\u00a0%"
+    return Figure(text, value / 100.0)
+
+
+def chance(p: float | None) -> Figure:
+    """Write a probability.
+
+    >>> chance(0.004), chance(0.5), chance(None)
+    ('< 0.01', '0.50', '')
+    """
+    if p is None:
+        return Figure("")
+    text = f"{p:.2f}"
+    if p < 0.005:
+        text = "< 0.01"
+    elif p > 0.995:
+        text = "> 0.99"
+    return Figure(text, p)
+
+
+def places(one: Estimate) -> int:
+    """Return the decimals of an estimate: two figures of its interval's half.
+
+    >>> places(Estimate(0.078, 0.005, 0.167)), places(Estimate(28.3, 22.1, 35.0))
+    (3, 1)
+    """
+    if one.low is None or one.high is None:
+        return 3
+    half = max(0.5 * (one.high - one.low), 1e-9)
+    return min(max(1 - floor(log10(half)), 0), 4)
+
+
+def fixed(x: float | None, digits: int, sign: bool = False) -> Figure:
+    """Write a number; nothing is minus nothing.
+
+    >>> fixed(-0.0004, 3), fixed(0.0004, 3, sign=True), fixed(1234.5, 0)
+    ('0.000', '0.000', '1,234')
+    """
+    if x is None:
+        return Figure("")
+    value = round(x, digits) + 0.0
+    return Figure(f"{value:{'+' if sign and value else ''},.{digits}f}", x)
+
+
+def short_number(x: float | None) -> Figure:
+    """Write a number of any size to three figures.
+
+    >>> short_number(0.012345), short_number(123456.0)
+    ('0.0123', '123,456')
+    """
+    if x is None:
+        return Figure("")
+    return Figure(f"{x:,.0f}" if abs(x) >= 1000.0 else f"{x:.3g}", x)
+
+
+def ends(one: Estimate, digits: int | None = None, sign: bool = False) -> str:
+    """Write an interval; nothing where there is none.
+
+    >>> ends(Estimate(0.0, -0.0546, 0.0532))
+    '-0.055 to 0.053'
+    """
+    if one.low is None:
+        return ""
+    digits = places(one) if digits is None else digits
+    return f"{fixed(one.low, digits, sign)} to {fixed(one.high, digits, sign)}"
+
+
+def verdict(one: Estimate) -> Verdict:
+    """Say whether an estimate is above 0, below, or neither, as it is printed.
+
+    >>> [verdict(Estimate(*d)) for d in ((0.08, 0.005, 0.17), (0.02, 0.0001, 0.04))]
+    ['above', 'neither']
+    """
+    if one.low is None or one.high is None:
+        return "neither"
+    digits = places(one)
+    if round(one.low, digits) > 0.0:
+        return "above"
+    return "below" if round(one.high, digits) < 0.0 else "neither"
+
+
+def plural(n: float, one: str, more: str = "") -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "bag"), plural(1200, "bag")
+    ('1 bag', '1,200 bags')
+    """
+    return f"{count(n)} {one if n == 1 else more or one + 's'}"
+
+
+def short(text: str, most: int = 20) -> str:
+    """Cut a name.
+
+    >>> short("diagnosis after review", 10)
+    'diagnosis…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}\u2026"
+
+
+def fit(parts: Sequence[str], most: int) -> str:
+    """Join the parts of a sentence, the last ones left out where it would be too long.
+
+    >>> fit(["right for 9 of 10", ": 90 %", " (60 to 98 %)"], 25)
+    'right for 9 of 10: 90 %'
+    """
+    text = "".join(parts)
+    return text if len(text) <= most or len(parts) == 1 else fit(parts[:-1], most)
+
+
+def named(names: Sequence[str], most: int = 3) -> str:
+    """Name the first of some.
+
+    >>> named(["a", "b", "c"]), named(["a", "b", "c", "d"])
+    ('a, b, c', 'a, b, c, ...')
+    """
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+
+
+def squeeze(text: str) -> str:
+    """Put a text on one line."""
+    return " ".join(text.split())
+
+
+def aligned(text: str) -> str:
+    r"""Align columns of lines of cells with tabs between them; numbers stand right.
+
+    >>> print(aligned("bag\tP\nS1\t0.50\nS100\t0.1"))
+    bag      P
+    S1    0.50
+    S100   0.1
+    """
+    rows = [[cell.strip() for cell in line.split("\t")] for line in text.strip().splitlines()]
+    if not rows:
+        return ""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, cells)) for cells in columns]
+    right = [_are_numbers(cells[1:]) for cells in columns]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    plain = [one.strip("<>+-% \u00a0").replace(",", "").replace(".", "") for one in cells]
+    return bool(plain) and all(one.isdigit() or not one for one in plain)
+
+
+FILTERS = {
+    one.__name__: one
+    for one in (
+        count, share, chance, places, fixed, short_number, ends, verdict, plural, short, fit,
+        named, squeeze, aligned,
+    )
+}  # fmt: skip

@@ -1,0 +1,239 @@
+"""Pages and texts from a typed answer: data in, words from `templates`.
+
+A family with typed answers has a folder there: ``words.jinja`` (macros ``headline``, ``caveat`` and
+``warnings``), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
+has a table, ``prefect.md.jinja``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from flows.data import storage
+from flows.data.column_table import summary as column_summary
+from flows.data.runs import RunPaths, RunRecord, fit_in_words, unsaid
+from flows.escape import escaped
+from flows.report import figures, plots
+from flows.report.commands import Commands
+from flows.report.glossary import pattern, terms_in
+from flows.report.page import in_words
+from flows.report.plots import Spec
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SCRIPTED = re.compile(r'<div class="widget" data-script="([\w.]+)"')
+_MARKUP = re.compile(r"<(script|style|tbody|code)\b.*?</\1>|<[^>]+>", re.DOTALL)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
+
+
+class Link(str):
+    """A cell that leads to another page."""
+
+    url: str
+
+    def __new__(cls, text: str, url: str) -> Link:
+        """Show ``text``, which leads to ``url``."""
+        made = super().__new__(cls, text)
+        made.url = url
+        return made
+
+
+@dataclass(frozen=True)
+class News:
+    """What is new since the run that this one went on from.
+
+    Attributes
+    ----------
+    run_id
+        That run.
+    added, changed, gone
+        Names of files.
+    partitions, reused
+        How many there are, and how many were not read again.
+    warm
+        Whether the fit started from that run's posterior.
+    """
+
+    run_id: str
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    gone: tuple[str, ...]
+    partitions: int
+    reused: int
+    warm: bool
+
+
+@dataclass(frozen=True)
+class AppliedFit:
+    """The fit that a score applies; ``report`` leads to its page."""
+
+    run_id: str
+    headline: str
+    warnings: Sequence[str]
+    report: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run's answer with what every page says of a run.
+
+    Attributes
+    ----------
+    family, answer, record
+        Name of the family, its typed answer, and the record of the run.
+    commands
+        Commands that name the run.
+    report, rows
+        Address of the page, and the command that lists the rows; empty without.
+    news, fit, trace
+        What is new, the fit that was applied, and the chart of the bound, where there is one.
+    meant
+        What settings mean that are empty, by name.
+    """
+
+    family: str
+    answer: Any
+    record: RunRecord
+    commands: Commands
+    report: str
+    rows: str = ""
+    news: News | None = None
+    fit: AppliedFit | None = None
+    trace: Spec | None = None
+    meant: Mapping[str, object] = field(default_factory=dict)
+
+
+def page(shown: Shown) -> str:
+    """Return the report of a run: one page that needs nothing else."""
+    return _render(shown, "page.html.jinja")
+
+
+def terminal(shown: Shown) -> str:
+    """Return what the command prints of a run."""
+    return _render(shown, "terminal.txt.jinja").strip("\n")
+
+
+def markdown(shown: Shown) -> str:
+    """Return the summary on Prefect's page."""
+    return _render(shown, "prefect.md.jinja")
+
+
+def headline(family: str, answer: Any, commands: Commands) -> str:
+    """Return what was found, how much of it and how sure, in at most 90 characters."""
+    return figures.squeeze(_say(family, "headline", answer, commands))
+
+
+def caveat(family: str, answer: Any, commands: Commands) -> str:
+    """Return the first reservation that applies; empty without."""
+    return figures.squeeze(_say(family, "caveat", answer, commands))
+
+
+def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
+    """Return what to know before a decision, one sentence or two each."""
+    lines = _say(family, "warnings", answer, commands).splitlines()
+    return [figures.squeeze(line) for line in lines if line.strip()]
+
+
+def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
+    words = environment().get_template(f"{family}/words.jinja")
+    return str(getattr(words.module, macro)(answer, commands))
+
+
+def _render(shown: Shown, name: str) -> str:
+    record = shown.record
+    context = {
+        "a": shown.answer,
+        "record": record,
+        "run": shown.commands,
+        "headline": record.headline,
+        "caveat": caveat(shown.family, shown.answer, shown.commands),
+        "ended": fit_in_words(record, brief=True),
+        "source": storage.source_in_words(record.source),
+        "file": f"{record.pipeline}-{record.run_id}",
+        "report": shown.report,
+        "rows": shown.rows,
+        "news": shown.news,
+        "fit": shown.fit,
+        "trace": shown.trace,
+        "meant": shown.meant,
+        "column_lines": column_summary(record.columns),
+        "column_summary": "; ".join(column_summary(record.columns)),
+        "unsaid": unsaid(record.dropped, record.warnings),
+        "toc": [],
+    }
+    templates = environment().select_template([f"{shown.family}/{name}", name])
+    return templates.render(context)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates with their filters; made once, workers need none."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("flows.report"),
+        autoescape=lambda name: name is not None and ".html" in name,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters |= figures.FILTERS
+    made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
+    made.globals |= {
+        "plots": plots,
+        "pattern": pattern,
+        "terms_in": _terms,
+        "scripts_of": scripts_of,
+    }
+    return made
+
+
+def scripts_of(html: str) -> list[Any]:
+    """Return the scripts that a page's parts need: for charts, tables, and widgets by name."""
+    from markupsafe import Markup
+
+    folder = files("flows.report").joinpath("templates")
+    charts = ["vega.js"] if "<figure" in html else []
+    names = [*charts, "report.js", *sorted(set(_SCRIPTED.findall(html)))]
+    return [Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in names]
+
+
+def digest(script: str) -> str:
+    """Return the digest by which the page's policy lets a script run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def as_markdown(text: str) -> str:
+    r"""Make text of unknown origin safe inside Markdown.
+
+    >>> print(as_markdown("a|b <i> [x](javascript:y)"))
+    a\|b &lt;i\> \[x\](javascript:y)
+    """
+    one_line = escaped(" ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def link_to_report(run: RunPaths, page: str) -> str:
+    """Return a link from a page to a run's report where a browser can open it, else its name."""
+    url = run.file("report.html")
+    if storage.is_local(url) and storage.is_local(page):
+        return Link("report", quote(os.path.relpath(url, os.path.dirname(page))))
+    return Link("report", url) if url.startswith(("https://", "http://")) else url
+
+
+def _terms(html: str) -> dict[str, str]:
+    return terms_in([_MARKUP.sub(" ", str(html))])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"\W+", "-", text.lower()).strip("-")[:40]
