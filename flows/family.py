@@ -195,14 +195,19 @@ class Family(Protocol):
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every global parameter worth reading."""
 
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A family whose report is made from findings, not yet from a typed answer."""
+
     def report(
         self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
         settings: Any,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-
-    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
-        """Draw data from the model and write them with their truth; return the URLs."""
 
 
 @dataclass(frozen=True)

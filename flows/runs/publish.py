@@ -34,7 +34,7 @@ from flows.data.runs import (
 )
 from flows.data.table import ROW_ID
 from flows.events import Published
-from flows.family import Answers, Finished, Selects
+from flows.family import Answers, Finished, Reports, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots, render
@@ -128,6 +128,7 @@ def _answered(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> Made:
 
 def _reported(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> Made:
     """Make the findings, and render them."""
+    assert isinstance(run.family, Reports)
     findings = run.family.report(model, q, summaries, run.ingested, run.settings)
     findings = _with_commands(run, _add_figures_of_fit(run, findings))
     record = _record(
