@@ -436,25 +436,23 @@ def compare(
     A row changed if only one run selects it, or its probability crossed 0.5 or moved by more than
     0.1.
     """
-    from flows.cli.tables import show_changed_rows, show_comparison
+    from flows.cli.output import print_answer
     from flows.runs import compare as comparing
 
     if report and not report.lower().endswith((".html", ".htm")):
         raise InputError.of("--report", "a file whose name ends in .html", repr(report))
-    found = comparing.compare(first, second)
+    found = comparing.compare(first, second, report)
     if report:
-        from flows.runs.compare_page import write_page
-
-        report = write_page(found, report)
+        report = comparing.write_page(found, report)
     if json_output:
         print_json(found.as_json(rows) | ({"report": report} if report else {}))
         return
-    if rows:
-        show_changed_rows(out(), found)
-    else:
-        show_comparison(out(), found, page=bool(report))
+    print_answer(comparing.terminal(found, _ALL_ROWS if rows else _FEW_ROWS))
     if report:
         line(f"report {report}")
+
+
+_FEW_ROWS, _ALL_ROWS = 5, 1000  # of a table that changed
 
 
 @app.command(cls=ExampleCommand)

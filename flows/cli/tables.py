@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from textwrap import shorten, wrap
 from typing import Any
 
 from rich.console import Console
@@ -16,22 +15,6 @@ from rich.text import Text
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
-from flows.runs.changed_rows import (
-    NAMES,
-    every_row_of,
-    reasons_in_words,
-    rows_in_words,
-)
-from flows.runs.compare import (
-    Comparison,
-    changes,
-    effects,
-    headline,
-    implied,
-    new_warnings,
-    same,
-    unit,
-)
 from flows.runs.listing import (
     ColumnOfTable,
     Listed,
@@ -43,11 +26,8 @@ from flows.runs.listing import (
     rows_command,
     rows_of,
 )
-from flows.runs.predictions import in_digits, why_not_compared
 
 _ROWS = 8  # of the table that has the answer
-_CHANGED = 5  # rows that changed
-_WARNED = 200  # signs of a warning of one run alone
 _FOLDED = 24  # signs of a text that are shown in a line
 _NARROW = 12  # of one that names the row, where there is little room
 _WIDE = 4000  # columns of what is not to be wrapped
@@ -74,13 +54,6 @@ def _text(value: str, style: str = "") -> Text:
 def _say(console: Console, text: str) -> None:
     """Print a sentence, wrapped on a terminal."""
     console.print(_text(text), soft_wrap=not console.is_terminal)
-
-
-def _wrap(console: Console, text: str) -> None:
-    """Print sentences, wrapped whatever the output is."""
-    for paragraph in text.splitlines():
-        for line in wrap(paragraph, console.width, break_long_words=False, break_on_hyphens=False):
-            console.print(_text(line), soft_wrap=True)
 
 
 def _print(console: Console, table: Table, wide: bool = False) -> None:
@@ -248,61 +221,3 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
                 console.print(_text(f"    {word}"), soft_wrap=True)
     if any(run.converged is False for run in runs):
         console.print("! had not converged")
-
-
-def show_comparison(console: Console, found: Comparison, page: bool = False) -> None:
-    """Print what differs between two runs and some of the rows that changed, in about 25 lines.
-
-    Sentences are wrapped. ``page``: there is a page, too.
-    """
-    _wrap(console, headline(found))
-    show_changed_rows(console, found, _CHANGED)
-    table = _table("", "first", "second", "")
-    differ = [*changes(found), *implied(found)]
-    for row in [*differ, *effects(found)]:
-        note = "" if row in differ else row.note.rpartition(": ")[2]
-        name = f"{row.name}{unit(found, row.name)}"
-        table.add_row(*map(_text, (name, row.first, row.second, note)))
-    if table.row_count:
-        _print(console, table)
-    for line in new_warnings(found):
-        _wrap(console, shorten(line, _WARNED, placeholder=" ... (whole on the page)"))
-    alike = (f"{name} ({value})" if value else name for name, value in same(found))
-    _wrap(console, f"The same: {', '.join(alike)}.")
-    for which, paths in zip(("first", "second"), found.runs, strict=True):
-        console.print(_text(f"{which}: {paths.root}"), soft_wrap=True)
-    more = "add to this command --rows for all rows, --json for all numbers"
-    _wrap(console, more if page else f"{more}, --report compared.html for a page")
-
-
-_ALL = "--json and --report have them"
-
-
-def show_changed_rows(console: Console, found: Comparison, most: int | None = None) -> None:
-    """Print the rows that changed, of each table, at most so many; what is new first.
-
-    Where only some are wanted, those of the first table are printed, and the others counted.
-    """
-    if not found.predictions:
-        _say(console, why_not_compared(*found.runs))
-    for place, one in enumerate(found.predictions):
-        if most is None or place:  # else the headline says it
-            _say(console, f"{one.table}: {rows_in_words(one)}")
-        if most is None and (why := reasons_in_words(one)):
-            _say(console, why)
-        rows = [] if most and place else [r.as_row() for r in one.changed(most)]
-        if len(rows) > 1 and len({row.get("given") for row in rows}) == 1:
-            rows = [{n: value for n, value in row.items() if n != "given"} for row in rows]
-        if any("why" in row for row in rows):
-            rows = [{**row, "why": row.get("why", "")} for row in rows]
-            rows = [{n: v for n, v in row.items() if n != "why" or not most} for row in rows]
-        for row in rows:
-            row["first"], row["second"] = in_digits(row["first"], row["second"])
-        if rows:
-            named = len(one.every.keys)
-            rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
-            show_rows(console, rows, ("first", "second", "what"), (), named, _ALL)
-        if rows and len(rows) < one.count:
-            parts = "; ".join(f"{len(places):,} {what}" for what, places in one.places.items())
-            of = f"the first {len(rows)} of {one.count:,} {every_row_of(one)} that changed"
-            _say(console, f"{of}: {parts}")

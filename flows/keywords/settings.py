@@ -27,7 +27,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     own_file = "vbflows keywords papers.csv out/ --column text=abstract --column doc_id=doi"
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "lists", "language", "model")
-    units: ClassVar[dict[str, str]] = {"keyphrases": "per document"}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "keyword_rate", "vocabulary", "vocabulary_only", "prior", "min_count", "stem",

@@ -128,6 +128,11 @@ def markdown(shown: Shown) -> str:
     return _render(shown, "prefect.md.jinja")
 
 
+def template(name: str, **context: Any) -> str:
+    """Render a template that is of no run."""
+    return environment().get_template(name).render(context).strip("\n")
+
+
 def headline(family: str, answer: Any, commands: Commands) -> str:
     """Return what was found, how much of it and how sure, in at most 90 characters."""
     return figures.squeeze(_say(family, "headline", answer, commands))
@@ -151,6 +156,8 @@ def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
 
 def _render(shown: Shown, name: str) -> str:
     record = shown.record
+    source = storage.source_in_words(record.source)
+    versions = [f"{package} {version}" for package, version in record.versions.items()]
     context = {
         "a": shown.answer,
         "record": record,
@@ -158,7 +165,6 @@ def _render(shown: Shown, name: str) -> str:
         "headline": record.headline,
         "caveat": caveat(shown.family, shown.answer, shown.commands),
         "ended": fit_in_words(record, brief=True),
-        "source": storage.source_in_words(record.source),
         "file": f"{record.pipeline}-{record.run_id}",
         "report": shown.report,
         "rows": shown.rows,
@@ -170,6 +176,9 @@ def _render(shown: Shown, name: str) -> str:
         "column_summary": "; ".join(column_summary(record.columns)),
         "unsaid": unsaid(record.dropped, record.warnings),
         "toc": [],
+        "kicker": f"vbflows · {record.pipeline} · {record.finished:%Y-%m-%d %H:%M} UTC",
+        "warnings": record.warnings,
+        "footer": f"Run {record.run_id} · source {source} · {', '.join(versions)}",
     }
     templates = environment().select_template([f"{shown.family}/{name}", name])
     return templates.render(context)

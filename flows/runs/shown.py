@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.catalogue import known
+from flows.catalogue import PIPELINES, known
 from flows.data import storage
 from flows.data.runs import InputRecord, PublishError, RunPaths, RunRecord
 from flows.report.answers import is_typed, of_results
@@ -30,8 +30,8 @@ def commands_of(
 
 
 def is_answered(record: RunRecord) -> bool:
-    """Whether a run's answer is typed."""
-    return is_typed(known(record.pipeline))
+    """Whether a run's answer is typed; not that of a pipeline that is not installed."""
+    return record.pipeline in PIPELINES and is_typed(PIPELINES[record.pipeline])
 
 
 def shown_of(paths: RunPaths, record: RunRecord) -> Shown:

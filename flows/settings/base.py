@@ -149,8 +149,6 @@ class RunSettings(_Form, BaseModel):
         The settings that matter first.
     usual_sweeps
         Of a fit, for an estimate of its time.
-    units
-        What the numbers of some settings are of, as a comparison of two runs says it.
     groups
         What else there is, for help, by what it is about: data, output, or expert; what no group
         names is about the model.
@@ -166,7 +164,6 @@ class RunSettings(_Form, BaseModel):
     flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
     usual_sweeps: ClassVar[int] = 100
-    units: ClassVar[dict[str, str]] = {}
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "columns", "list_separator", "encoding", "skip_rows", "sheet", "strict",

@@ -1,0 +1,272 @@
+"""Two runs compared: what was changed, both on the same rows, and the rows that moved."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows.data import storage
+from flows.data.runs import InputRecord, RunPaths, complete
+from flows.faults import InputError
+from flows.runs import compared_rows
+from flows.runs.compare import compare, headline, page, terminal
+from tests.flows.commands import run
+from tests.flows.runs.test_publish import record
+
+PIPELINE = {"pipeline": "experts", "settings": {"n_experts": None}}
+
+
+def tables(target, name, table="rows", **columns):
+    """Write a table in two parts."""
+    paths = RunPaths(str(target), name)
+    half = len(next(iter(columns.values()))) // 2
+    rows = pa.table(columns)
+    storage.write_table(paths.table(table, 0), rows.slice(0, half))
+    storage.write_table(paths.table(table, 1), rows.slice(half))
+    return paths
+
+
+def finished(target, name, own=None, **columns):
+    paths = tables(target, name, **columns)
+    complete(paths, record(run_id=name, **{**PIPELINE, **(own or {})}))
+    return paths.root
+
+
+def of_rows(tmp_path, first, second):
+    """Compare two runs of one table each."""
+    runs = [finished(tmp_path, name, **rows) for name, rows in (("a", first), ("b", second))]
+    return compare(*runs)
+
+
+def listed(moved):
+    return [("".join(row.names.values()), row.what, row.first, row.second) for row in moved.rows]
+
+
+def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
+    first = {"id": ["a", "a", "b", "c"], "of": ["x", None, None, None]}
+    first["probability"] = [0.1, 0.4, 0.9, 0.5]
+    second = {"id": ["e", "b", "a", "a"], "of": [None, None, None, "x"]}
+    second["probability"] = [0.3, 0.85, 0.7, 0.1]
+    (found,) = of_rows(tmp_path, first, second).moved
+    assert (found.shared, found.first_alone, found.second_alone) == (3, 1, 1)
+    assert found.mean == pytest.approx((0.0 + 0.3 + 0.05) / 3)
+    assert found.largest == pytest.approx(0.3)
+    assert (found.selected, found.crossed, found.moved) == (None, 1, 0)
+    assert listed(found) == [("a", "crossed", 0.4, 0.7)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"id": ["a", "a"], "probability": [0.1, 0.2]},
+        {"value": [1.0, 2.0], "probability": [0.1, 0.2]},
+        {"id": ["a", "b"], "feature_1": [0.1, 0.2]},
+    ],
+)
+def test_rows_that_cannot_be_matched_are_said_so(columns, tmp_path):
+    found = of_rows(tmp_path, columns, columns)
+    assert (found.moved, headline(found)) == ((), "No rows of the two runs can be matched")
+
+
+def test_a_selection_says_what_was_added_and_dropped_and_how_many_may_be_right(tmp_path):
+    first = {"id": list("wxyz"), "probability": [0.9, 0.8, 0.6, 0.3]}
+    second = {"id": list("wxyz"), "probability": [0.9, 0.4, 0.9, 0.7]}
+    first["selected"], second["selected"] = [True, True, False, False], [True, False, True, True]
+    found = of_rows(tmp_path, first, second)
+    (moved,) = found.moved
+    assert (moved.selected, moved.added, moved.dropped) == (2, 2, 1)
+    assert (moved.added_right, moved.dropped_right) == pytest.approx((1.6, 0.8))
+    assert [one[:2] for one in listed(moved)] == [("y", "added"), ("z", "added"), ("x", "dropped")]
+    assert headline(found) == "Rows: 2 added (2 expected right), 1 dropped, 1 stay"
+
+
+def test_a_row_that_was_not_read_has_not_left_the_selection(tmp_path, monkeypatch):
+    monkeypatch.setattr(compared_rows, "MOST_ROWS", 3)
+    rows = {"id": list("abcd"), "probability": [0.9] * 4, "selected": [True] * 4}
+    other = {name: values[::-1] for name, values in rows.items()}
+    (found,) = of_rows(tmp_path, rows, other).moved
+    assert (found.is_cut, found.dropped, found.added) == (True, 0, 0)
+
+
+def test_a_fitted_row_is_compared_without_its_own_label(tmp_path):
+    columns = {
+        "bag_id": ["x", "y"], "label": pa.array([1, None], pa.int8()), "probability": [0.9, 0.8],
+    }  # fmt: skip
+    found = of_rows(
+        tmp_path, columns | {"without_it": [0.2, None]}, columns | {"without_it": [0.7, None]}
+    )
+    (moved,) = found.moved
+    assert listed(moved) == [("x", "crossed", 0.2, 0.7)]
+    assert moved.rows[0].given == "1"
+
+
+def test_numbers_move_in_units_of_their_spread(tmp_path):
+    names = [f"r{i}" for i in range(100)]
+    predicted = np.arange(100.0)
+    other = predicted.copy()
+    other[7] += 20.0
+    other[8] += 0.5
+    found = of_rows(
+        tmp_path, {"id": names, "predicted": predicted}, {"id": names, "predicted": other}
+    )
+    (moved,) = found.moved
+    assert (moved.is_chance, moved.moved, moved.crossed) == (False, 1, 0)
+    assert listed(moved) == [("r7", "moved", 7.0, 27.0)]
+
+
+def test_rows_of_a_group_are_drawn_together(tmp_path):
+    """Ten rows of each of 40 groups differ alike: as if there were 40 rows."""
+    rng = np.random.default_rng(1)
+    shift, y = np.repeat(rng.standard_normal(40), 10), rng.standard_normal(400)
+    names = [f"r{i}" for i in range(400)]
+    widths = []
+    for place, group in enumerate((names, [f"g{i // 10}" for i in range(400)])):
+        rows = {"id": names, "label": y, "held_out": [True] * 400, "group": group}
+        worse = {"predicted": y + 1.0 + 0.3 * shift}
+        found = of_rows(tmp_path / str(place), rows | {"predicted": y}, rows | worse)
+        less = found.paired.less
+        assert (found.paired.rows, found.paired.measure, less.is_below) == (400, "RMSE", True)
+        widths.append(less.high - less.low)
+        assert headline(found).startswith("The first run is better: RMSE ")
+    assert widths[1] > 2.5 * widths[0]
+
+
+def label_rows(kind, n=300):
+    """Return names, labels and two sets of predictions, the second better."""
+    rng = np.random.default_rng(2)
+    y = (rng.random(n) < 0.4).astype(int)
+    chances = [np.clip(0.5 + by * (y - 0.5), 0.05, 0.95) for by in (0.2, 0.5)]
+    names = [f"r{i}" for i in range(n)]
+    if kind == "bags":
+        return [
+            {"bag_id": names, "label": pa.array(y, pa.int8()), "probability": p,
+             "held_out": [False] * n, "without_it": p}
+            for p in chances
+        ]  # fmt: skip
+    text = np.where(y == 1, "Yes", "No").tolist()
+    columns = [{"probability_yes": p} for p in chances]
+    if kind == "classes":
+        columns = [{"probability_no": 1.0 - p, "probability_yes": p} for p in chances]
+    return [{"id": names, "label": text, "held_out": [True] * n, **own} for own in columns]
+
+
+@pytest.mark.parametrize("kind", ["bags", "experts", "classes"])
+def test_labels_are_judged_on_the_rows_that_both_have_tested(kind, tmp_path):
+    found = of_rows(tmp_path, *label_rows(kind))
+    paired = found.paired
+    assert (paired.measure, paired.rows, paired.less.is_above) == ("log loss", 300, True)
+    assert paired.second < paired.first
+    assert paired.first - paired.second == pytest.approx(paired.less.value)
+    assert headline(found).startswith("The second run is better: log loss ")
+    same = of_rows(tmp_path / "same", label_rows(kind)[0], label_rows(kind)[0])
+    assert headline(same).startswith("No clear difference: log loss ")
+
+
+def test_rows_with_other_labels_are_not_measured(tmp_path):
+    one, two = label_rows("experts")
+    two["label"] = two["label"][::-1]
+    assert of_rows(tmp_path, one, two).paired is None
+
+
+def test_a_score_is_measured_on_all_its_labels(tmp_path):
+    one, two = (rows | {"held_out": [False] * 300} for rows in label_rows("experts"))
+    assert of_rows(tmp_path / "fits", one, two).paired is None
+    runs = [
+        finished(tmp_path, name, {"fitted": "r0"}, **rows)
+        for name, rows in (("a", one), ("b", two))
+    ]
+    assert compare(*runs).paired.rows == 300
+
+
+ROWS = {"id": ["a", "b"], "probability": [0.1, 0.4]}
+
+
+def changes(tmp_path, first, second):
+    runs = [finished(tmp_path, name, own, **ROWS) for name, own in (("a", first), ("b", second))]
+    found = compare(*runs)
+    return found, [(one.kind, one.name, one.first, one.second) for one in found.changes]
+
+
+def test_what_was_changed_is_listed_settings_first(tmp_path):
+    file = InputRecord(url="a", size=1, fingerprint="f", rows=7)
+    settings = {"seed": 1, "n_experts": 5, "columns": {"id": "patient"}}
+    own = {
+        "settings": settings, "changed": {"n_experts": 5}, "inputs": [file], "source": "new.csv",
+        "since": "r0", "fitted": "r9", "versions": {"numpy": "2"},
+    }  # fmt: skip
+    first = {"settings": {"seed": 0, "n_experts": None, "columns": {}}, "versions": {"numpy": "1"}}
+    found, said = changes(tmp_path, first, own)
+    assert said == [
+        ("column", "id", "none", "patient"),
+        ("setting", "n_experts", "10", "5"),
+        ("setting", "seed", "0", "1"),
+        ("input", "input", "in", "new.csv"),
+        ("fit", "fit", "", "r9"),
+        ("start", "since", "", "r0"),
+        ("version", "numpy", "1", "2"),
+    ]
+    text = terminal(found, 5)
+    assert "n_experts=5 (was 10)" in text
+    assert "and 4 more" in text
+
+
+def test_equal_runs_say_so_and_time_is_no_difference(tmp_path):
+    found, said = changes(tmp_path, {"seconds": 1.0}, {"seconds": 9.0, "peak_memory_bytes": 7})
+    assert said == []
+    assert "Same settings, input and versions." in terminal(found, 5)
+
+
+def test_a_warning_of_one_run_alone_is_shown(tmp_path):
+    found, _ = changes(tmp_path, {"warnings": ["both", "old"]}, {"warnings": ["both"]})
+    assert (found.first.warnings, found.second.warnings) == (("old",), ())
+    assert "warning of the first run alone: old" in terminal(found, 5)
+
+
+def test_two_pipelines_do_not_compare(tmp_path):
+    runs = [
+        finished(tmp_path, name, {"pipeline": name}, **ROWS) for name in ("experts", "keywords")
+    ]
+    with pytest.raises(InputError, match="a first run of experts and a second of keywords"):
+        compare(*runs)
+
+
+@pytest.mark.parametrize("rows", [1, 1_234_567])
+@pytest.mark.parametrize("kind", ["paired", "selection", "chances"])
+def test_a_headline_has_at_most_90_characters(kind, rows, tmp_path):
+    from dataclasses import replace
+
+    if kind == "paired":
+        found = of_rows(tmp_path, *label_rows("experts"))
+        found = replace(found, paired=replace(found.paired, rows=rows))
+    else:
+        (moved,) = (found := of_rows(tmp_path, ROWS, ROWS)).moved
+        own = {"shared": rows, "crossed": rows, "moved": rows}
+        if kind == "selection":
+            own |= {"selected": 2 * rows, "added": rows, "dropped": rows, "added_right": rows}
+        found = replace(found, moved=(replace(moved, **own),))
+    assert 20 < len(headline(found)) <= 90
+
+
+def test_the_command_prints_a_page_and_all_rows(tmp_path, capsys):
+    names = [f"<b>{i:03d}" for i in range(120)]
+    runs = [
+        finished(tmp_path, name, id=names, probability=[p] * 120)
+        for name, p in (("a", 0.1), ("b", 0.9))
+    ]
+    file = tmp_path / "compared.html"
+    code, out, _ = run(capsys, "compare", *runs, "--report", file)
+    assert (code, out.count("crossed\n")) == (0, 5)
+    html = file.read_text(encoding="utf-8")
+    assert "&lt;b&gt;119" in html
+    assert "<b>" not in html
+    assert html.count('report.html">report</a>') == 2
+    code, out, _ = run(capsys, "compare", *runs, "--rows")
+    assert (code, out.count("crossed\n")) == (0, 120)
+    _, out, _ = run(capsys, "compare", *runs, "--rows", "--json")
+    assert len(json.loads(out)["moved"][0]["rows"]) == 120
+    _, out, _ = run(capsys, "compare", *runs, "--json")
+    assert "rows" not in json.loads(out)["moved"][0]
+    assert headline(compare(*runs)) in page(compare(*runs))
