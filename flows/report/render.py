@@ -1,8 +1,8 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
-A family with typed answers has a folder there: ``words.jinja`` (macros ``headline``, ``caveat`` and
-``warnings``), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
-has a table, ``prefect.md.jinja``.
+A family has a folder there, or in the templates of its own package: ``words.jinja`` with the macro
+``headline`` and, where it has any, ``caveat`` and ``warnings``; and what it adds to the common
+``page.html.jinja``, ``terminal.txt.jinja`` and ``prefect.md.jinja``, under these names.
 """
 
 from __future__ import annotations
@@ -150,8 +150,13 @@ def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
 
 
 def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
-    words = environment().get_template(f"{family}/words.jinja")
-    return str(getattr(words.module, macro)(answer, commands))
+    words = environment(_package(answer)).get_template(f"{family}/words.jinja").module
+    found = getattr(words, macro, None)
+    return "" if found is None else str(found(answer, commands))
+
+
+def _package(answer: Any) -> str:
+    return type(answer).__module__.partition(".")[0]
 
 
 def _render(shown: Shown, name: str) -> str:
@@ -180,17 +185,18 @@ def _render(shown: Shown, name: str) -> str:
         "warnings": record.warnings,
         "footer": f"Run {record.run_id} · source {source} · {', '.join(versions)}",
     }
-    templates = environment().select_template([f"{shown.family}/{name}", name])
-    return templates.render(context)
+    templates = environment(_package(shown.answer))
+    return templates.select_template([f"{shown.family}/{name}", name]).render(context)
 
 
 @cache
-def environment() -> Environment:
-    """Return the templates with their filters; made once, workers need none."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(package: str = "flows") -> Environment:
+    """Return the templates with their filters, and those of a package; made once."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+    own = [] if package == "flows" else [PackageLoader(package)]
     made = Environment(
-        loader=PackageLoader("flows.report"),
+        loader=ChoiceLoader([PackageLoader("flows.report"), *own]),
         autoescape=lambda name: name is not None and ".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,

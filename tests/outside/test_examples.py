@@ -43,7 +43,7 @@ def test_it_runs_here_and_on_two_workers_with_the_same_bits(outside, tmp_path):
             "topics=5", *options,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert "documents have 5 topics" in done.stdout
+        assert "5 topics in 300 documents" in done.stdout
     here, there = tmp_path / "here", tmp_path / "there"
     assert published(here, "document_topics").num_rows == 300
     assert published(here, "document_topics").equals(published(there, "document_topics"))

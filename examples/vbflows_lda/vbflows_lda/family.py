@@ -12,12 +12,12 @@ from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.family import Each, Findings, Ingested, Prepared
+from flows.family import Each, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
 from vbflows_lda import vocabulary as words_of
+from vbflows_lda.answer import Answer, TopicSummary, answer_of
 from vbflows_lda.documents import Documents
 from vbflows_lda.model import Global, Local, Topics
-from vbflows_lda.report import TopicSummary, report
 from vbflows_lda.schema import DOCUMENT_TOPICS, DOCUMENTS_IN, TOPIC_WORDS
 from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import FloatArray
@@ -105,12 +105,9 @@ class TopicsFamily(ReadsOneTable):
             Parameter(f"topic {k}", words[w], float(share[k, w]), float(sd[k, w])) for k, w in at
         ]
 
-    def report(
-        self, model: Topics, q: Global, summaries: Sequence[TopicSummary],
-        ingested: Sequence[Ingested], settings: TopicSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        return report(summaries)
+    def answer(self, finished: Finished) -> Answer:
+        """Say what was found, as numbers; ``templates`` has the words."""
+        return answer_of(finished.summaries)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known topics."""

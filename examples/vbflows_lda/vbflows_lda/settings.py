@@ -15,6 +15,7 @@ class TopicSettings(RunSettings):
     question = "What are these documents about, and how much of each topic has every one?"
     reads = "vbflows_lda.schema:DOCUMENTS_IN"
     family = "vbflows_lda.family"
+    answer = "vbflows_lda.answer"
     flow = "vbflows_lda.flow.lda"
     example = (
         "vbflows simulate lda simulated/ --rows 500",

@@ -12,8 +12,9 @@ from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.family import Each, Findings, Ingested, Prepared
+from flows.family import Each, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
+from vbflows_counts.answer import Answer
 from vbflows_counts.model import Counts, GroupedCounts
 from vbflows_counts.schema import COUNTS_IN, RATES
 from vbflows_counts.settings import CountSettings
@@ -65,14 +66,10 @@ class CountsFamily(ReadsOneTable):
         """Return the scale of the rates."""
         return [Parameter("beta", None, q.shape / q.rate, float(np.sqrt(q.shape)) / q.rate)]
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[tuple[int, float]],
-        ingested: Sequence[Ingested], settings: CountSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        groups, total = (sum(parts) for parts in zip(*summaries, strict=True))
-        headline = f"{groups:,} groups have a mean rate of {total / groups:.3g}."
-        return Findings(headline, [], {"mean_rate": total / groups})
+    def answer(self, finished: Finished) -> Answer:
+        """Say what was found, as numbers; ``templates`` has the words."""
+        groups, total = (sum(parts) for parts in zip(*finished.summaries, strict=True))
+        return Answer(groups, total / groups)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw groups with known rates."""
