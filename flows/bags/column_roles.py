@@ -66,7 +66,7 @@ def describe(
             theirs = settings.columns.get(name, name)
             rows.append(_own_column(name, theirs, header[name].type, settings, labels))
     used: list[str] = []
-    lists = lists_in(file, settings)
+    lists = {n: width for n, width in lists_in(file, settings).items() if n not in OWN}
     for name, width in lists.items():
         role = FEATURE if matches(name, features) else f"left out: {NOT_NAMED}"
         rows.append(ColumnRead(name, "list of numbers", 0, f"{width} numbers", role))

@@ -42,6 +42,13 @@ def test_a_file_without_the_name_of_bags_lists_its_own_columns(tmp_path, capsys)
     assert said in refused(capsys, "bags", path, tmp_path / "t")
 
 
+def test_a_declared_list_of_features_is_one_column(tmp_path, capsys):
+    table = {"bag_id": ["a", "b"] * 4, "label": [0, 1] * 4, "features": [[1.0, 2.0, 3.0]] * 8}
+    path = written(tmp_path, pa.table(table))
+    columns = answer(capsys, "check", "bags", path)["columns"]
+    assert [one["used"] for one in columns if one["name"] == "features"] == ["features"]
+
+
 def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
     _, path, target = gaps
     made = cells()
