@@ -189,6 +189,7 @@ def environment() -> Environment:
     )
     made.filters |= figures.FILTERS
     made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
+    made.tests["below"] = lambda one: figures.verdict(one) == "below"
     made.globals |= {
         "plots": plots,
         "pattern": pattern,

@@ -1,0 +1,666 @@
+"""Everything that a reader of a run of bags may see, as data: it is ``results`` of run.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ValidationError
+from scipy.special import pdtrc
+
+from flows.bags import models, stacked
+from flows.bags.form import form_url, read_form
+from flows.bags.schema import BAGS
+from flows.bags.settings import GIB, BagSettings
+from flows.bags.summary import Bag, Kind, Summary, joined, marks_by_name, without_or
+from flows.data import storage
+from flows.data.runs import RunPaths, RunRecord
+from flows.evaluate.auroc import auroc_of_counts
+from flows.evaluate.rivals import NUMBER, auroc_of
+from flows.evaluate.tested import (
+    CLEAR,
+    ClassTest,
+    LabelTest,
+    NumberTest,
+    of_classes,
+    of_label,
+    of_number,
+)
+from flows.family import Finished
+from vbmodels.bags.embedding.number import NumberEmbedding
+from vbmodels.bags.stack.model import INSTANCES, PRIMARY
+from vbmodels.core.levels import YES
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+Which = Literal["new", "held out", "without"]
+"""Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
+Test = LabelTest | NumberTest | ClassTest
+FEWEST, FEATURES = 5, 16
+"""Instances from which what a feature adds to them is shown; features that are shown."""
+TITLES = ("bag feature", "primary", "contribution", "linear")
+"""Blocks of coefficients that are shown."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the user calls things: columns as given, and labels as the files write them."""
+
+    bag: str
+    instance: str
+    label: str
+    positive: str
+    negative: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many bags, instances, labels, positive ones and held-out bags there are."""
+
+    bags: int
+    instances: int
+    labelled: int
+    positive: int
+    held_out: int
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Instances that probably make their bag positive: above 0.5, and expected, also in negatives.
+
+    ``auroc`` is that of instances where their truth was given.
+    """
+
+    above_half: int
+    expected: float
+    expected_in_negative: float
+    auroc: float | None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Clear bags with a label: how many disagree with it, and how many should.
+
+    ``doubtful``: whether these are more than chance explains.
+    """
+
+    clear: int
+    otherwise: int
+    expected: float
+    doubtful: bool
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Bags of a score in a range: how many are wrong by the model, and were so at the fit."""
+
+    rows: int
+    wrong: float
+    fit_rows: int
+    fit_wrong: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A feature that is foremost in so many likely instances.
+
+    ``adds`` is the mean of what it adds there, ``here`` and ``there`` its means in likely instances
+    and in others.
+    """
+
+    feature: str
+    times: int
+    adds: float
+    here: float
+    there: float
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What a standard deviation of a feature's summaries in a bag adds, by summary, and in all."""
+
+    feature: str
+    together: float
+    parts: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The most certain coefficients of a block, with their standard deviations."""
+
+    name: str
+    of_class: str
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """One of several classes: bags that have it and probably have it, and its AUROC."""
+
+    name: str
+    positive: int
+    likely: int
+    auroc: float | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The model itself.
+
+    Attributes
+    ----------
+    members
+        Weights of the models that were averaged.
+    pools, blocks
+        What features of bags add, and coefficients.
+    r_hat, draws
+        Of a sampler's chains: the largest R-hat, and the smallest number of effective draws.
+    noise
+        Standard deviation of a number's noise.
+    memory
+        GiB that the process of instances would take, where it was left out for that.
+    empty_positive
+        Positive bags without instances, where the model can learn nothing from them.
+    """
+
+    members: dict[str, float]
+    pools: tuple[Pool, ...]
+    blocks: tuple[Block, ...]
+    r_hat: float | None
+    draws: float | None
+    noise: float | None
+    memory: float | None
+    empty_positive: int
+
+    @property
+    def weak_instances(self) -> float | None:
+        """Weight of the member that gives instances their probabilities, where it is small."""
+        weights = [w for name, w in self.members.items() if name in (INSTANCES, PRIMARY)]
+        return max(weights) if weights and max(weights) < stacked.LEAST else None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run of bags found.
+
+    Attributes
+    ----------
+    kind, names, counts
+        What is predicted, what things are called, and how many there are.
+    new, on, grouped
+        Whether another fit is applied; on which bags it is tested; whether bags have groups.
+    seen, files
+        Files that the fit which is applied has read, of all.
+    test
+        How well labels are predicted; None where nothing new can be measured.
+    tested_at_fit
+        The same of the fit that is applied.
+    base
+        Share of positives, mean, or shares of levels and classes, of the fitted bags.
+    spread
+        Bags by probability in steps of 0.05: positive, then others, or all together.
+    predicted
+        Bags below, between and above the clear probabilities; or by predicted level or class.
+    expected_positive
+        Sum of the probabilities of bags.
+    bags, of_bags
+        The first bags of each list, and how many belong there.
+    labels, likely, marks, marked
+        Labels to check; likely instances and what marks them; of how many of them that is known.
+    expected
+        Clear, then unclear bags of a score without labels.
+    classes
+        Each of several classes.
+    fit
+        The model.
+    """
+
+    kind: Kind
+    names: Names
+    counts: Counts
+    new: bool
+    on: Which
+    grouped: bool
+    seen: int
+    files: int
+    test: Test | None
+    tested_at_fit: Test | None
+    base: tuple[float, ...]
+    spread: tuple[tuple[int, ...], ...]
+    predicted: tuple[int, ...]
+    expected_positive: float
+    bags: dict[str, tuple[Bag, ...]]
+    of_bags: dict[str, int]
+    labels: Labels | None
+    likely: Likely | None
+    marks: tuple[Mark, ...]
+    marked: int
+    expected: tuple[Expected, ...]
+    classes: tuple[OfClass, ...]
+    fit: Fit
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether predictions are not known to be no better than the base rate."""
+        test = self.test or self.tested_at_fit
+        return test is None or test.better
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is tested, of all partitions: bags, or labels of bags with several classes.
+
+    Attributes
+    ----------
+    label
+        A label of 0 and 1, a number, or the number of a level or class; NaN where not known, [n].
+    own, without
+        What is predicted with and without the bag's own label, [n] or [n, K].
+    low, high
+        The interval of a number, [n].
+    held, group
+        Whether its label was held out; its group's number, [n] or [0].
+    of_class
+        With several classes, that of the label, [n]; else [0].
+    rivals
+        What others predict, by name; NaN where they do not, [n] or [n, K].
+    """
+
+    label: FloatArray
+    own: FloatArray
+    without: FloatArray
+    low: FloatArray
+    high: FloatArray
+    held: BoolArray
+    group: IntArray
+    of_class: IntArray
+    rivals: dict[str, FloatArray]
+
+    @property
+    def best(self) -> FloatArray:
+        """What is predicted without the bag's own label where that is known."""
+        return np.where(np.isnan(self.without), self.own, self.without)
+
+    @property
+    def known(self) -> BoolArray:
+        """Which labels are known."""
+        return ~np.isnan(self.label)
+
+    @property
+    def fitted(self) -> FloatArray:
+        """Labels that the fit has seen."""
+        return self.label[self.known & ~self.held]
+
+    def is_tested(self, on: Which) -> BoolArray:
+        """Return which rows have a label that their prediction does not know."""
+        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
+        choice = {"new": self.known, "held out": self.held, "without": ~np.isnan(alone)}[on]
+        if on != "new" and self.group.size and np.unique(self.group).size == 1:
+            return np.zeros(self.label.size, bool)
+        return np.asarray(self.known & choice)
+
+
+def answer(finished: Finished) -> Answer:
+    """Make the answer from what a run has published."""
+    settings, paths, new = finished.settings, finished.paths, finished.fit is not None
+    form, summary = read_form(form_url(paths)), joined(finished.summaries)
+    kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
+    levels = settings.label_order or tuple(form.get("classes") or ())
+    rows = rows_of(kind, paths, len(finished.summaries), levels)
+    on: Which = "held out" if rows.held.any() else "without"
+    on = "new" if new else on
+    base = base_of(kind, rows) if before is None else before.base
+    test = None if finished.seen else tested(kind, rows, on, base)
+    names = _names(settings, levels, paths, len(finished.summaries), before)
+    best = rows.best
+    at_fit = None if before is None else before.test
+    return Answer(
+        kind=kind,
+        names=names,
+        counts=_counts(rows, summary, len(levels)),
+        new=new,
+        on=on,
+        grouped=rows.group.size > 0,
+        seen=finished.seen,
+        files=finished.files,
+        test=test,
+        tested_at_fit=at_fit,
+        base=base,
+        spread=_spread(rows, on, test) if kind in ("label", "several") else (),
+        predicted=_predicted(kind, best),
+        expected_positive=float(best.sum()) if kind == "label" else 0.0,
+        bags={name: tuple(one.bag for one in some) for name, some in summary.lists.items()},
+        of_bags=summary.totals,
+        labels=_labels(rows) if kind == "label" and rows.known.any() else None,
+        likely=_likely(summary),
+        marks=_marks(summary, form),
+        marked=summary.marked,
+        expected=_expected(best, at_fit) if new and test is None and kind == "label" else (),
+        classes=_classes(rows, names, on) if kind == "several" else (),
+        fit=_fit(finished, form),
+    )
+
+
+def answer_of_fit(fit: RunRecord | None) -> Answer | None:
+    """Return the answer of the fit that is applied; None if it is of another version."""
+    from flows.report.answers import of_results
+
+    try:
+        found: Answer | None = None if fit is None else of_results(BagSettings, fit.results)
+    except ValidationError:
+        return None
+    return found
+
+
+def kind_of(settings: BagSettings, form: Mapping[str, Any]) -> Kind:
+    """Return what is predicted."""
+    if settings.numeric:
+        return "levels" if settings.label_order else "number"
+    if not form.get("classes"):
+        return "label"
+    return "classes" if form["exclusive"] else "several"
+
+
+def rows_of(kind: Kind, paths: RunPaths, partitions: int, levels: Sequence[str]) -> Rows:
+    """Read what is tested from the tables bags and rivals, partition by partition.
+
+    ``levels`` are those of an order, or the classes.
+    """
+    has_rivals = "rivals" in storage.names(paths.root)
+    read = partial(_read, kind, paths, has_rivals, levels)
+    parts = [read(index) for index in range(partitions)]
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("label", "own", "without", "low", "high", "held", "group", "of_class")
+    }
+    names = dict.fromkeys(name for part in parts for name in part.rivals)
+    rivals = {
+        name: np.concatenate(
+            [part.rivals.get(name, np.full_like(part.own, np.nan)) for part in parts]
+        )
+        for name in names
+    }
+    return Rows(**columns, rivals=rivals)
+
+
+def _read(kind: Kind, paths: RunPaths, has_rivals: bool, levels: Sequence[str], index: int) -> Rows:
+    """Read one partition."""
+    bags = storage.read_table(paths.table("bags", index))
+    group = np.zeros(0, np.int64)
+    if len(bags) and not bags["group"].null_count:
+        group = bags["group"].to_numpy()
+    label, held = _floats(bags["label"]), bags["held_out"].to_numpy(zero_copy_only=False)
+    low = high = np.full(len(bags), np.nan)
+    if kind in ("number", "levels"):
+        low, high = (without_or(bags, end, f"{end}_without_it") for end in ("low", "high"))
+        own, without = (_floats(bags[name]) for name in ("predicted", "without_it"))
+    else:
+        own, without = (_floats(bags[name]) for name in ("probability", "without_it"))
+    if kind == "levels":
+        label = label - 1.0
+        own, without = (
+            np.column_stack([_floats(bags[f"{of}_{one}"]) for one in levels])
+            for of in ("probability", "without_it")
+        )
+    if kind == "classes":
+        shape = len(levels), -1  # the rows of a class follow those of another
+        own, without, labels = (one.reshape(shape).T for one in (own, without, label))
+        label = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), np.nan)
+        held, low, high = (one[: len(label)] for one in (held, low, high))
+        group = group[: len(label)]
+    of_class = np.zeros(0, np.int64)
+    if kind == "several":
+        of_class = pc.index_in(bags["class"], pa.array(levels)).to_numpy()
+    rivals = {}
+    if has_rivals:
+        rivals = _read_rivals(storage.read_table(paths.table("rivals", index)), bags["bag_id"], own)
+    return Rows(label, own, without, low, high, held, group, of_class, rivals)
+
+
+def _read_rivals(table: pa.Table, ids: pa.ChunkedArray, like: FloatArray) -> dict[str, FloatArray]:
+    """Return what each rival predicts of some bags, in their order."""
+    place = pc.index_in(table["bag_id"], ids.combine_chunks()).to_numpy()
+    names = table["rival"].to_numpy(zero_copy_only=False)
+    p = np.column_stack([_floats(table[name]) for name in table.column_names[2:]])
+    found = {}
+    for name in dict.fromkeys(names.tolist()):
+        found[name] = np.full_like(like, np.nan)
+        own = p[names == name]
+        found[name][place[names == name]] = own if like.ndim == 2 else own[:, 0]
+    return found
+
+
+def base_of(kind: Kind, rows: Rows) -> tuple[float, ...]:
+    """Return what is predicted of every bag without looking at it, from the fitted labels."""
+    fitted = rows.fitted
+    if not fitted.size:
+        return ()
+    if kind == "number":
+        return (float(fitted.mean()),)
+    if kind in ("levels", "classes"):
+        count = np.bincount(fitted.astype(int), minlength=rows.own.shape[1]) + 0.5
+        return tuple((count / count.sum()).tolist())
+    return (float((fitted.sum() + 0.5) / (fitted.size + 1.0)),)
+
+
+def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test | None:
+    """Test what is predicted of labels that it does not know; None where there are too few."""
+    some = rows.is_tested(on)
+    truth, best = rows.label[some], rows.best[some]
+    group = rows.group[some] if rows.group.size else np.arange(truth.size)
+    rivals = {name: p[some] for name, p in rows.rivals.items() if not np.isnan(p[some]).any()}
+    if kind in ("label", "several"):
+        if np.unique(truth).size < 2:
+            return None
+        share = base[0] if base else (truth.sum() + 0.5) / (truth.size + 1.0)
+        return of_label(truth, best, np.full(truth.size, share), group, rivals)
+    if truth.size < 2:
+        return None
+    if kind == "number":
+        mean = np.full(truth.size, base[0] if base else truth.mean())
+        if on == "without":
+            mean = mean + (mean - truth) / max(rows.fitted.size - 1, 1)
+        inside = ((truth >= rows.low[some]) & (truth <= rows.high[some])).astype(float)
+        return of_number(truth, best, mean, group, rivals, NUMBER, inside)
+    shares = np.array(base or [1.0 / best.shape[1]] * best.shape[1])
+    return of_classes(
+        truth, best, np.tile(shares, (truth.size, 1)), group, rivals, kind == "levels"
+    )
+
+
+def _names(
+    settings: BagSettings, levels: tuple[str, ...], paths: RunPaths, partitions: int,
+    before: Answer | None,
+) -> Names:  # fmt: skip
+    columns = settings.columns
+    positive = settings.positive_name or ""
+    if positive.lower() in ("", *YES):
+        positive, negative = "positive", "negative"
+    else:
+        negative = _negative(paths, partitions) or f"not {positive}"
+    if before is not None:
+        positive, negative = before.names.positive, before.names.negative
+    label = columns.get("label") or columns.get("labels") or "label"
+    return Names(
+        columns.get("bag_id", "bag"), columns.get("instance_id", "instance"), label, positive,
+        negative, levels,
+    )  # fmt: skip
+
+
+def _negative(paths: RunPaths, partitions: int) -> str:
+    """Return the only other label than the positive ones, as the files write it; else nothing."""
+    others: set[str] = set()
+    for index in range(partitions):
+        table = storage.read_table(paths.table(BAGS.name, index), ["label", "label_given"])
+        given = table.filter(pc.equal(table["label"], 0))["label_given"]
+        others |= {one for one in pc.unique(given).to_pylist() if one is not None}
+    return others.pop() if len(others) == 1 else ""
+
+
+def _counts(rows: Rows, summary: Summary, classes: int) -> Counts:
+    of = classes if rows.of_class.size else 1
+    known = rows.label[rows.known]
+    return Counts(
+        bags=rows.label.size // of,
+        instances=summary.instances,
+        labelled=known.size // of,
+        positive=int((known == 1.0).sum()),
+        held_out=int(rows.held.sum()) // of,
+    )
+
+
+def _spread(rows: Rows, on: Which, test: Test | None) -> tuple[tuple[int, ...], ...]:
+    some = rows.is_tested(on)
+    every = np.ones(some.size, bool)
+    parts = [every] if test is None else [some & (rows.label == side) for side in (1.0, 0.0)]
+    return tuple(tuple(np.histogram(rows.best[part], 20, (0.0, 1.0))[0].tolist()) for part in parts)
+
+
+def _predicted(kind: Kind, best: FloatArray) -> tuple[int, ...]:
+    if kind == "number":
+        return ()
+    if best.ndim == 2:
+        return tuple(np.bincount(best.argmax(axis=1), minlength=best.shape[1]).tolist())
+    low, high = CLEAR
+    sides = best <= low, (best > low) & (best < high), best >= high
+    return tuple(int(side.sum()) for side in sides)
+
+
+def _labels(rows: Rows) -> Labels:
+    """Count clear bags whose label is the other one, and those that should be by the model."""
+    p, label = rows.best, rows.label
+    clear = rows.known & ((p <= CLEAR[0]) | (p >= CLEAR[1]))
+    apart = int(((p > 0.5) != (label == 1.0))[clear].sum())
+    expected = float(np.minimum(p, 1.0 - p)[clear].sum())
+    doubtful = apart > 0 and bool(pdtrc(apart - 1, expected) < 0.05)  # of so many or more
+    return Labels(int(clear.sum()), apart, expected, doubtful)
+
+
+def _likely(summary: Summary) -> Likely | None:
+    if summary.chances is None:
+        return None
+    above, expected, in_negative = summary.chances.tolist()
+    negative, positive = summary.truth
+    area = None
+    if negative.sum() and positive.sum():
+        area = auroc_of_counts(negative, positive)
+    return Likely(int(above), expected, in_negative, area)
+
+
+def _marks(summary: Summary, form: Mapping[str, Any]) -> tuple[Mark, ...]:
+    """Rank features by how many likely instances they are among the first in."""
+    if summary.sums is None:
+        return ()
+    means: dict[str, list[float]] = {}
+    for modality, one in summary.sums.items():
+        each = (one[:, :-1] / np.maximum(one[:, -1:], 1.0)).T.tolist()
+        names = form["names"] or map(str, range(1, len(each) + 1))
+        means |= {f"{modality} {name}".strip(): own for name, own in zip(names, each, strict=True)}
+    found = []
+    for name in marks_by_name(summary.marks, FEWEST)[:FEATURES]:
+        times, adds = summary.marks[name].tolist()
+        found.append(Mark(name, int(times), adds / times, *means[name]))
+    return tuple(found)
+
+
+def _expected(best: FloatArray, fit: Test | None) -> tuple[Expected, ...]:
+    """Say of clear and of unclear bags how many are wrong by the model, and were at the fit."""
+    unclear = (best > CLEAR[0]) & (best < CLEAR[1])
+    doubt = np.minimum(best, 1.0 - best)
+    bands = fit.bands if isinstance(fit, LabelTest) else ()
+    sides = (~unclear, (bands[:1] + bands[2:])), (unclear, bands[1:2])
+    return tuple(
+        Expected(
+            int(some.sum()), float(doubt[some].sum()),
+            sum(band.rows for band in own), sum(band.wrong for band in own),
+        )
+        for some, own in sides
+    )  # fmt: skip
+
+
+def _classes(rows: Rows, names: Names, on: Which) -> tuple[OfClass, ...]:
+    """Count each class, and say how well it is ranked."""
+    found = []
+    for c, name in enumerate(names.levels):
+        own = rows.of_class == c
+        some = own & rows.is_tested(on)
+        found.append(
+            OfClass(
+                name,
+                int((rows.label[own] == 1.0).sum()),
+                int((rows.best[own] > 0.5).sum()),
+                auroc_of(rows.label[some], rows.best[some]) if some.any() else None,
+            )
+        )
+    return tuple(found)
+
+
+def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
+    q, model, settings = finished.q, finished.model, finished.settings
+    trusted = models.trust(q)
+    noise, unit = None, 1.0
+    if isinstance(q, NumberEmbedding):
+        unit = q.scale
+        noise = float(q.scale * np.sqrt(q.noise.rate / q.noise.shape))
+    empty = sum(int(one.notes.get("empty_positive", 0)) for one in finished.ingested)
+    needed = stacked.memory_needed(q, settings)
+    return Fit(
+        members=stacked.weights_of(q),
+        pools=_pools(q, unit, form) if stacked.pooled_counts(q) else (),
+        blocks=_blocks(models.coefficients(model, q), form),
+        r_hat=trusted.get("largest_r_hat"),
+        draws=trusted.get("smallest_effective_draws"),
+        noise=noise,
+        memory=None if needed is None else needed / GIB,
+        empty_positive=empty if settings.leakless else 0,
+    )
+
+
+def _pools(q: Any, unit: float, form: Mapping[str, Any]) -> tuple[Pool, ...]:
+    """Rank features by what their summaries in a bag add together."""
+    found = []
+    for of, weights in zip(form["modalities"], stacked.markers_of(q), strict=False):
+        if not weights:
+            continue
+        table = unit * np.array(list(weights.values()))
+        names = form["names"] if len(form["names"]) == table.shape[1] else ()
+        together = np.abs(table).sum(axis=0)
+        for d in np.argsort(-together, kind="stable")[:FEATURES].tolist():
+            name = names[d] if names else str(d + 1)
+            parts = dict(zip(weights, table[:, d].tolist(), strict=True))
+            found.append(Pool(f"{of} {name}".strip(), float(together[d]), parts))
+    return tuple(sorted(found, key=lambda pool: -pool.together)[:FEATURES])
+
+
+def _blocks(found: Sequence[Any], form: Mapping[str, Any]) -> tuple[Block, ...]:
+    """Return the most certain coefficients of each block that has a title."""
+    blocks = []
+    for one in found:
+        if one.name not in TITLES or not one.mean.size:
+            continue
+        order = np.argsort(-np.abs(one.mean) / np.maximum(one.sd, 1e-12), kind="stable")[:FEATURES]
+        of = "" if one.modality is None else form["modalities"][one.modality]
+        named = one.modality is not None and len(form["names"]) == one.mean.size
+        features = [form["names"][i] if named else str(i + 1) for i in order.tolist()]
+        blocks.append(
+            Block(
+                one.name,
+                "" if one.of_class is None else form["classes"][one.of_class],
+                tuple(f"{of} {name}".strip() for name in features),
+                tuple(one.mean[order].tolist()),
+                tuple(one.sd[order].tolist()),
+            )
+        )
+    return tuple(blocks)
+
+
+def _floats(column: pa.ChunkedArray) -> FloatArray:
+    values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
+    return values
