@@ -480,12 +480,12 @@ def _names(
     before: Answer | None,
 ) -> Names:  # fmt: skip
     columns = settings.columns
-    positive = settings.positive_name or ""
-    if positive.lower() in ("", *YES):
-        positive, negative = "positive", "negative"
-    else:
+    positive, negative = settings.positive_name or "", "negative"
+    if settings.numeric or positive.lower() in ("", *YES):
+        positive = "positive"
+    elif before is None:
         negative = _negative(paths, partitions) or f"not {positive}"
-    if before is not None:
+    else:
         positive, negative = before.names.positive, before.names.negative
     label = columns.get("label") or columns.get("labels") or "label"
     return Names(

@@ -295,6 +295,8 @@ def rivals_of(order: Sequence[str]) -> Table:
     )
 
 
+RIVALS = rivals_of(())
+
 MARKERS = Table(
     "markers",
     "What features of a bag's foremost instances add (models auto and embedding), by the member "
