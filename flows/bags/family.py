@@ -71,7 +71,7 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError
 from flows.report.figures import squeeze
-from flows.report.render import environment
+from flows.report.render import say
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
@@ -374,8 +374,7 @@ class BagsFamily:
         needed = memory_needed(q, settings)
         if needed is None:
             return ()
-        words = environment().get_template("bags/words.jinja").module
-        return (squeeze(getattr(words, "without_process")(needed / GIB)),)
+        return (squeeze(say(self.name, "without_process", needed / GIB)),)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

@@ -130,23 +130,24 @@ def markdown(shown: Shown) -> str:
 
 def headline(family: str, answer: Any, commands: Commands) -> str:
     """Return what was found, how much of it and how sure, in at most 90 characters."""
-    return figures.squeeze(_say(family, "headline", answer, commands))
+    return figures.squeeze(say(family, "headline", answer, commands))
 
 
 def caveat(family: str, answer: Any, commands: Commands) -> str:
     """Return the first reservation that applies; empty without."""
-    return figures.squeeze(_say(family, "caveat", answer, commands))
+    return figures.squeeze(say(family, "caveat", answer, commands))
 
 
 def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
     """Return what to know before a decision, one sentence or two each."""
-    lines = _say(family, "warnings", answer, commands).splitlines()
+    lines = say(family, "warnings", answer, commands).splitlines()
     return [figures.squeeze(line) for line in lines if line.strip()]
 
 
-def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
+def say(family: str, macro: str, *arguments: Any) -> str:
+    """Return what a macro of a family's words makes of some arguments."""
     words = environment().get_template(f"{family}/words.jinja")
-    return str(getattr(words.module, macro)(answer, commands))
+    return str(getattr(words.module, macro)(*arguments))
 
 
 def _render(shown: Shown, name: str) -> str:
