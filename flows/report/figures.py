@@ -178,8 +178,8 @@ def named(names: Sequence[str], most: int = 3) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Put a text on one line."""
-    return " ".join(text.split())
+    """Put a text on one line; one that is escaped stays so."""
+    return type(text)(" ").join(text.split())
 
 
 def aligned(text: str) -> str:

@@ -1,7 +1,7 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
 A family with typed answers has a folder there: ``words.jinja`` (macros ``headline``, ``caveat`` and
-``warnings``), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
+``warnings``; a page that imports it gets it escaped), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
 has a table, ``prefect.md.jinja``.
 """
 
@@ -31,6 +31,7 @@ from flows.report.plots import Spec
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+WORDS, ESCAPED = "/words.jinja", "/words.html.jinja"
 _SCRIPTED = re.compile(r'<div class="widget" data-script="([\w.]+)"')
 _MARKUP = re.compile(r"<(script|style|tbody|code)\b.*?</\1>|<[^>]+>", re.DOTALL)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
@@ -181,8 +182,20 @@ def environment() -> Environment:
     """Return the templates with their filters; made once, workers need none."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
-        loader=PackageLoader("flows.report"),
+    class Loader(PackageLoader):
+        """Finds words also by the name that a page has for them."""
+
+        def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
+            return super().get_source(environment, template.replace(ESCAPED, WORDS))
+
+    class Escaping(Environment):
+        """Escapes words in pages: what a macro returns to a page is taken to be markup."""
+
+        def join_path(self, template: str, parent: str) -> str:
+            return template.replace(WORDS, ESCAPED) if ".html" in parent else template
+
+    made = Escaping(
+        loader=Loader("flows.report"),
         autoescape=lambda name: name is not None and ".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
