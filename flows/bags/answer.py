@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ Which = Literal["new", "held out", "without"]
 Test = LabelTest | NumberTest | ClassTest
 FEWEST, FEATURES = 5, 16
 """Instances from which what a feature adds to them is shown; features that are shown."""
+IN_RECORD = 8
+"""Bags of each list in run.json, as many as a terminal shows."""
 TITLES = ("bag feature", "primary", "contribution", "linear")
 """Blocks of coefficients that are shown."""
 
@@ -252,6 +254,19 @@ class Answer:
         test = self.test or self.tested_at_fit
         return test is None or test.better
 
+    def shortened(self) -> Answer:
+        """Return it with the first bags of each list, and their first instances."""
+        bags = {
+            name: tuple(
+                replace(
+                    bag, instances=tuple(replace(one, features=()) for one in bag.instances[:3])
+                )
+                for bag in some[:IN_RECORD]
+            )
+            for name, some in self.bags.items()
+        }
+        return replace(self, bags=bags)
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -338,7 +353,7 @@ def answer(finished: Finished) -> Answer:
         expected_positive=float(best.sum()) if kind == "label" else 0.0,
         bags={name: tuple(one.bag for one in some) for name, some in summary.lists.items()},
         of_bags=summary.totals,
-        labels=_labels(rows) if kind == "label" and rows.known.any() else None,
+        labels=_labels(rows, new) if kind == "label" and rows.known.any() else None,
         likely=_likely(summary),
         marks=_marks(summary, form),
         marked=summary.marked,
@@ -533,10 +548,11 @@ def _predicted(kind: Kind, best: FloatArray) -> tuple[int, ...]:
     return tuple(int(side.sum()) for side in sides)
 
 
-def _labels(rows: Rows) -> Labels:
+def _labels(rows: Rows, new: bool) -> Labels:
     """Count clear bags whose label is the other one, and those that should be by the model."""
     p, label = rows.best, rows.label
-    clear = rows.known & ((p <= CLEAR[0]) | (p >= CLEAR[1]))
+    unseen = rows.known & (new | rows.held | ~np.isnan(rows.without))
+    clear = unseen & ((p <= CLEAR[0]) | (p >= CLEAR[1]))
     apart = int(((p > 0.5) != (label == 1.0))[clear].sum())
     expected = float(np.minimum(p, 1.0 - p)[clear].sum())
     doubtful = apart > 0 and bool(pdtrc(apart - 1, expected) < 0.05)  # of so many or more

@@ -105,7 +105,7 @@ class Columns:
     predicted, low, high, label, bald
         As of `Bag`; NaN where there is none.
     apart
-        Whether its label is clearly another one than predicted.
+        Whether its label is clearly another one than predicted, by what does not know it.
     unsure
         How unclear the prediction is, the most the smallest; infinite where it is clear.
     """
@@ -175,7 +175,7 @@ def summarise(
     sums
         See `Summary`.
     """
-    columns = columns_of(kind, [one.bags for one in tables])
+    columns = columns_of(kind, [one.bags for one in tables], new)
     ranks = _ranks(kind, columns, tables, new, show)
     first = {name: np.argsort(rank, kind="stable")[: _most(name)] for name, rank in ranks.items()}
     totals = {name: int(np.isfinite(rank).sum()) for name, rank in ranks.items()}
@@ -233,10 +233,10 @@ def joined(parts: Sequence[Summary]) -> Summary:
     )
 
 
-def columns_of(kind: Kind, bags: Sequence[pa.Table]) -> Columns:
+def columns_of(kind: Kind, bags: Sequence[pa.Table], new: bool) -> Columns:
     """Return what lists go by, from the table bags, class by class."""
     if kind in ("number", "levels"):
-        return _of_numbers(kind, bags[0])
+        return _of_numbers(kind, bags[0], new)
     own, without, label = (
         np.column_stack([_floats(one[name]) for one in bags])
         for name in ("probability", "without_it", "label")
@@ -253,12 +253,13 @@ def columns_of(kind: Kind, bags: Sequence[pa.Table]) -> Columns:
         apart = ~np.isnan(label) & (np.abs(p - label) >= CLEAR[1])
         unsure = np.where((p > CLEAR[0]) & (p < CLEAR[1]), np.abs(p - 0.5), np.inf)
     row = np.tile(np.arange(len(bags[0])), p.size // max(len(bags[0]), 1))
+    apart &= (new | is_unseen(bags[0]))[row]
     bald = np.column_stack([_floats(one["bald"]) for one in bags])[row, table]
     none = np.full(p.size, np.nan)
     return Columns(table, row, p, none, none, label, bald, apart, unsure)
 
 
-def _of_numbers(kind: Kind, bags: pa.Table) -> Columns:
+def _of_numbers(kind: Kind, bags: pa.Table, new: bool) -> Columns:
     label = _floats(bags["label"])
     predicted, low, high = (
         without_or(bags, own, without)
@@ -274,6 +275,7 @@ def _of_numbers(kind: Kind, bags: pa.Table) -> Columns:
             if name.startswith("probability_")
         ]
         apart = ~np.isnan(label) & (np.argmax(chances, axis=0) + 1.0 != label)
+    apart &= new | is_unseen(bags)
     n, none = len(bags), np.full(len(bags), np.nan)
     table = np.zeros(n, np.int64)
     return Columns(
@@ -435,6 +437,12 @@ def without_or(bags: pa.Table, own: str, without: str) -> FloatArray:
     """Return what is predicted without a bag where that is known, else with it, [B]."""
     one, other = _floats(bags[without]), _floats(bags[own])
     return np.where(np.isnan(one), other, one)
+
+
+def is_unseen(bags: pa.Table) -> BoolArray:
+    """Return whether the fit predicts each bag without its label, [B]."""
+    held = bags["held_out"].to_numpy(zero_copy_only=False)
+    return np.asarray(held | bags["without_it"].is_valid().to_numpy())
 
 
 def _floats(column: pa.ChunkedArray) -> FloatArray:

@@ -1,8 +1,8 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
 A family with typed answers has a folder there: ``words.jinja`` (macros ``headline``, ``caveat`` and
-``warnings``; a page that imports it gets it escaped), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
-has a table, ``prefect.md.jinja``.
+``warnings``; a page that imports it gets it escaped), ``page.html.jinja``, ``terminal.txt.jinja``
+and, where its summary on Prefect's page has a table, ``prefect.md.jinja``.
 """
 
 from __future__ import annotations
