@@ -31,6 +31,7 @@ from flows.evaluate.tested import (
     of_label,
     of_number,
 )
+from flows.evaluate.thresholds import Threshold, thresholds_of
 from flows.family import Finished
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
@@ -200,8 +201,9 @@ class Answer:
         Whether another fit is applied; on which bags it is tested; whether bags have groups.
     seen, files
         Files that the fit which is applied has read, of all.
-    test
-        How well labels are predicted; None where nothing new can be measured.
+    test, thresholds
+        How well labels are predicted, and what other cuts than 0.5 miss; None where nothing new
+        can be measured.
     tested_at_fit
         The same of the fit that is applied.
     base
@@ -233,6 +235,7 @@ class Answer:
     seen: int
     files: int
     test: Test | None
+    thresholds: tuple[Threshold, ...]
     tested_at_fit: Test | None
     base: tuple[float, ...]
     spread: tuple[tuple[int, ...], ...]
@@ -247,6 +250,12 @@ class Answer:
     expected: tuple[Expected, ...]
     classes: tuple[OfClass, ...]
     fit: Fit
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether instances have probabilities."""
+        listed = [bag for some in self.bags.values() for bag in some]
+        return any(one.chance is not None for bag in listed for one in bag.instances)
 
     @property
     def is_useful(self) -> bool:
@@ -346,6 +355,7 @@ def answer(finished: Finished) -> Answer:
         seen=finished.seen,
         files=finished.files,
         test=test,
+        thresholds=_thresholds(rows, on) if kind == "label" and test is not None else (),
         tested_at_fit=at_fit,
         base=base,
         spread=_spread(rows, on, test) if kind in ("label", "several") else (),
@@ -353,7 +363,7 @@ def answer(finished: Finished) -> Answer:
         expected_positive=float(best.sum()) if kind == "label" else 0.0,
         bags={name: tuple(one.bag for one in some) for name, some in summary.lists.items()},
         of_bags=summary.totals,
-        labels=_labels(rows, new) if kind == "label" and rows.known.any() else None,
+        labels=_labels(rows, new) if kind == "label" and not finished.seen else None,
         likely=_likely(summary),
         marks=_marks(summary, form),
         marked=summary.marked,
@@ -488,6 +498,14 @@ def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test |
     return of_classes(
         truth, best, np.tile(shares, (truth.size, 1)), group, rivals, kind == "levels"
     )
+
+
+def _thresholds(rows: Rows, on: Which) -> tuple[Threshold, ...]:
+    """Return what thresholds miss among the bags that are tested."""
+    some = rows.is_tested(on)
+    group = rows.group[some] if rows.group.size else np.arange(some.sum())
+    found = thresholds_of(rows.label[some], rows.best[some], group)
+    return tuple(one for one in found if one.matters)
 
 
 def _names(

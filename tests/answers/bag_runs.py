@@ -54,6 +54,7 @@ def sources():
     grade = np.array(["low", "medium", "high"])[np.digitize(largest, [1.5, 2.8])]
     _, _, largest_of_60 = slides(60, 3, 3.5)
     rng = np.random.default_rng(7)
+    thickness = (largest_of_60 + 0.5 * rng.normal(size=60)).round(2)
     several = [[name for name, on in zip(("large", "dark"), row, strict=True) if on]
                for row in (rng.random((100, 2)) < 0.5)]  # fmt: skip
     labels = pa.array([several[i] for i in np.repeat(np.arange(100), 6)], pa.list_(pa.string()))
@@ -74,7 +75,7 @@ def sources():
         "label": with_label(words[malignant]),
         "new": new,
         "new_labels": new.append_column("diagnosis", pa.array(np.repeat(words[new_labels], 6))),
-        "number": with_label(largest_of_60.round(2), "thickness", n=60, seed=3, size=3.5),
+        "number": with_label(thickness, "thickness", n=60, seed=3, size=3.5),
         "levels": with_label(grade, "grade"),
         "classes": one_each,
         "several": marked,

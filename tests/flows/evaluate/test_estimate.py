@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from flows.evaluate.estimate import MOST_DRAWN, design_effect, mean_of, share_of, standard_error
+from flows.evaluate.estimate import (
+    MOST_DRAWN,
+    design_effect,
+    mean_of,
+    ratio_of,
+    share_of,
+    standard_error,
+)
 
-SETS = 400
+SETS = 200
 
 
 def covered(draw, estimate, truth, sets=SETS):
@@ -49,6 +56,15 @@ def test_an_interval_of_a_mean_holds_the_truth_where_rows_are_of_groups(groups, 
         lambda random: alone(grouped(random, groups, size, 1.0)[0]), mean_of, 0.0, 200
     )
     assert as_if_alone < 0.85
+
+
+@pytest.mark.parametrize("n", [80, MOST_DRAWN + 100])
+def test_an_interval_of_a_ratio_holds_the_truth(n):
+    def draw(random):
+        units = random.gamma(2.0, size=n)
+        return 0.5 * units + 0.3 * random.normal(size=n), units, np.arange(n)
+
+    assert 0.91 <= covered(draw, ratio_of, 0.5, SETS // 2) <= 0.98
 
 
 @pytest.mark.parametrize(("n", "truth"), [(14, 0.9), (60, 0.5), (500, 0.02)])
