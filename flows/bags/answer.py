@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ValidationError
 from scipy.special import pdtrc
 
 from flows.bags import models, stacked
 from flows.bags.form import form_url, read_form
-from flows.bags.schema import BAGS
+from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
-from flows.bags.summary import Bag, Kind, Summary, joined, marks_by_name, without_or
-from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord
+from flows.bags.summary import Bag, Summary, joined, marks_by_name
+from flows.data.runs import RunRecord
 from flows.evaluate.auroc import auroc_of_counts
 from flows.evaluate.rivals import NUMBER, auroc_of
 from flows.evaluate.tested import (
@@ -36,10 +32,8 @@ from flows.family import Finished
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.levels import YES
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import FloatArray
 
-Which = Literal["new", "held out", "without"]
-"""Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
 Test = LabelTest | NumberTest | ClassTest
 FEWEST, FEATURES = 5, 16
 """Instances from which what a feature adds to them is shown; features that are shown."""
@@ -277,72 +271,18 @@ class Answer:
         return replace(self, bags=bags)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What is tested, of all partitions: bags, or labels of bags with several classes.
-
-    Attributes
-    ----------
-    label
-        A label of 0 and 1, a number, or the number of a level or class; NaN where not known, [n].
-    own, without
-        What is predicted with and without the bag's own label, [n] or [n, K].
-    low, high
-        The interval of a number, [n].
-    held, group
-        Whether its label was held out; its group's number, [n] or [0].
-    of_class
-        With several classes, that of the label, [n]; else [0].
-    rivals
-        What others predict, by name; NaN where they do not, [n] or [n, K].
-    """
-
-    label: FloatArray
-    own: FloatArray
-    without: FloatArray
-    low: FloatArray
-    high: FloatArray
-    held: BoolArray
-    group: IntArray
-    of_class: IntArray
-    rivals: dict[str, FloatArray]
-
-    @property
-    def best(self) -> FloatArray:
-        """What is predicted without the bag's own label where that is known."""
-        return np.where(np.isnan(self.without), self.own, self.without)
-
-    @property
-    def known(self) -> BoolArray:
-        """Which labels are known."""
-        return ~np.isnan(self.label)
-
-    @property
-    def fitted(self) -> FloatArray:
-        """Labels that the fit has seen."""
-        return self.label[self.known & ~self.held]
-
-    def is_tested(self, on: Which) -> BoolArray:
-        """Return which rows have a label that their prediction does not know."""
-        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
-        choice = {"new": self.known, "held out": self.held, "without": ~np.isnan(alone)}[on]
-        if on != "new" and self.group.size and np.unique(self.group).size == 1:
-            return np.zeros(self.label.size, bool)
-        return np.asarray(self.known & choice)
-
-
 def answer(finished: Finished) -> Answer:
     """Make the answer from what a run has published."""
-    settings, paths, new = finished.settings, finished.paths, finished.fit is not None
-    form, summary = read_form(form_url(paths)), joined(finished.summaries)
+    settings, new = finished.settings, finished.fit is not None
+    form, summary = read_form(form_url(finished.paths)), joined(finished.summaries)
     kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
     levels = settings.label_order or tuple(form.get("classes") or ())
-    rows = rows_of(kind, paths, len(finished.summaries), levels)
+    rows = summary.rows
     on: Which = "held out" if rows.held.any() else "without"
     on = "new" if new else on
     base = base_of(kind, rows) if before is None else before.base
     test = None if finished.seen else tested(kind, rows, on, base)
-    names = _names(settings, levels, paths, len(finished.summaries), before)
+    names = _names(settings, levels, summary.others, before)
     best = rows.best
     at_fit = None if before is None else before.test
     return Answer(
@@ -393,75 +333,6 @@ def kind_of(settings: BagSettings, form: Mapping[str, Any]) -> Kind:
     return "classes" if form["exclusive"] else "several"
 
 
-def rows_of(kind: Kind, paths: RunPaths, partitions: int, levels: Sequence[str]) -> Rows:
-    """Read what is tested from the tables bags and rivals, partition by partition.
-
-    ``levels`` are those of an order, or the classes.
-    """
-    has_rivals = "rivals" in storage.names(paths.root)
-    read = partial(_read, kind, paths, has_rivals, levels)
-    parts = [read(index) for index in range(partitions)]
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("label", "own", "without", "low", "high", "held", "group", "of_class")
-    }
-    names = dict.fromkeys(name for part in parts for name in part.rivals)
-    rivals = {
-        name: np.concatenate(
-            [part.rivals.get(name, np.full_like(part.own, np.nan)) for part in parts]
-        )
-        for name in names
-    }
-    return Rows(**columns, rivals=rivals)
-
-
-def _read(kind: Kind, paths: RunPaths, has_rivals: bool, levels: Sequence[str], index: int) -> Rows:
-    """Read one partition."""
-    bags = storage.read_table(paths.table("bags", index))
-    group = np.zeros(0, np.int64)
-    if len(bags) and not bags["group"].null_count:
-        group = bags["group"].to_numpy()
-    label, held = _floats(bags["label"]), bags["held_out"].to_numpy(zero_copy_only=False)
-    low = high = np.full(len(bags), np.nan)
-    if kind in ("number", "levels"):
-        low, high = (without_or(bags, end, f"{end}_without_it") for end in ("low", "high"))
-        own, without = (_floats(bags[name]) for name in ("predicted", "without_it"))
-    else:
-        own, without = (_floats(bags[name]) for name in ("probability", "without_it"))
-    if kind == "levels":
-        label = label - 1.0
-        own, without = (
-            np.column_stack([_floats(bags[f"{of}_{one}"]) for one in levels])
-            for of in ("probability", "without_it")
-        )
-    if kind == "classes":
-        shape = len(levels), -1  # the rows of a class follow those of another
-        own, without, labels = (one.reshape(shape).T for one in (own, without, label))
-        label = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), np.nan)
-        held, low, high = (one[: len(label)] for one in (held, low, high))
-        group = group[: len(label)]
-    of_class = np.zeros(0, np.int64)
-    if kind == "several":
-        of_class = pc.index_in(bags["class"], pa.array(levels)).to_numpy()
-    rivals = {}
-    if has_rivals:
-        rivals = _read_rivals(storage.read_table(paths.table("rivals", index)), bags["bag_id"], own)
-    return Rows(label, own, without, low, high, held, group, of_class, rivals)
-
-
-def _read_rivals(table: pa.Table, ids: pa.ChunkedArray, like: FloatArray) -> dict[str, FloatArray]:
-    """Return what each rival predicts of some bags, in their order."""
-    place = pc.index_in(table["bag_id"], ids.combine_chunks()).to_numpy()
-    names = table["rival"].to_numpy(zero_copy_only=False)
-    p = np.column_stack([_floats(table[name]) for name in table.column_names[2:]])
-    found = {}
-    for name in dict.fromkeys(names.tolist()):
-        found[name] = np.full_like(like, np.nan)
-        own = p[names == name]
-        found[name][place[names == name]] = own if like.ndim == 2 else own[:, 0]
-    return found
-
-
 def base_of(kind: Kind, rows: Rows) -> tuple[float, ...]:
     """Return what is predicted of every bag without looking at it, from the fitted labels."""
     fitted = rows.fitted
@@ -509,15 +380,15 @@ def _thresholds(rows: Rows, on: Which) -> tuple[Threshold, ...]:
 
 
 def _names(
-    settings: BagSettings, levels: tuple[str, ...], paths: RunPaths, partitions: int,
-    before: Answer | None,
-) -> Names:  # fmt: skip
+    settings: BagSettings, levels: tuple[str, ...], others: frozenset[str], before: Answer | None
+) -> Names:
+    """Call things as the files do; ``others`` are labels that are not positive."""
     columns = settings.columns
     positive, negative = settings.positive_name or "", "negative"
     if settings.numeric or positive.lower() in ("", *YES):
         positive = "positive"
     elif before is None:
-        negative = _negative(paths, partitions) or f"not {positive}"
+        negative = min(others) if len(others) == 1 else f"not {positive}"
     else:
         positive, negative = before.names.positive, before.names.negative
     label = columns.get("label") or columns.get("labels") or "label"
@@ -525,16 +396,6 @@ def _names(
         columns.get("bag_id", "bag"), columns.get("instance_id", "instance"), label, positive,
         negative, levels,
     )  # fmt: skip
-
-
-def _negative(paths: RunPaths, partitions: int) -> str:
-    """Return the only other label than the positive ones, as the files write it; else nothing."""
-    others: set[str] = set()
-    for index in range(partitions):
-        table = storage.read_table(paths.table(BAGS.name, index), ["label", "label_given"])
-        given = table.filter(pc.equal(table["label"], 0))["label_given"]
-        others |= {one for one in pc.unique(given).to_pylist() if one is not None}
-    return others.pop() if len(others) == 1 else ""
 
 
 def _counts(rows: Rows, summary: Summary, classes: int) -> Counts:
@@ -693,8 +554,3 @@ def _blocks(found: Sequence[Any], form: Mapping[str, Any]) -> tuple[Block, ...]:
             )
         )
     return tuple(blocks)
-
-
-def _floats(column: pa.ChunkedArray) -> FloatArray:
-    values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
-    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -332,7 +332,7 @@ class BagsFamily:
             for one in tables
         ]
         return summarise(
-            kind_of(settings, form), of, fitted is not None, settings.show_bags, (),
+            kind_of(settings, form), of, fitted is not None, settings.show_bags, form["classes"],
             None if explain is None else feature_sums(of[0].instances, data, form),
         )  # fmt: skip
 
@@ -341,9 +341,11 @@ class BagsFamily:
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Write what simpler models predict of the bags that a fit is tested on."""
-        if fitted is None:
-            rivals.write(len(summaries), settings, paths, each)
-        return summaries, q
+        if fitted is not None:
+            return summaries, q
+        first, *others = summaries
+        found = rivals.write(len(summaries), settings, paths, each)
+        return [replace(first, rivals=found), *others], q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""

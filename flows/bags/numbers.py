@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from flows.bags.form import form_url, read_about, read_form
 from flows.bags.markers import explainer, marker_table
+from flows.bags.rows import Kind
 from flows.bags.schema import number_bags
 from flows.bags.settings import BagSettings
-from flows.bags.summary import Kind, Summary, Tables, summarise
+from flows.bags.summary import Summary, Tables, summarise
 from flows.bags.tables import Scores, group_column, instance_table, reasons_table
 from flows.data import storage
 from flows.data.runs import RunPaths

@@ -68,19 +68,22 @@ class Held:
     group: IntArray
 
 
-def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> None:
-    """Write the table rivals, of all ``count`` partitions, where there is something to compare."""
+def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dict[str, FloatArray]:
+    """Write the table rivals, of all ``count`` partitions, where there is something to compare.
+
+    Return what each predicts of all bags; NaN of those that are not tested.
+    """
     if not settings.baselines or read_form(form_url(paths)).get("classes"):
-        return
+        return {}
     places = list(range(count))
     tested = each(_tested, places, settings, paths)
     label, held = (np.concatenate([getattr(one, name) for one in tested])
                    for name in ("label", "held"))  # fmt: skip
     if np.unique(label[held] if held.any() else label).size < 2:
-        return
+        return {}
     of_rows, of_bags = np.sum(each(_sizes, places, paths), axis=0).tolist()
     if not held.any() and of_bags > LARGEST_IN_FOLDS:
-        return
+        return {}
     with_rows = not settings.numeric and bool(held.any()) and of_rows <= LARGEST
     parts = each(_read, places, settings, paths, bool(held.any()), with_rows)
     found = predict(_joined(parts), settings)
@@ -91,6 +94,7 @@ def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> Non
         ids = storage.read_table(paths.table("bags", index), ["bag_id"])["bag_id"]
         table = _table(own, ids.filter(pa.array(part.tested)), settings.label_order)
         storage.write_table(paths.table("rivals", index), table)
+    return found
 
 
 def predict(of: Held, settings: BagSettings) -> dict[str, FloatArray]:

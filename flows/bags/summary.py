@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags.markers import MOST_INSTANCES
+from flows.bags.rows import Kind, Rows, floats, joined_rows, rows_of, without_or
 from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
-Kind = Literal["label", "several", "classes", "levels", "number"]
-"""Two labels, any of several classes, one of several classes, levels in an order, or numbers."""
 LISTED, MOST, APART, SHOWN = 200, 60, 20, 5
 """Bags of a score up to which all are listed; unclear, disagreeing and other bags of a list."""
 BINS = 2000
@@ -128,7 +126,9 @@ class Summary:
     Attributes
     ----------
     rows, instances
-        How many it has; with several classes a row is a label of a bag.
+        What is tested, and how many instances there are.
+    others
+        Labels that are not positive, as the files write them: two of them at most.
     lists, totals
         The first bags of each list, and how many belong there.
     chances
@@ -136,6 +136,8 @@ class Summary:
         None where instances have none.
     truth
         Instances that are not and are primary in truth, by probability, [2, BINS].
+    rivals
+        What simpler models predict of all bags; kept in the first partition's summary.
     marks
         By modality and feature, in how many likely instances it is among the first, and the sum
         of what it adds there, [2].
@@ -145,8 +147,9 @@ class Summary:
         See `flows.bags.markers.feature_sums`.
     """
 
-    rows: int
+    rows: Rows
     instances: int
+    others: frozenset[str]
     lists: dict[str, tuple[Ranked, ...]]
     totals: dict[str, int]
     chances: FloatArray | None
@@ -154,10 +157,11 @@ class Summary:
     marks: dict[str, FloatArray] = field(default_factory=dict)
     marked: int = 0
     sums: dict[str, FloatArray] | None = None
+    rivals: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def summarise(
-    kind: Kind, tables: Sequence[Tables], new: bool, show: Sequence[str], order: Sequence[str],
+    kind: Kind, tables: Sequence[Tables], new: bool, show: Sequence[str], levels: Sequence[str],
     sums: dict[str, FloatArray] | None = None,
 ) -> Summary:  # fmt: skip
     """Summarise one partition.
@@ -170,8 +174,8 @@ def summarise(
         Whether the posterior comes from other bags.
     show
         Bags that are listed in any case.
-    order
-        Levels in their order.
+    levels
+        Levels in their order, or classes.
     sums
         See `Summary`.
     """
@@ -181,18 +185,20 @@ def summarise(
     totals = {name: int(np.isfinite(rank).sum()) for name, rank in ranks.items()}
     first = {name: rows[: totals[name]] for name, rows in first.items()}
     wanted = np.unique(np.concatenate([*first.values(), np.zeros(0, np.int64)]))
+    order = levels if kind == "levels" else ()
     bags = _bags(kind, columns, tables, wanted, order)
     lists = {
         name: tuple(Ranked(float(ranks[name][i]), bags[i]) for i in rows.tolist())
         for name, rows in first.items()
     }
     one = tables[0]
-    chance = _floats(one.instances["probability"])
-    label = _floats(one.bags["label"])[one.known["bag"].to_numpy()]
+    chance = floats(one.instances["probability"])
+    label = floats(one.bags["label"])[one.known["bag"].to_numpy()]
     marks, marked = _marks(one)
     return Summary(
-        rows=columns.row.size,
+        rows=rows_of(kind, pa.concat_tables([each.bags for each in tables]), levels),
         instances=len(one.instances),
+        others=_others(one.bags) if kind == "label" else frozenset(),
         lists=lists,
         totals=totals,
         chances=_chances(chance, label) if kind == "label" else None,
@@ -206,8 +212,7 @@ def summarise(
 def joined(parts: Sequence[Summary]) -> Summary:
     """Join the summaries of all partitions."""
     names = list(dict.fromkeys(name for part in parts for name in part.lists))
-    rows = sum(part.rows for part in parts)
-    if rows > LISTED:
+    if sum(part.rows.label.size for part in parts) > LISTED:
         names = [name for name in names if name != "all"]
     every = {name: [one for part in parts for one in part.lists.get(name, ())] for name in names}
     marks: dict[str, FloatArray] = {}
@@ -217,8 +222,9 @@ def joined(parts: Sequence[Summary]) -> Summary:
     chances = [part.chances for part in parts if part.chances is not None]
     sums = [part.sums for part in parts if part.sums is not None]
     return Summary(
-        rows=rows,
+        rows=joined_rows([part.rows for part in parts], parts[0].rivals),
         instances=sum(part.instances for part in parts),
+        others=frozenset().union(*(part.others for part in parts)),
         lists={
             name: tuple(sorted(some, key=lambda one: (one.rank, one.bag.name))[: _most(name)])
             for name, some in every.items()
@@ -238,7 +244,7 @@ def columns_of(kind: Kind, bags: Sequence[pa.Table], new: bool) -> Columns:
     if kind in ("number", "levels"):
         return _of_numbers(kind, bags[0], new)
     own, without, label = (
-        np.column_stack([_floats(one[name]) for one in bags])
+        np.column_stack([floats(one[name]) for one in bags])
         for name in ("probability", "without_it", "label")
     )
     p = np.where(np.isnan(without), own, without)
@@ -254,13 +260,13 @@ def columns_of(kind: Kind, bags: Sequence[pa.Table], new: bool) -> Columns:
         unsure = np.where((p > CLEAR[0]) & (p < CLEAR[1]), np.abs(p - 0.5), np.inf)
     row = np.tile(np.arange(len(bags[0])), p.size // max(len(bags[0]), 1))
     apart &= (new | is_unseen(bags[0]))[row]
-    bald = np.column_stack([_floats(one["bald"]) for one in bags])[row, table]
+    bald = np.column_stack([floats(one["bald"]) for one in bags])[row, table]
     none = np.full(p.size, np.nan)
     return Columns(table, row, p, none, none, label, bald, apart, unsure)
 
 
 def _of_numbers(kind: Kind, bags: pa.Table, new: bool) -> Columns:
-    label = _floats(bags["label"])
+    label = floats(bags["label"])
     predicted, low, high = (
         without_or(bags, own, without)
         for own, without in (
@@ -358,7 +364,7 @@ def _level(bags: pa.Table, row: int, order: Sequence[str]) -> str:
 def _foremost(kind: Kind, of: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
     """Return the first instances of some bags, with their features."""
     instances, bag = of.instances, of.known["bag"].to_numpy()
-    chance, rank = _floats(instances["probability"]), _floats(instances["score"])
+    chance, rank = floats(instances["probability"]), floats(instances["score"])
     if kind in ("number", "levels"):
         rank = np.abs(rank)
     rank = np.where(np.isnan(chance), rank, chance)
@@ -425,6 +431,12 @@ def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
     return np.array([np.sum(chance > 0.5), chance.sum(), chance[label == 0.0].sum()])
 
 
+def _others(bags: pa.Table) -> frozenset[str]:
+    """Return `Summary.others`."""
+    given = pc.unique(bags.filter(pc.equal(bags["label"], 0))["label_given"]).drop_null()
+    return frozenset(given[:2].to_pylist())
+
+
 def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
     """Count instances of known truth by their probability, [2, BINS]."""
     given = known["primary"].is_valid().to_numpy() & ~np.isnan(chance)
@@ -433,21 +445,10 @@ def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
     return np.array(counts)
 
 
-def without_or(bags: pa.Table, own: str, without: str) -> FloatArray:
-    """Return what is predicted without a bag where that is known, else with it, [B]."""
-    one, other = _floats(bags[without]), _floats(bags[own])
-    return np.where(np.isnan(one), other, one)
-
-
 def is_unseen(bags: pa.Table) -> BoolArray:
     """Return whether the fit predicts each bag without its label, [B]."""
     held = bags["held_out"].to_numpy(zero_copy_only=False)
     return np.asarray(held | bags["without_it"].is_valid().to_numpy())
-
-
-def _floats(column: pa.ChunkedArray) -> FloatArray:
-    values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
-    return values
 
 
 def _number_or_none(value: float) -> float | None:
