@@ -1,8 +1,9 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
 A family has a folder there, or in the templates of its own package: ``words.jinja`` with the macro
-``headline`` and, where it has any, ``caveat`` and ``warnings``; and what it adds to the common
-``page.html.jinja``, ``terminal.txt.jinja`` and ``prefect.md.jinja``, under these names.
+``headline`` and, where it has any, ``caveat`` and ``warnings`` (a page that imports it gets it
+escaped); and what it adds to the common ``page.html.jinja``, ``terminal.txt.jinja`` and
+``prefect.md.jinja``, under these names.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from flows.report.plots import Spec
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+WORDS, ESCAPED = "/words.jinja", "/words.html.jinja"
 _SCRIPTED = re.compile(r'<div class="widget" data-script="([\w.]+)"')
 _MARKUP = re.compile(r"<(script|style|tbody|code)\b.*?</\1>|<[^>]+>", re.DOTALL)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
@@ -135,28 +137,30 @@ def template(name: str, **context: Any) -> str:
 
 def headline(family: str, answer: Any, commands: Commands) -> str:
     """Return what was found, how much of it and how sure, in at most 90 characters."""
-    return figures.squeeze(_say(family, "headline", answer, commands))
+    return figures.squeeze(say(family, "headline", answer, commands))
 
 
 def caveat(family: str, answer: Any, commands: Commands) -> str:
     """Return the first reservation that applies; empty without."""
-    return figures.squeeze(_say(family, "caveat", answer, commands))
+    return figures.squeeze(say(family, "caveat", answer, commands))
 
 
 def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
     """Return what to know before a decision, one sentence or two each."""
-    lines = _say(family, "warnings", answer, commands).splitlines()
+    lines = say(family, "warnings", answer, commands).splitlines()
     return [figures.squeeze(line) for line in lines if line.strip()]
 
 
-def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
+def say(family: str, macro: str, answer: Any, *more: Any) -> str:
+    """Return what a macro of a family's words makes of an answer; nothing without the macro."""
     words = environment(_package(answer)).get_template(f"{family}/words.jinja").module
     found = getattr(words, macro, None)
-    return "" if found is None else str(found(answer, commands))
+    return "" if found is None else str(found(answer, *more))
 
 
 def _package(answer: Any) -> str:
-    return type(answer).__module__.partition(".")[0]
+    """Return the package that has an answer's templates; ours those of plain values."""
+    return type(answer).__module__.partition(".")[0].replace("builtins", "flows")
 
 
 def _render(shown: Shown, name: str) -> str:
@@ -192,11 +196,25 @@ def _render(shown: Shown, name: str) -> str:
 @cache
 def environment(package: str = "flows") -> Environment:
     """Return the templates with their filters, and those of a package; made once."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    class Words(ChoiceLoader):
+        """Finds words also by the name that a page has for them."""
+
+        load = BaseLoader.load
+
+        def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
+            return super().get_source(environment, template.replace(ESCAPED, WORDS))
+
+    class Escaping(Environment):
+        """Escapes words in pages: what a macro returns to a page is taken to be markup."""
+
+        def join_path(self, template: str, parent: str) -> str:
+            return template.replace(WORDS, ESCAPED) if ".html" in parent else template
 
     own = [] if package == "flows" else [PackageLoader(package)]
-    made = Environment(
-        loader=ChoiceLoader([PackageLoader("flows.report"), *own]),
+    made = Escaping(
+        loader=Words([PackageLoader("flows.report"), *own]),
         autoescape=lambda name: name is not None and ".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -204,6 +222,7 @@ def environment(package: str = "flows") -> Environment:
     )
     made.filters |= figures.FILTERS
     made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
+    made.tests["below"] = lambda one: figures.verdict(one) == "below"
     made.globals |= {
         "plots": plots,
         "pattern": pattern,
