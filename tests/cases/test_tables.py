@@ -514,7 +514,7 @@ def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_pa
     plain = json.loads(said)
     assert found["one"]["elbo"] == pytest.approx(plain["elbo"], rel=1e-12)
     heavy = sum(r[6] for r in rows if r[2:6].count("b") > 2) / sum(r[6] for r in rows)
-    share = found["w"]["results"]["prevalence"][0]
+    share = found["w"]["results"]["features"][0]["share"]["value"]
     assert min(abs(share - heavy), abs(share - 1.0 + heavy)) < 0.02
     assert abs(heavy - sum(r[2:6].count("b") > 2 for r in rows) / len(rows)) > 0.1
 
