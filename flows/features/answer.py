@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from flows.data import storage
 from flows.data.row_weights import WEIGHT
@@ -12,7 +11,7 @@ from flows.evaluate.estimate import Estimate
 from flows.family import Finished, Ingested
 from flows.features.check import Column
 from flows.features.copies import Copies, find_copies
-from flows.features.hidden_cells import CellTest, tested
+from flows.features.hidden_cells import CellTest, evaluate_cells
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
     AnswerPatterns,
@@ -28,7 +27,7 @@ from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal
 from vbmodels.features.imputation.predict import HiddenCells
-from vbmodels.features.imputation.states import MEMBERS
+from vbmodels.features.imputation.states import MEMBERS, Completion
 from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.patterns import Patterns
 
@@ -180,7 +179,8 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
     nats = [one.nats for one in features]
     samples = [one.sample for one in parts if one.sample is not None]
     copies = find_copies(samples) if samples else None
-    members, sweeps = _filling(model, q)
+    filling = completion(model, q)
+    is_untaught = filling is None and isinstance(q, CompletedGlobal) and q.completion is not None
     found = Answer(
         rows=sum(one.rows for one in parts),
         effective=effective_size(finished.ingested, finished.settings),
@@ -195,8 +195,8 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
         copies=copies if copies is not None and copies.too_many else None,
         imputed=sum(one.imputed for one in parts),
         cells=_test_of_cells(finished) if finished.fit is None else None,
-        members=members,
-        sweeps_to_fill=sweeps,
+        members=() if filling is None else tuple(_members(filling)),
+        sweeps_to_fill=model.members.sweeps() if is_untaught else None,
         sampler=Sampler(model.draws, model.warmup) if isinstance(model, LaplaceIBP) else None,
     )
     if finished.fit is None:
@@ -240,17 +240,10 @@ def _test_of_cells(finished: Finished) -> CellTest | None:
     """Test the models on the run's table of hidden cells; None where none were hidden."""
     if all(one.hidden is None for one in finished.summaries):
         return None
-    return tested(storage.read_table(finished.paths.table("hidden", 0)))
+    return evaluate_cells(storage.read_table(finished.paths.table("hidden", 0)))
 
 
-def _filling(model: Any, q: Any) -> tuple[tuple[Member, ...], int | None]:
-    """Return the models that fill missing cells, or the sweeps that they would have needed."""
-    if not isinstance(q, CompletedGlobal) or q.completion is None:
-        return (), None
-    at = completion(model, q)
-    if at is None:
-        return (), model.members.sweeps()
-    return tuple(
-        Member(name, float(weight), -float(log_p))
-        for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True)
-    ), None
+def _members(at: Completion) -> Iterator[Member]:
+    """Yield the models that fill missing cells."""
+    for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True):
+        yield Member(name, float(weight), -float(log_p))

@@ -38,7 +38,7 @@ from flows.features.simpler_models import sample_rows
 from vbmodels.core.seen import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
-from vbmodels.features.imputation.predict import together
+from vbmodels.features.imputation.predict import HiddenCells, together
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 from vbmodels.features.table import FeatureBatch
@@ -130,7 +130,6 @@ class FeaturesFamily:
             )
         count = batch.row_count
         hidden = forms.scored_cells(model, q, batch, local)
-        named = [] if hidden is None else np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
         return FeatureSummary(
             rows=batch.n_rows,
             patterns=count_patterns(found.features > 0.5, count),
@@ -146,7 +145,7 @@ class FeaturesFamily:
             ),
             answers=answer_patterns(batch.codes[batch.row_of].astype(int), count, found.features),
             hidden=hidden,
-            names=tuple(ids.take(pa.array(named, pa.int64())).cast(pa.string()).to_pylist()),
+            names=() if hidden is None else _names_of(hidden, batch, ids),
             sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),
         )
@@ -192,6 +191,12 @@ def _finished(say: Callable[..., T], *of_fit: Any) -> T:
         return say(*of_fit)
     except forms.UnfinishedFit as error:
         raise RunError(str(error)) from error
+
+
+def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return the names of the rows that have hidden cells, or may have some."""
+    rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
+    return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
 
 
 def _columns(checked: Checked) -> Mapping[str, Seen]:

@@ -84,7 +84,7 @@ class CellTest:
     rivals: tuple[CellRival, ...]
 
 
-def tested(table: pa.Table) -> CellTest | None:
+def evaluate_cells(table: pa.Table) -> CellTest | None:
     """Compare the models on the hidden cells of a run's table; None where there are too few."""
     if len(table) < 2:
         return None

@@ -143,11 +143,21 @@ class Together:
 def together_of(parts: Sequence[Patterns]) -> Together:
     """Return the most frequent patterns, and the pairs that are furthest from independent."""
     found = occurrence(merge_patterns(parts), MOST_PATTERNS)
-    both, product = found.joint.tolist(), found.product.tolist()
-    given = np.where(np.isnan(found.conditional), None, found.conditional).tolist()
+    shares, both, product = found.total.tolist(), found.joint.tolist(), found.product.tolist()
+
+    def among(joint: float, share: float) -> float | None:
+        return joint / share if share else None
+
     pairs = [
-        Pair(i + 1, j + 1, both[i][j], product[i][j], given[i][j], given[j][i])
-        for i, j in combinations(range(len(both)), 2)
+        Pair(
+            first=i + 1,
+            second=j + 1,
+            both=both[i][j],
+            if_unrelated=product[i][j],
+            of_first=among(both[i][j], shares[i]),
+            of_second=among(both[i][j], shares[j]),
+        )
+        for i, j in combinations(range(len(shares)), 2)
     ]
     pairs.sort(key=lambda one: -abs(one.both - one.if_unrelated))
     patterns = (Pattern(tuple(k + 1 for k in on), rows) for on, rows in found.frequent)

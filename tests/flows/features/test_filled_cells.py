@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from flows.features.check import Column
-from flows.features.hidden_cells import by_classes, by_logistic, by_shares, hidden_table, tested
+from flows.features.hidden_cells import (
+    by_classes,
+    by_logistic,
+    by_shares,
+    evaluate_cells,
+    hidden_table,
+)
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells
@@ -36,7 +42,7 @@ def test_simpler_models_are_compared_on_the_cells_that_they_predict():
     found = hidden_cells()
     columns = [Column(f"q{d}", tuple("abc"[:n]), (0,) * n, 0) for d, n in enumerate(LEVELS)]
     table = hidden_table(found, [f"r{i}" for i in range(400)], columns)
-    test = tested(table)
+    test = evaluate_cells(table)
     assert (test.cells, test.rows) == (len(found.truth), len(np.unique(found.rows)))
     rivals = {one.rival.name: one for one in test.rivals}
     assert all(one.cells == test.cells for one in rivals.values())
@@ -45,9 +51,9 @@ def test_simpler_models_are_compared_on_the_cells_that_they_predict():
         assert rivals[name].rival.loss < test.loss.value - 0.2
     assert not rivals["shares"].rival.more.is_below
     some = table.set_column(4, "logistic", pa.array([None, *table["logistic"].to_pylist()[1:]]))
-    rivals = {one.rival.name: one for one in tested(some).rivals}
+    rivals = {one.rival.name: one for one in evaluate_cells(some).rivals}
     assert rivals["logistic"].cells == test.cells - 1
-    assert tested(table[:1]) is None
+    assert evaluate_cells(table[:1]) is None
 
 
 def test_latent_classes_and_shares_give_what_is_known_of_the_cells():
