@@ -62,8 +62,8 @@ def test_latent_classes_and_shares_give_what_is_known_of_the_cells():
     assert_allclose(np.log(by_shares(found, LEVELS)).mean(), chance.mean(), atol=0.02)
     alone = (found.codes[found.rows][:, :2] == MISSING).all(1) & (found.columns < 2)
     sure = np.where((found.columns < 2) & ~alone, 0.0, chance)
-    for by in (by_classes, by_logistic):
-        assert_allclose(np.log(by(found, LEVELS)).mean(), sure.mean(), atol=0.03)
+    for by, within in ((by_classes, 0.03), (by_logistic, 0.06)):  # the latter has a penalty
+        assert_allclose(np.log(by(found, LEVELS)).mean(), sure.mean(), atol=within)
 
 
 def survey(n=120, seed=0):
