@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import ValidationError
+
 from flows.data import storage
 from flows.data.row_weights import WEIGHT
-from flows.evaluate.estimate import Estimate
+from flows.data.runs import RunRecord
 from flows.family import Finished, Ingested
 from flows.features.check import Column
 from flows.features.copies import Copies, find_copies
@@ -82,22 +84,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Scored:
-    """The fit that new rows were scored by.
-
-    Attributes
-    ----------
-    files, seen
-        Files that were scored, and those of them that the fit has read.
-    rows
-        Rows of the fit.
-    shares
-        Share of these with each feature.
-    """
+    """How many files were scored, and those of them that the fit has read."""
 
     files: int
     seen: int
-    rows: int
-    shares: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True)
@@ -199,25 +189,22 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
         sweeps_to_fill=model.members.sweeps() if is_untaught else None,
         sampler=Sampler(model.draws, model.warmup) if isinstance(model, LaplaceIBP) else None,
     )
-    if finished.fit is None:
-        return found
-    return _scored(found, finished, of_results(FeatureSettings, finished.fit.results))
+    return found if finished.fit is None else _scored(found, finished, finished.fit)
 
 
-def _scored(found: Answer, finished: Finished, fit: Answer) -> Answer:
+def _scored(found: Answer, finished: Finished, record: RunRecord) -> Answer:
     """Return a score's answer, with the features as the fit describes them."""
-    features = [
-        replace(one, share=new.share, sure=new.sure)
+    scored = replace(found, scored=Scored(finished.files, finished.seen))
+    try:
+        fit: Answer = of_results(FeatureSettings, record.results)
+    except ValidationError:  # of an older version
+        return scored
+    features = (
+        replace(one, share=new.share, sure=new.sure, at_fit=one.share)
         for one, new in zip(fit.features, found.features, strict=True)
-    ]
-    shares = tuple(one.share for one in fit.features)
+    )
     return replace(
-        found,
-        features=tuple(features),
-        starts=fit.starts,
-        clearest=fit.clearest,
-        cells=fit.cells,
-        scored=Scored(finished.files, finished.seen, fit.rows, shares),
+        scored, features=tuple(features), starts=fit.starts, clearest=fit.clearest, cells=fit.cells
     )
 
 

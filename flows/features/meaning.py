@@ -208,6 +208,8 @@ class Feature:
         What it is named after.
     changes
         Columns, the most informative first.
+    at_fit
+        Of a score: the share of the fit's rows with it.
     """
 
     number: int
@@ -217,6 +219,7 @@ class Feature:
     nats: float
     name: tuple[NamePart, ...]
     changes: tuple[Change, ...]
+    at_fit: Estimate | None = None
 
 
 def meaning_sums(

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.special import expit
 
 from flows.data.runs import open_run
 from tests.answers.snapshots import HERE
 from tests.flows.commands import succeed
+from tests.flows.features.test_filled_cells import survey
+from tests.flows.features.test_ordered import likert
 
 DUTIES = [42, 23, 6, 25, 6, 24, 7, 38, 1, 4, 1, 6, 2, 9, 2, 20]
 """Rows of each pattern of four answers, society before friend (Stouffer and Toby 1951)."""
@@ -30,27 +31,10 @@ def duties() -> dict[str, list[object]]:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def survey(n=120, seed=0) -> dict[str, list[object]]:
-    """Eight questions on two traits; a tenth of the cells is missing."""
-    rng, draw = np.random.default_rng(0), np.random.default_rng([seed, 1])
-    weights = rng.normal(0.0, 2.0, (2, 8))
-    codes = draw.random((n, 8)) < expit(draw.normal(size=(n, 2)) @ weights)
-    cells = np.where(draw.random((n, 8)) < 0.1, None, np.where(codes, "yes", "no"))
-    return {f"q{d}": cells[:, d].tolist() for d in range(8)}
-
-
-def groups(n=300) -> dict[str, list[object]]:
-    """Two clear groups by three answers on a scale and a number; rows with them weigh more."""
-    rng = np.random.default_rng(0)
-    z = rng.random(n) < 0.25
-    scale = ["strongly disagree", "disagree", "neutral", "agree", "strongly agree"]
-    found: dict[str, list[object]] = {"respondent": [f"r{i}" for i in range(n)]}
-    for name in ("cheap", "fast", "kind"):
-        places = rng.normal(1.3 + 2.2 * z, 0.6).round().clip(0, 4).astype(int)
-        found[name] = [scale[p] for p in places]
-    found["colour"] = rng.choice(["red", "green", "blue"], n).tolist()
-    found["w"] = np.where(z, 2.0, 1.0).tolist()
-    return found
+def weighted() -> dict[str, list[object]]:
+    """Two groups by answers on a scale, of which one counts twice."""
+    z, columns = likert()
+    return columns | {"w": np.where(z, 2.0, 1.0).tolist()}
 
 
 def unrelated(n: int) -> dict[str, list[object]]:
@@ -60,16 +44,16 @@ def unrelated(n: int) -> dict[str, list[object]]:
 
 SOURCES = {
     "duties": duties,
-    "survey": survey,
-    "new": lambda: survey(40, 1),
-    "groups": groups,
+    "survey": lambda: survey()[0],
+    "new": lambda: survey(40)[0],
+    "weighted": weighted,
     "unrelated": lambda: unrelated(400),
     "few": lambda: unrelated(20),
 }
 RUNS = {
     "undecided": ("features", "duties"),
     "several": ("features", "survey", "--set", "n_features=4"),
-    "weighted": ("features", "groups", "--column", "id=respondent", "--column", "weight=w"),
+    "weighted": ("features", "weighted", "--column", "weight=w"),
     "laplace": ("features", "few", "--set", "inference=laplace", "--set", "warmup=4", "--set",
                 "draws=4", "--set", "n_features=3", "--set", "least_rows=1"),
     "none": ("features", "unrelated"),
