@@ -120,13 +120,13 @@ def effects(columns: int, features: int) -> Iterator[Readings]:
             pacsv.write_csv(pa.table([*codes.T], names), f"{folder}/in.csv")
             settings = family.settings(n_features=features, categories=names)
             out = run("features", f"{folder}/in.csv", f"{folder}/out", settings, ComputeSettings())
-        meant = out["results"]["meaning"]
+        meant = out["results"]["features"]
         if len(meant) != features:
             continue
         found = np.zeros((2, features, columns))
-        for k, c in [(k, c) for k, one in enumerate(meant) for c in one["columns"]]:
+        for k, c in [(k, c) for k, one in enumerate(meant) for c in one["changes"]]:
             sign = 1.0 if c["category"] == "1" else -1.0
-            found[:, k, int(c["column"][1:])] = sign * (c["with"] - c["without"]), c["sd"]
+            found[:, k, int(c["column"][1:])] = sign * (c["with_it"] - c["without_it"]), c["sd"]
         which = linear_sum_assignment(-abs(true @ found[0].T))[1]
         mean, sd = found[:, which]
         mean = (mean * np.sign((mean * true).sum(1, keepdims=True))).ravel()

@@ -23,15 +23,16 @@ from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, missing_columns
 from flows.features.check import Column, encode, piece, recoded, rules_of
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
-from flows.features.schema import CATEGORIES_IN, IMPUTED
+from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
-from vbmodels.features.forms import RowFindings, make
+from vbmodels.features.forms import Reported, RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.patterns import profile
 from vbmodels.features.search.fit import ITERATIONS
 from vbmodels.features.table import FeatureBatch, bearable, feature_batch, foreign_columns
 
@@ -313,3 +314,30 @@ def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa
         ],
         schema=IMPUTED.arrow,
     )
+
+
+def weight_table(fit: Reported, columns: Sequence[Column]) -> pa.Table:
+    """Return the table of weights: of each feature, and of none, every category of each column."""
+    levels = np.array([len(column.levels) for column in columns])
+    mean, sd = fit.weights.mean(axis=0), fit.weights.std(axis=0)
+    pieces = []
+    for k in range(mean.shape[1]):
+        profiles = profile(fit.weights, levels, [k - 1] if k else [])
+        unit = 0
+        for column, p in zip(columns, profiles, strict=True):
+            n = len(column.levels)
+            own = slice(unit, unit + n - 1)  # the first category has no weight
+            share = np.array(column.weights) / max(sum(column.weights), 1e-300)
+            ratio = np.divide(p[:n], share, out=np.full(n, np.nan), where=share > 0.0)
+            values = [
+                [column.name] * n,
+                list(column.levels),
+                [k] * n,
+                [None, *mean[own, k]],
+                [None, *sd[own, k]],
+                p[:n],
+                ratio,
+            ]
+            pieces.append(pa.table(values, schema=FEATURE_WEIGHTS.arrow))
+            unit += n - 1
+    return pa.concat_tables(pieces)

@@ -72,14 +72,3 @@ def _nearly_equal(codes: IntArray, count: FloatArray) -> tuple[float, float]:
     weight = np.outer(count, count)
     one, two = (float(weight[differing == k].sum() / 2.0) for k in (1, 2))
     return one, two
-
-
-def on_copies(found: Copies | None) -> list[str]:
-    """Say how many rows are copies, where these are more than chance makes."""
-    if found is None or not found.too_many:
-        return []
-    return [
-        f"{found.copies:,} of {found.rows:,} rows are exact copies of another row "
-        f"({found.pairs:,.0f} pairs of equal rows; by chance {found.by_chance:,.0f}). Copies count "
-        "as independent rows: keep one row of each respondent."
-    ]

@@ -20,24 +20,25 @@ from flows.family import (
     Checked,
     CheckedPiece,
     Each,
-    Findings,
+    Finished,
     Ingested,
     Prepared,
-    with_effective_size,
 )
 from flows.faults import Fault, InputError, RunError
 from flows.features import check
 from flows.features import coding as feature_coding
+from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.check import CheckedTable, checked_file
-from flows.features.naming import meaning_sums
-from flows.features.report import FeatureSummary, report, weight_table
-from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
-from flows.features.sections import answer_patterns
+from flows.features.hidden_cells import hidden_table
+from flows.features.meaning import meaning_sums
+from flows.features.patterns import answer_patterns
+from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
 from vbmodels.core.seen import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
+from vbmodels.features.imputation.predict import HiddenCells, together
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 from vbmodels.features.table import FeatureBatch
@@ -124,14 +125,13 @@ class FeaturesFamily:
         )
         fit = _finished(forms.read, model, q, settings)
         if index == 0:
-            weights = weight_table(fit, columns)
             storage.write_table(
-                paths.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
+                paths.table("weights", 0), feature_coding.weight_table(fit, columns)
             )
         count = batch.row_count
+        hidden = forms.scored_cells(model, q, batch, local)
         return FeatureSummary(
             rows=batch.n_rows,
-            distinct=len(batch.count),
             patterns=count_patterns(found.features > 0.5, count),
             imputed=len(found.rows),
             meaning=meaning_sums(
@@ -144,10 +144,24 @@ class FeaturesFamily:
                 fit.n_rows,
             ),
             answers=answer_patterns(batch.codes[batch.row_of].astype(int), count, found.features),
-            hidden=forms.scored_cells(model, q, batch, local),
+            hidden=hidden,
+            names=() if hidden is None else _names_of(hidden, batch, ids),
             sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),
         )
+
+    def select(
+        self, model: Any, q: Any, summaries: Sequence[FeatureSummary], *,
+        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
+    ) -> tuple[Sequence[FeatureSummary], Any]:  # fmt: skip
+        """Write what the simpler models say of the hidden cells of all partitions."""
+        cells = [one.hidden for one in summaries if one.hidden is not None]
+        if cells:
+            names = [name for one in summaries for name in one.names]
+            columns = feature_coding.read_dictionary(paths)
+            table = hidden_table(together(cells), names, columns)
+            storage.write_table(paths.table("hidden", 0), table)
+        return summaries, q
 
     def keep(
         self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
@@ -159,14 +173,10 @@ class FeaturesFamily:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
         return _global_rows(forms.best_of(q))
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[FeatureSummary],
-        ingested: Sequence[Ingested], settings: FeatureSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        fit = _finished(forms.read, model, q, settings)
-        found = report(model, q, fit, summaries, settings)
-        return with_effective_size(found, ingested, settings)
+    def answer(self, finished: Finished) -> Answer:
+        """Return what was found."""
+        fit = _finished(forms.read, finished.model, finished.q, finished.settings)
+        return answer_of(finished, fit)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw a table with known features."""
@@ -181,6 +191,12 @@ def _finished(say: Callable[..., T], *of_fit: Any) -> T:
         return say(*of_fit)
     except forms.UnfinishedFit as error:
         raise RunError(str(error)) from error
+
+
+def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return the names of the rows that have hidden cells, or may have some."""
+    rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
+    return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
 
 
 def _columns(checked: Checked) -> Mapping[str, Seen]:

@@ -64,6 +64,27 @@ IMPUTED = Table(
 )
 
 
+HIDDEN = Table(
+    "hidden",
+    "Known cells that were hidden from the models while they learned, with the probability that "
+    "each gave to the hidden category.",
+    (
+        Column("id", TEXT, "name of the row"),
+        Column("column", TEXT, "column of the input"),
+        Column("category", TEXT, "the hidden category"),
+        Column("mixture", NUMBER, "its probability by the mixture that fills missing cells"),
+        Column(
+            "logistic",
+            NUMBER,
+            "by one logistic regression a column; empty where the column was not regressed",
+            nullable=True,
+        ),
+        Column("classes", NUMBER, "by latent classes, their number by the BIC"),
+        Column("shares", NUMBER, "by the column's shares"),
+    ),
+)
+
+
 def feature_rows(n_features: int) -> Table:
     """Return the table of rows with one probability a feature."""
     return Table(

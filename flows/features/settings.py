@@ -21,6 +21,7 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
 
     question = "Which hidden groups of answers explain a survey, and which rows have them?"
     family = "flows.features.family"
+    answer = "flows.features.answer"
     reads = "flows.features.schema:CATEGORIES_IN"
     example = (
         "vbflows simulate features simulated/ --rows 300",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.evaluate.estimate import Estimate
 from flows.features.association import PairTest, test_pairs
 from flows.features.check import Column
-from flows.features.settings import FeatureSettings
-from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.forms import searched
@@ -28,8 +27,10 @@ MOST_CELLS = 2_000_000
 """Rows times categories that these models are fitted to; of wider tables fewer rows."""
 LOOSE, CLOSE = 15.0, 3.0
 """Nats a feature by which the bound may be below the log probability; nats between two BICs."""
+Kind = Literal["shares", "classes", "scale", "features"]
 _STREAM = 11
-SHARES, SCALE = "each column's shares", "one sliding scale"
+LEAST_POWER = 0.8
+"""Power of a test of the columns from which on it is said that they are not related."""
 
 
 @dataclass(frozen=True)
@@ -53,74 +54,66 @@ def sample_rows(batch: FeatureBatch, n_rows: float) -> RowSample:
 
 
 @dataclass(frozen=True)
+class RowModel:
+    """A model of the rows.
+
+    Attributes
+    ----------
+    kind, number
+        What it is made of, and of how many.
+    nats
+        log p(rows), approximately: -BIC / 2, or of several features the bound.
+    gain
+        The same a row, less that by the columns' shares.
+    """
+
+    kind: Kind
+    number: int
+    nats: float
+    gain: float
+
+
+@dataclass(frozen=True)
 class SimplerModels:
-    """How well simpler models describe the rows.
+    """How well the features describe the rows, and how well simpler models do.
 
     Attributes
     ----------
     rows
-        Rows that they were fitted to, as often as each counts.
-    each
-        log p(rows), approximately, by 1, 2 and so on latent classes, of which one is the columns'
-        shares: -BIC / 2.
-    features
-        The bound on log p(rows) of the features, for as many rows; of one feature, which is the
-        same model as two classes, theirs. None where it is not known.
-    scale
-        As ``each``, by one latent scale; None where fewer different rows can be than that has
-        parameters.
+        Rows that the models were fitted to, as often as each counts.
+    models
+        All of them, the columns' shares first. A single feature is the same model as two classes.
+    rival
+        The best of those that are not the features' own.
+    ahead
+        Nats a row of the features above the rival, between the ends of a margin within which no
+        difference is clear; it is no 95 % interval. None where it is not known.
+    grouped
+        Whether two groups or more are clearly better than the columns' shares.
     pairs
         A test of whether the columns are related at all.
     """
 
     rows: float
-    each: tuple[float, ...]
-    features: float | None = None
-    scale: float | None = None
-    pairs: PairTest | None = None
+    models: tuple[RowModel, ...]
+    rival: RowModel
+    ahead: Estimate | None
+    grouped: bool
+    pairs: PairTest
 
     @property
-    def shares(self) -> float:
-        """-BIC / 2 of the columns' shares, which all models are compared with."""
-        return self.each[0]
-
-    def rival(self, features: int) -> tuple[str, float]:
-        """Return the best of the models that are not the features' own, and its -BIC / 2."""
-        found = [] if self.scale is None else [(SCALE, self.scale)]
-        found += [
-            (f"{number} latent classes", value)
-            for number, value in enumerate(self.each[1:], 2)
-            if not (number == 2 and features == 1)  # the same model
-        ]
-        return max(found, key=lambda one: one[1], default=(SHARES, self.shares))
-
-    def gain(self, value: float) -> float:
-        """Return a model's log probability of a row less that by the columns' shares."""
-        return (value - self.shares) / self.rows
-
-    def ahead(self, features: int) -> float | None:
-        """Return the nats of the features above the best simpler model; None if not known."""
-        if self.features is None or not features:
-            return None
-        return self.features - self.rival(features)[1]
-
-    @property
-    def undecided(self) -> str:
-        """The model that describes related rows as well as two groups do; empty if none does."""
-        name, value = self.rival(1)
-        close = abs(self.each[1] - value) < CLOSE
-        return name if self.grouped and close else ""
-
-    @property
-    def grouped(self) -> bool:
-        """Whether two groups or more are clearly better than the columns' shares."""
-        return max(self.each[1:]) - self.shares > CLOSE
+    def unfound(self) -> Literal["described", "related", "few cells", "unrelated"]:
+        """What is known of rows in which no feature was found."""
+        if self.rival.gain > 0.0:
+            return "described"
+        if self.pairs.related:
+            return "related"
+        return "few cells" if self.pairs.power < LEAST_POWER else "unrelated"
 
 
 def compare_models(
-    samples: Sequence[RowSample], columns: Sequence[Column], q: Any, n_rows: float,
-    features: int = 0,
-) -> SimplerModels | None:  # fmt: skip
+    samples: Sequence[RowSample], columns: Sequence[Column], q: Any, n_rows: float, features: int
+) -> SimplerModels | None:
     """Fit simpler models to the sampled rows; None where there is no row or no two classes."""
     codes = np.concatenate([one.codes for one in samples])
     count = np.concatenate([one.count for one in samples])
@@ -131,112 +124,46 @@ def compare_models(
         return None
     # More parameters than different rows can have: such a model is not determined.
     free, cells = int(np.sum(levels - 1)), np.prod(levels.astype(float)) - 1.0
-    scale = None
-    if 2 * free <= cells:
-        scale = -0.5 * latent_scale(cells_of, levels, count, fits[1]).bic
-    rows = float(count.sum())
-    each = tuple(
+    shares, *classes = [
         -0.5 * fit.bic for k, fit in enumerate(fits, 1) if k < 3 or k * free + k - 1 <= cells
-    )
-    at, bound = searched(q), None
-    if isinstance(at, SearchGlobal) and at.fit is not None:
-        bound = max(at.fit.bound, at.fit.value) * rows / n_rows
-        bound = bound if np.isfinite(bound) else None  # max_iter came before it was measured
+    ]
+    rows = float(count.sum())
+
+    def made(kind: Kind, number: int, nats: float) -> RowModel:
+        return RowModel(kind, number, nats, (nats - shares) / rows)
+
+    rivals = [made("classes", k, nats) for k, nats in enumerate(classes, 2)]
+    if 2 * free <= cells:
+        scale = latent_scale(cells_of, levels, count, fits[1])
+        rivals.append(made("scale", 1, -0.5 * scale.bic))
+    own: list[RowModel] = []
     if features == 1:
-        bound = each[1]
+        own = [made("features", 1, rivals.pop(0).nats)]
+    elif features and (bound := _bound_of(q)) is not None:
+        own = [made("features", features, bound * rows / n_rows)]
+    base = made("shares", 1, shares)
+    rival = max(rivals, key=lambda one: one.nats, default=base)
     pairs = test_pairs(columns, cells_of.T @ (cells_of * count[:, None]))
-    return SimplerModels(rows, each, bound, scale, pairs)
-
-
-def model_results(found: SimplerModels, features: int) -> dict[str, Any]:
-    """Return the comparison, for run.json."""
-    name, value = found.rival(features)
-    return asdict(found) | {"best": name, "best_log_probability": value}
-
-
-def model_section(found: SimplerModels, features: int) -> Section:
-    """Compare the features with latent classes and a scale, all against the columns' shares."""
-    models = [(SHARES, found.shares)]
-    models += [(f"{number} latent classes", v) for number, v in enumerate(found.each[1:], 2)]
-    if features == 1:
-        models[1] = ("1 feature (2 latent classes)", found.each[1])
-    elif features and found.features is not None:
-        models.append((f"{features} features", found.features))
-    if found.scale is not None:
-        models.append((SCALE, found.scale))
-    text = (
-        "How much more probable each model makes a row's answers than the columns' shares do: the "
-        "mean log probability of a row, allowing for the number of parameters (BIC, or a lower "
-        "bound), less that by the shares."
+    return SimplerModels(
+        rows,
+        (base, *own, *rivals),
+        rival,
+        _ahead(own[0], rival, rows) if own else None,
+        max(classes) - shares > CLOSE,
+        pairs,
     )
-    if features and found.features is not None:
-        text += f" Differences below {slack_of(features) / found.rows:.4f} are not clear."
-    rows = [(name, f"{found.gain(value):+.4f}") for name, value in models]
-    heads = ("model", "log probability of a row, above the shares (nats)")
-    return Section("How many features or groups, or a scale", text, (), (Grid(heads, rows),))
 
 
-def slack_of(features: int) -> float:
-    """Return the nats between features and another model below which no difference is clear."""
-    return LOOSE * features if features > 1 else CLOSE
+def _ahead(own: RowModel, rival: RowModel, rows: float) -> Estimate:
+    more = own.gain - rival.gain
+    margin = (CLOSE if own.number == 1 else LOOSE * own.number) / rows
+    return Estimate(more, more - margin, more + margin)
 
 
-def describes(name: str) -> str:
-    """Return a model with its verb.
-
-    >>> describes("one sliding scale"), describes("4 latent classes")
-    ('one sliding scale describes', '4 latent classes describe')
-    """
-    return f"{name} describes" if name == SCALE else f"{name} describe"
-
-
-def difference_in_words(found: SimplerModels | None, features: int) -> str:
-    """Say how the features compare with the best simpler model; nothing where it is not known."""
-    ahead = None if found is None else found.ahead(features)
-    if found is None or ahead is None:
-        return ""
-    how = "worse" if ahead > 0.0 else "better"
-    if abs(ahead) < slack_of(features):
-        how = "about as well"
-    return f"{describes(found.rival(features)[0])} the answers {how}"
-
-
-def groups_in_words(found: SimplerModels | None, rows: int) -> str:
-    """Say that one feature makes two groups, and whether that is better than none and than more."""
-    if found is None:
-        return f"The model describes the answers of {rows:,} rows by two groups"
-    if not found.grouped:
-        said = f"That the answers of {rows:,} rows are related is not sure"
-        return f"{said}; the model describes them by two groups"
-    said = f"The answers of {rows:,} rows are related"
-    if found.undecided:
-        return f"{said}; the data do not decide between two groups and {found.undecided}"
-    if found.each[1] > found.rival(1)[1]:
-        return f"{said}, best described (of the models tried) by two groups"
-    return f"{said}, here described by two groups"
-
-
-def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:
-    """Return what a fit without features says in the headline, and what to do as a warning."""
-    more = "More rows, or more answers a row, may show features."
-    if found is None:
-        return "there are too few rows to compare models", more
-    name, value = found.rival(0)
-    again = f"search again: --set starts={max(6, 2 * settings.starts)}, or another --seed."
-    if value > found.shares:
-        model = "an item response model" if name == SCALE else f"a latent class model ({name})"
-        said = f"but {describes(name)} the rows better than each column's shares"
-        return said, f"No feature was found, {said}. Fit {model}, or {again}"
-    pairs = found.pairs
-    if pairs is not None and pairs.related:
-        said = f"but the columns are related (a test of {pairs.pairs:,} pairs, p = {pairs.p:.1g})"
-        return said, f"No feature was found, {said}; the cells are too few to say how. {more}"
-    if pairs is None or pairs.power < LEAST_POWER:
-        said = "there are too few cells to say whether answers are related"
-        return said, f"No feature was found: {said}. {more}"
-    said = "the rows do not say more than each column's shares, and simpler models agree"
-    return said, f"No feature was found: {said}."
-
-
-# Power of a test of the columns from which on it is said that they are not related.
-LEAST_POWER = 0.8
+def _bound_of(q: Any) -> float | None:
+    """Return the bound on log p(all rows) of a search; None where it was not measured."""
+    at = searched(q)
+    if not isinstance(at, SearchGlobal) or at.fit is None:
+        return None
+    bound = max(at.fit.bound, at.fit.value)
+    return bound if np.isfinite(bound) else None  # max_iter came before it was measured

@@ -482,7 +482,8 @@ def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, ca
     weights = [r[6] for r in rows]
     effective = sum(weights) ** 2 / sum(w * w for w in weights)
     assert any(f"effective sample size of {effective:,.0f}" in w for w in found["warnings"])
-    assert f"; effective sample size {effective:,.0f}" in found["lines"][0]
+    text = found.get("text") or found["lines"][0]
+    assert f"effective sample size {effective:,.0f}" in text
     assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
     code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", "--json")
     assert code == 0
@@ -514,7 +515,7 @@ def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_pa
     plain = json.loads(said)
     assert found["one"]["elbo"] == pytest.approx(plain["elbo"], rel=1e-12)
     heavy = sum(r[6] for r in rows if r[2:6].count("b") > 2) / sum(r[6] for r in rows)
-    share = found["w"]["results"]["prevalence"][0]
+    share = found["w"]["results"]["features"][0]["share"]["value"]
     assert min(abs(share - heavy), abs(share - 1.0 + heavy)) < 0.02
     assert abs(heavy - sum(r[2:6].count("b") > 2 for r in rows) / len(rows)) > 0.1
 

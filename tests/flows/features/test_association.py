@@ -82,6 +82,6 @@ def test_two_groups_are_found_among_rows_that_answer_few_of_the_questions(tmp_pa
     succeed("features", source, tmp_path / "out", *setting_args("n_features=3", "tol=1e-4"))
     _, record = latest(tmp_path / "out")
     assert all(len(column["levels"]) == 2 for column in record["results"]["columns"])
-    assert record["results"]["features"] == 1
-    assert abs(record["results"]["prevalence"][0] - z.mean()) < 0.15
+    (feature,) = record["results"]["features"]
+    assert abs(feature["share"]["value"] - z.mean()) < 0.15
     succeed("score", tmp_path / "out", source, tmp_path / "scored")

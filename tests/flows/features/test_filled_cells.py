@@ -9,8 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from flows.features.cell_baselines import score_classes, score_logistic, score_shares
-from flows.features.sections import _baseline_grids
+from flows.features.check import Column
+from flows.features.hidden_cells import (
+    by_classes,
+    by_logistic,
+    by_shares,
+    evaluate_cells,
+    hidden_table,
+)
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells
@@ -28,52 +34,44 @@ def hidden_cells(n=400, seed=0):
     rows, columns = np.nonzero(hidden)
     truth = codes[hidden]
     left = np.where(hidden, np.int16(MISSING), codes)
-    return HiddenCells(left, rows, columns, truth, np.log(1.0 / LEVELS[columns]))
+    return HiddenCells(left, rows, columns, truth, np.log(1.0 / LEVELS[columns]), np.arange(n))
 
 
-def test_a_better_baseline_is_warned_of():
-    found = score_logistic(hidden_cells(), LEVELS)
-    copied = found.cells
-    assert copied == len(hidden_cells().truth)
-    assert found.baseline > found.mixture + 0.2
-    (grid,), warnings = _baseline_grids({"filling_baseline_logistic": found.__dict__})
-    assert f"{found.baseline:.4f}" in grid.rows[0]
-    assert len(warnings) == 1
-    copy = hidden_cells()
-    level = HiddenCells(*(getattr(copy, n) for n in ("codes", "rows", "columns", "truth")),
-                   log_p=np.zeros(copied))  # fmt: skip
-    results = {"filling_baseline_logistic": score_logistic(level, LEVELS).__dict__}
-    assert _baseline_grids(results)[1] == []
+def test_simpler_models_are_compared_on_the_cells_that_they_predict():
+    """Each of two equal columns is predicted by the other, but not by shares."""
+    found = hidden_cells()
+    columns = [Column(f"q{d}", tuple("abc"[:n]), (0,) * n, 0) for d, n in enumerate(LEVELS)]
+    table = hidden_table(found, [f"r{i}" for i in range(400)], columns)
+    test = evaluate_cells(table)
+    assert (test.cells, test.rows) == (len(found.truth), len(np.unique(found.rows)))
+    rivals = {one.rival.name: one for one in test.rivals}
+    assert all(one.cells == test.cells for one in rivals.values())
+    for name in ("logistic", "classes"):
+        assert rivals[name].rival.more.is_below
+        assert rivals[name].rival.loss < test.loss.value - 0.2
+    assert not rivals["shares"].rival.more.is_below
+    some = table.set_column(4, "logistic", pa.array([None, *table["logistic"].to_pylist()[1:]]))
+    rivals = {one.rival.name: one for one in evaluate_cells(some).rivals}
+    assert rivals["logistic"].cells == test.cells - 1
+    assert evaluate_cells(table[:1]) is None
 
 
-def test_latent_classes_and_shares_are_scored_on_the_same_cells():
-    """Classes predict each of two equal columns by the other, shares do not."""
+def test_latent_classes_and_shares_give_what_is_known_of_the_cells():
     found = hidden_cells(1000, 3)
-    classes, shares = score_classes(found, LEVELS), score_shares(found, LEVELS)
-    assert classes.classes == 2
-    assert classes.cells == shares.cells == len(found.truth)
     chance = np.where(found.columns == 2, np.log(1 / 3), np.log(1 / 2))
-    assert_allclose(shares.baseline, chance.mean(), atol=0.02)
+    assert_allclose(np.log(by_shares(found, LEVELS)).mean(), chance.mean(), atol=0.02)
     alone = (found.codes[found.rows][:, :2] == MISSING).all(1) & (found.columns < 2)
     sure = np.where((found.columns < 2) & ~alone, 0.0, chance)
-    assert_allclose(classes.baseline, sure.mean(), atol=0.03)
-    results = {
-        "filling_baseline_classes": classes.__dict__,
-        "filling_baseline_shares": shares.__dict__,
-    }
-    (grid,), (warning,) = _baseline_grids(results)
-    assert [row[0] for row in grid.rows] == ["latent classes (2 by the BIC)", "the columns' shares"]
-    assert warning.startswith("Latent class analysis fills cells better here")
-    one = HiddenCells(found.codes, *(np.zeros(1, int),) * 2, np.zeros(1, np.int16), np.zeros(1))
-    assert score_classes(one, LEVELS) is None
-    assert score_shares(one, LEVELS) is None
+    for by, within in ((by_classes, 0.03), (by_logistic, 0.06)):  # the latter has a penalty
+        assert_allclose(np.log(by(found, LEVELS)).mean(), sure.mean(), atol=within)
 
 
-def survey(n=120, seed=0):
-    rng = np.random.default_rng(seed)
-    psi = rng.normal(size=(n, 2)) @ rng.normal(0.0, 2.0, (2, 8))
-    codes = rng.random(psi.shape) < expit(psi)
-    gone = rng.random(psi.shape) < 0.1
+def survey(n=120):
+    """Eight questions on two traits; a tenth of the cells is missing."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(0.0, 2.0, (2, 8))
+    codes = rng.random((n, 8)) < expit(rng.normal(size=(n, 2)) @ weights)
+    gone = rng.random((n, 8)) < 0.1
     cells = np.where(gone, None, np.where(codes, "yes", "no"))
     return {f"q{d}": pa.array(cells[:, d], pa.string()) for d in range(8)}, int(gone.sum())
 
@@ -88,17 +86,17 @@ def fitted(tmp_path, name, *options):
 @pytest.mark.thorough
 def test_a_run_says_which_models_filled_its_cells(tmp_path):
     folder, record, gone = fitted(tmp_path, "whole", "partitions=3")
-    filling = record["results"]["filling"]
-    assert_allclose(sum(one["weight"] for one in filling["members"].values()), 1.0)
-    assert filling["hidden_cells"] > 20
-    logistic = record["results"]["filling_baseline_logistic"]
-    assert_allclose(logistic["mixture"], filling["mixture"], atol=0.01)
-    for name in ("classes", "shares"):
-        other = record["results"][f"filling_baseline_{name}"]
-        assert (other["cells"], other["mixture"]) == (logistic["cells"], logistic["mixture"])
+    found = record["results"]
+    assert_allclose(sum(one["weight"] for one in found["members"]), 1.0)
+    hidden = pq.read_table(folder / "hidden")
+    assert len(hidden) == found["cells"]["cells"] > 20
+    assert_allclose(-np.log(hidden["mixture"]).mean(), found["cells"]["loss"]["value"])
+    names = pq.read_table(folder / "rows", columns=["id"])["id"].to_pylist()
+    known = {(one["id"], one["column"]): one["category"] for one in hidden.to_pylist()}
+    columns, _ = survey()
+    assert all(columns[c][names.index(n)].as_py() == said for (n, c), said in known.items())
     page = (folder / "report.html").read_text()
     assert "How missing cells are filled" in page
-    assert f"latent classes ({record['results']['filling_baseline_classes']['classes']}" in page
     cells = pq.read_table(folder / "imputed")
     total = cells.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert len(total) == gone
@@ -107,7 +105,6 @@ def test_a_run_says_which_models_filled_its_cells(tmp_path):
 
 def test_a_run_that_stops_before_models_have_learned_says_so(tmp_path):
     _, record, gone = fitted(tmp_path, "short", "max_iter=110")
-    assert any("before the models that fill missing cells had learned" in warning
-               for warning in record["warnings"])  # fmt: skip
-    assert "filling" not in record["results"]
-    assert record["results"]["imputed_cells"] == gone
+    assert record["results"]["sweeps_to_fill"] > 0
+    assert record["results"]["members"] == []
+    assert record["results"]["imputed"] == gone

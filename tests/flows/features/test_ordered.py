@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.testing import assert_allclose
 
-from flows.features.description import feature_name, meaning_sections, short_name
-from flows.features.naming import meaning_sums, meanings
+from flows.features.meaning import NamePart, features_of, meaning_sums
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.forms import Stability
@@ -48,19 +48,16 @@ def found(tmp_path_factory):
 
 def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     folder, record = found
-    (feature,) = record["results"]["meaning"]
-    assert "agrees more with: " in feature["name"]
-    assert "more often: complains" in feature["name"]
-    assert "higher: points" in feature["name"]
-    assert 0.15 < feature["prevalence"] < 0.35  # the rarer side, whichever the search found
-    of = {one["column"]: one["mean_answer"] for one in feature["columns"]}
+    (feature,) = record["results"]["features"]
+    named = {one["scale"]: one for one in feature["name"]}
+    assert set(named) == {"agreement", "frequency", "numbers"}
+    assert all(one["more"] for one in named.values())
+    assert named["numbers"]["columns"] == ["points"]
+    assert 0.15 < feature["share"]["value"] < 0.35  # the rarer side, whichever the search found
+    of = {one["column"]: one["answers"] for one in feature["changes"]}
     assert of["colour"] is None
-    assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
-    page = (folder / "report.html").read_text()
-    low, high = (f"{of['cheap'][answer]:.2f}" for answer in ("without", "with"))
-    said = f" rows: {feature['short_name']} (cheap {high} against {low}). For "
-    assert said in page.replace("\u00a0", " ")
-    assert len(feature["short_name"]) <= 55
+    assert of["cheap"]["with_it"] - of["cheap"]["without_it"] > 1.5
+    assert f"{of['cheap']['with_it']:.2f}" in (folder / "report.html").read_text()
 
 
 def test_what_is_ordered_and_what_is_free_text_is_said(found):
@@ -97,10 +94,11 @@ def test_names_are_shown_without_tags_and_without_the_question_they_begin_with(t
     source = written(tmp_path, named | {"How do you rate - it is kind": columns["kind"]})
     succeed("features", source, tmp_path / "out",
             *setting_args("n_features=1", "starts=1", "max_iter=90"))  # fmt: skip
-    (feature,) = latest(tmp_path / "out")[1]["results"]["meaning"]
-    said = feature["name"].removeprefix("agrees more with: ").split(", ")
-    assert sorted(said) == ["cheap", "fast", "it is kind"]
-    assert feature["columns"][0]["column"] in [*named, "How do you rate - it is kind"]
+    (feature,) = latest(tmp_path / "out")[1]["results"]["features"]
+    (part,) = feature["name"]
+    assert (part["scale"], part["more"]) == ("agreement", True)
+    assert sorted(part["columns"]) == ["cheap", "fast", "it is kind"]
+    assert feature["changes"][0]["column"] in [*named, "How do you rate - it is kind"]
 
 
 def test_answers_at_both_ends_are_described_by_a_category():
@@ -122,11 +120,9 @@ def test_answers_at_both_ends_are_described_by_a_category():
         nu, weights, lambda rows: np.tile(nu[rows] > 0.5, (20, 1, 1)), codes, levels,
         np.arange(600), np.ones(600), 600,
     )  # fmt: skip
-    (one,) = meanings(sums, levels, [c.points for c in columns])
-    said, _, names = feature_name(one, columns).partition("less often have ")
-    assert said == ""
-    assert sorted(names.split(", ")) == ["a = 2", "b = 2"]
-    assert short_name(one, columns) == f'"2" less often in {" and ".join(names[::7])}'
-    grid = meaning_sections([one], columns, Stability(None, 0))[1].grids[0]
-    assert ("b = 2", "12\u00a0%", "88\u00a0%") in [row[:3] for row in grid.rows]
+    (one,) = features_of(sums, columns, Stability(None, 0), whole=False)
+    assert one.name == (NamePart("", "2", False, tuple(c.shown for c in one.changes), False),)
+    assert all(change.moved is None for change in one.changes)
+    for change in one.changes:
+        assert_allclose([change.with_it, change.without_it], [0.12, 0.88], atol=0.01)
     assert pa.array(columns[0].points).to_pylist() == [2.0, 1.0, 3.0]

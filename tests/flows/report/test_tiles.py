@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from flows.experts.tiles import tiles_of as experts
-from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
 from flows.report.page import Findings, Tile
@@ -105,56 +104,6 @@ def test_keywords():
     assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
         "from known keyphrases and other corpora; of 95 candidate phrases, on average"
     )
-
-
-def test_features():
-    meaning = [
-        {
-            "feature": 1,
-            "prevalence": 0.3,
-            "prevalence_interval": [0.25, 0.35],
-            "short_name": "a = 1",
-            "other_starts": 2,
-            "found_by": 2,
-            "sure_rows": 0.75,
-        },
-        {"feature": 2, "prevalence": 0.4, "short_name": "b = 2", "other_starts": 2, "found_by": 0},
-    ]
-    results = {
-        "features": 2, "rows": 216, "columns": [{}] * 4, "meaning": meaning, "imputed_cells": 12,
-        "simpler_models": {
-            "rows": 200.0, "features": -90.0, "best": "3 latent classes",
-            "best_log_probability": -100.4,
-        },
-    }  # fmt: skip
-    assert shown(features(results)) == {
-        "features": ("2", "in 4 columns"),
-        "most common feature": ("40\u00a0% of rows", "feature 2: b = 2"),
-        "against 3 latent classes": ("no clear difference", "log probability of a row +0.0520"),
-        "missing cells filled": (
-            "12",
-            "with the probability of each answer, in the table imputed/",
-        ),
-    }
-    results["simpler_models"] |= {"best": "2 latent classes", "best_log_probability": -190.0}
-    found = shown(features(results))
-    assert found["against 2 latent classes"][0] == "this model is better"
-    one = results | {"features": 1, "meaning": meaning[:1]}
-    one["simpler_models"] |= {"each": [-109.0], "best": "one sliding scale"}
-    found = shown(features(one))
-    assert found["rows with the feature"] == (
-        "30\u00a0% of rows",
-        "95 % interval 25 to 35\u00a0% in the population",
-    )  # fmt: skip
-    assert "against 2 latent classes" not in found
-    assert found["features"] == ("1", "in 4 columns: two groups, with and without it")
-    assert found["against one sliding scale"][0] == "this model is better"
-    found = shown(features(one, weighted=True))
-    assert found["rows with the feature"][1].endswith(" in the population, by weight")
-    none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
-    assert list(shown(features(none))) == ["features"]
-    models = {"features": -90.0, "best": "2 latent classes"}
-    assert list(shown(features(none | {"simpler_models": models}))) == ["features"]
 
 
 def test_variants():

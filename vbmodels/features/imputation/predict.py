@@ -164,6 +164,8 @@ class HiddenCells:
         [H] places of the hidden cells and their categories.
     log_p
         [H] log probability that the mixture gives them.
+    row_id
+        [N] numbers of the rows in the whole table.
     """
 
     codes: NDArray[np.int16]
@@ -171,6 +173,7 @@ class HiddenCells:
     columns: NDArray[np.intp]
     truth: NDArray[np.int16]
     log_p: FloatArray
+    row_id: IntArray
 
 
 def hidden_cells(
@@ -178,11 +181,10 @@ def hidden_cells(
 ) -> HiddenCells:
     """Return a partition's part of `MOST_ROWS` of the table's ``n_rows`` rows."""
     whole = learning(batch, q.share, q.seed, hide=True)
-    share = min(q.share, MOST_ROWS / max(n_rows, 1.0))
-    some = learning(batch, share, q.seed, hide=True)
+    some = learning(batch, min(q.share, MOST_ROWS / max(n_rows, 1.0)), q.seed, hide=True)
     kept = np.isin(whole.row_id, some.row_id)[whole.rows]
     log_p = np.log(local.density[kept] @ q.weights)
-    return HiddenCells(some.codes, some.rows, some.columns, some.truth, log_p)
+    return HiddenCells(some.codes, some.rows, some.columns, some.truth, log_p, some.row_id)
 
 
 def together(parts: list[HiddenCells]) -> HiddenCells:
@@ -194,4 +196,5 @@ def together(parts: list[HiddenCells]) -> HiddenCells:
         np.concatenate([part.columns for part in parts]),
         np.concatenate([part.truth for part in parts]),
         np.concatenate([part.log_p for part in parts]),
+        np.concatenate([part.row_id for part in parts]),
     )

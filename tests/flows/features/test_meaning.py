@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
-from flows.features.naming import meaning_sums, meanings
+from flows.features.check import Column
+from flows.features.meaning import features_of, meaning_sums
 from vbmodels.core.state import tree_sum
+from vbmodels.features.forms import Stability
 from vbmodels.features.ibp.predict import category_probabilities
 
 LEVELS = np.array([2, 3, 4])
+COLUMNS = [Column(f"q{d}", tuple("abcd"[:n]), (0,) * n, 0) for d, n in enumerate(LEVELS)]
 DRAWS = 40
 
 
@@ -41,21 +44,22 @@ def known(rows=900, seed=0):
 def test_a_feature_is_described_by_the_columns_that_it_changes():
     nu, mean, codes = known()
     sums = summed(nu, mean, codes, np.arange(len(nu)), len(nu))
-    first, second = meanings(sums, LEVELS)
-    assert [c.column for c in first.contrasts] == [0, 2, 1]
-    assert second.contrasts[0].column == 1
-    assert_allclose(first.prevalence, nu[:, 0].mean())
+    first, second = features_of(sums, COLUMNS, Stability(np.array([1, 0]), 3), whole=True)
+    assert [c.column for c in first.changes] == ["q0", "q2", "q1"]
+    assert second.changes[0].column == "q1"
+    assert (first.starts, second.starts) == (2, 1)
+    share = nu[:, 0].mean()
+    assert_allclose(first.share.value, share)
     assert first.sure == 1.0
-    half = 1.96 * np.sqrt(first.prevalence * (1 - first.prevalence) / 900)
-    assert_allclose(first.interval()[1] - first.prevalence, half)  # the rows' features are known
-    best = first.contrasts[0]
-    assert best.category == 1
+    half = 1.96 * np.sqrt(share * (1 - share) / 900)
+    assert_allclose(first.share.high - share, half)  # the rows' features are known
+    best, *_, last = first.changes
+    assert best.category == "b"
     on, off = 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(1.0))
     assert_allclose([best.with_it, best.without_it], [on, off], atol=4 * best.sd)
-    assert best.sure_nats <= best.nats
-    third = first.contrasts[2]
-    assert abs(third.with_it - third.without_it) < 4 * third.sd + 1e-6
-    assert first.contrasts[0].nats > 10 * third.nats
+    assert abs(last.with_it - last.without_it) < 4 * last.sd + 1e-6
+    assert best.nats > 10 * last.nats
+    assert first.name[0].columns == ("q0",)
 
 
 def test_no_cut_of_the_rows_changes_what_a_feature_is():
