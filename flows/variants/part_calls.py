@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.variants import detection, indel_report
+from flows.variants import detection, indel_clusters
 from flows.variants.read_account import SampleReads
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import FloatArray
@@ -40,6 +40,28 @@ class Mixing:
 
 
 @dataclass(frozen=True)
+class Disagreeing:
+    """An allele that is not called though it is likely: the case's replicates differ.
+
+    Attributes
+    ----------
+    chrom, pos, ref, alt
+        Which.
+    prob
+        Probability of a variant.
+    reads
+        Reads of each replicate that show it.
+    """
+
+    chrom: str
+    pos: int
+    ref: str
+    alt: str
+    prob: float
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class PartCalls:
     """What one partition adds to the VCF and the report."""
 
@@ -54,11 +76,11 @@ class PartCalls:
     limits: detection.LimitCounts | None = None
     callable: bytes = b""  # BED of where the callable share would be called
     missed: tuple[detection.Missed, ...] = ()  # the first regions where it would not
-    indels: indel_report.PartIndels | None = None
-    indel_fit: indel_report.IndelFit | None = None  # the same of every partition
+    indels: indel_clusters.PartIndels | None = None
+    indel_fit: indel_clusters.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
-    disagreeing: tuple[str, ...] = ()  # not called, and how the case's replicates differ
+    disagreeing: tuple[Disagreeing, ...] = ()
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
@@ -72,11 +94,6 @@ def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> di
     return found | {
         name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
     }
-
-
-def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:
-    """Return all calls, best first."""
-    return sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
 
 
 def positions_of(parts: Sequence[PartCalls]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,17 +84,9 @@ def _ends(share: Any) -> tuple[Any, Any]:
             np.where(np.isnan(share), 2.0, share).min(axis=1))  # fmt: skip
 
 
-def mixed_warnings(parts: list[tuple[tuple[str, int], ...]]) -> list[str]:
-    """Say of which samples the replicates look like different people's."""
-    total: dict[str, int] = {}
+def mixed_in(parts: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, int]]:
+    """Return the samples whose replicates look like different people's, with their locations."""
+    total: Counter[str] = Counter()
     for part in parts:
-        for sample, count in part:
-            total[sample] = total.get(sample, 0) + count
-    return [
-        f"Replicates of {sample} carry different alleles at {count:,} locations (a share above "
-        f"{CARRIED:g} in one and below {ABSENT:g} in another), as samples of different people do. "
-        "Replicates are libraries of one sample: give every person's sample a name of its own, "
-        "with role=panel in the sheet or --set panel=NAME,NAME."
-        for sample, count in total.items()
-        if count >= LEAST_MIXED
-    ]
+        total.update(dict(part))
+    return [(sample, count) for sample, count in total.items() if count >= LEAST_MIXED]
