@@ -16,11 +16,12 @@ from flows.variants.calls import ALPHA
 from flows.variants.case_files import CaseFound
 from flows.variants.compared import Compared, compared, is_mnv, untested
 from flows.variants.differences import Differences, differences_of
-from flows.variants.indel_clusters import IndelRate
-from flows.variants.part_calls import Disagreeing, PartCalls
+from flows.variants.indel_clusters import Cluster, IndelFit
+from flows.variants.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.read_account import SampleReads
-from flows.variants.samples import mixed_in
+from flows.variants.samples import Mixed, mixed_in
 from flows.variants.settings import READ_FILTERS, VariantSettings
+from flows.variants.shares import Range, Reads
 from vbmodels.variants.rvd2.model import Pair
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import Several
@@ -34,19 +35,6 @@ CALLABLE = 0.9
 """Share of the positions that are callable from which on that is no reservation."""
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Limits of detection by which positions are counted."""
-
-
-@dataclass(frozen=True)
-class Reads:
-    """Reads with an allele, and all reads."""
-
-    allele: int
-    every: int
-
-    @property
-    def share(self) -> float:
-        """The share of the reads that show the allele."""
-        return self.allele / max(self.every, 1)
 
 
 @dataclass(frozen=True)
@@ -82,8 +70,8 @@ class Call:
         As counted, of all replicates.
     most_in, most
         The sample of the panel with the largest share, and its reads.
-    qual, prob, q_value
-        As in the VCF: -10 log10 of the probability of an error; of a variant; the q-value.
+    qual, q_value
+        As in the VCF: -10 log10 of the probability of an error, and the q-value.
     filters
         Those that removed it; none where it passed.
     untested
@@ -107,7 +95,6 @@ class Call:
     most_in: str
     most: Reads | None
     qual: float
-    prob: float
     q_value: float
     filters: tuple[str, ...]
     untested: tuple[str, ...]
@@ -139,62 +126,7 @@ class Call:
     def against(self) -> Reads | None:
         """The reads of all that the case is compared with."""
         known = [one for one in (self.control, self.panel) if one is not None]
-        if not known:
-            return None
-        return Reads(sum(one.allele for one in known), sum(one.every for one in known))
-
-
-@dataclass(frozen=True)
-class Range:
-    """The smallest and the largest of something; None where there is none."""
-
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Missed:
-    """Neighbouring positions where an allele of the callable share could be missed.
-
-    Attributes
-    ----------
-    name
-        Where.
-    limit
-        Their limits of detection.
-    case, control
-        Their reads.
-    errors, base
-        The largest number of reads of the control with one other base, and the base.
-    """
-
-    name: str
-    limit: Range
-    case: Range
-    control: Range
-    errors: int
-    base: str
-
-
-@dataclass(frozen=True)
-class Place:
-    """A place where reads with indels gather of which none is called.
-
-    Attributes
-    ----------
-    name, alleles
-        Where, and how many alleles the case's reads show.
-    case, control
-        Reads with one of them.
-    p
-        The probability of so many by chance.
-    """
-
-    name: str
-    alleles: int
-    case: Reads
-    control: Reads
-    p: float
+        return Reads.sum(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -207,10 +139,8 @@ class IndelsFound:
         How many pass all filters.
     tested, shown
         How many alleles were tested, and how many reads show.
-    converged, sweeps
-        Of the fit of their errors.
-    rates
-        Their errors by kind.
+    fit
+        Of their errors.
     places
         Where none is called though reads gather, the surest first.
     """
@@ -218,26 +148,8 @@ class IndelsFound:
     called: int
     tested: int
     shown: int
-    converged: bool
-    sweeps: int
-    rates: tuple[IndelRate, ...]
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A sample whose replicates carry different alleles, as different people's do."""
-
-    sample: str
-    locations: int
-
-
-@dataclass(frozen=True)
-class Chains:
-    """Draws that disagree: at how many locations, and the largest R-hat; None for no limit."""
-
-    locations: int
-    largest: float | None
+    fit: IndelFit
+    places: tuple[Cluster, ...]
 
 
 @dataclass(frozen=True)
@@ -258,8 +170,8 @@ class Case:
         Its name.
     passed, filtered
         Calls that pass all filters, and others.
-    positions, locations, units
-        Positions of the regions, those with reads, and alleles tested.
+    positions, locations
+        Positions of the regions, and those with reads.
     callable
         Positions where the callable share would have been called; None where that is not known.
     limit
@@ -287,7 +199,6 @@ class Case:
     filtered: int
     positions: int
     locations: int
-    units: int
     callable: int | None
     limit: float | None
     differences: Differences | None
@@ -392,7 +303,7 @@ class Answer:
     cases: tuple[Case, ...]
     calls: tuple[Call, ...]
     limits: tuple[int, ...] | None
-    missed: tuple[Missed, ...]
+    missed: tuple[detection.Missed, ...]
     panel: tuple[Member, ...]
     replicates: tuple[Replicate, ...]
     thin: tuple[str, ...]
@@ -418,8 +329,7 @@ class Answer:
     @property
     def callable(self) -> Range:
         """Positions of a case where the callable share would have been called."""
-        known = [case.callable for case in self.cases if case.callable is not None]
-        return Range(min(known), max(known)) if known else Range(None, None)
+        return Range.of(case.callable for case in self.cases if case.callable is not None)
 
     @property
     def positions(self) -> int:
@@ -435,8 +345,7 @@ class Answer:
     @property
     def median_limit(self) -> Range:
         """The limits of detection of the cases, in per cent."""
-        known = [100.0 * case.limit for case in self.cases if case.limit is not None]
-        return Range(min(known), max(known)) if known else Range(None, None)
+        return Range.of(100.0 * case.limit for case in self.cases if case.limit is not None)
 
     def shares(self) -> list[tuple[str, list[tuple[float | None, ...]]]]:
         """Return the shares of the first calls, in per cent, for a chart: of each sample."""
@@ -471,6 +380,7 @@ def answer(finished: Finished) -> Answer:
     samples = [one.parts[0].sample_reads for one in found]
     reads = [one for one in samples if one is not None]
     alone = found[0].parts if len(found) == 1 else []
+    missed = detection.join_missed([part.missed for part in alone])
     members = []
     if settings.members and len(found) == 1 and isinstance(of_one, BatchNull):
         factors = np.exp(found[0].q.member_shift).tolist()
@@ -486,12 +396,7 @@ def answer(finished: Finished) -> Answer:
         cases=tuple(cases),
         calls=tuple(calls[:MOST_CALLS]),
         limits=_limits(limits) if limits else None,
-        missed=tuple(
-            _missed(one)
-            for one in detection.join_missed([part.missed for part in alone])[
-                : part_calls.MOST_MISSED
-            ]
-        ),
+        missed=tuple(missed[: part_calls.MOST_MISSED]),
         panel=tuple(members),
         replicates=_replicates(reads),
         thin=tuple(dict.fromkeys(name for one in reads for name in one.thin)),
@@ -528,9 +433,7 @@ def _case(
 ) -> Case:
     parts, q = found.parts, found.q
     limits = [part.limits for part in parts if part.limits is not None]
-    mixing = [part.mixing for part in parts if part.mixing is not None]
-    apart = sum(one.above for one in mixing)
-    largest = max((one.largest_r_hat for one in mixing), default=1.0)
+    chains = Chains.merge([p.chains for p in parts if p.chains is not None])
     known = [call for call in calls if call.tested]
     return Case(
         name=found.name,
@@ -538,7 +441,6 @@ def _case(
         filtered=sum(bool(call.filters) for call in calls),
         positions=part_calls.positions_of(parts),
         locations=sum(part.locations for part in parts),
-        units=sum(part.units for part in parts),
         callable=part_calls.callable_of(parts) if limits else None,
         limit=detection.LimitCounts.merge(limits).quantile(0.5) if limits else None,
         differences=differences_of(q) if isinstance(model, BatchNull) else None,
@@ -546,8 +448,8 @@ def _case(
         no_indels=parts[0].no_indels or "",
         converged=converged,
         all_alike=isinstance(model, Pair) and model.is_all_alike(q),
-        chains=Chains(apart, float(largest) if np.isfinite(largest) else None) if apart else None,
-        mixed=tuple(Mixed(*one) for one in mixed_in([part.mixed for part in parts])),
+        chains=chains if chains.locations else None,
+        mixed=mixed_in([part.mixed for part in parts]),
         disagreeing=tuple(one for part in parts for one in part.disagreeing),
         alike=tuple(name for name in READ_FILTERS if _is_alike(name, known, settings)),
         known=len(known),
@@ -574,13 +476,12 @@ def _call(call: dict[str, Any], settings: VariantSettings, asked: Asked) -> Call
         alt=call["alt"],
         share=Estimate(float(call["MU"]), *map(float, call["MUCI"])),
         expected=expected,
-        reads=_added(by_role["case"]),
-        control=_added(by_role["control"]) if "control" in by_role else None,
-        panel=_added(panel) if panel else None,
+        reads=Reads.sum(by_role["case"]),
+        control=Reads.sum(by_role["control"]) if "control" in by_role else None,
+        panel=Reads.sum(panel) if panel else None,
         most_in=settings.members[most] if is_carried else "",
         most=panel[most] if is_carried else None,
         qual=float(call["qual"]),
-        prob=float(call["P"]),
         q_value=float(call["QV"]),
         filters=tuple(call["filters"]),
         untested=tuple(untested(call, settings)),
@@ -610,10 +511,6 @@ def _result(
     return "all alike" if one.is_alike else "too few reads"
 
 
-def _added(reads: Sequence[Reads]) -> Reads:
-    return Reads(sum(one.allele for one in reads), sum(one.every for one in reads))
-
-
 def _is_alike(name: str, calls: Sequence[Call], settings: VariantSettings) -> bool:
     """Whether the reads of every call are all alike to a filter that is not left out."""
     own = [one.compared for call in calls for one in call.tested if one.compared.filter == name]
@@ -631,13 +528,8 @@ def _indels(parts: Sequence[PartCalls]) -> IndelsFound | None:
         called=sum(not call["filters"] for part in found for call in part.calls),
         tested=sum(part.units for part in found),
         shown=sum(part.alleles for part in found),
-        converged=fit.converged,
-        sweeps=fit.iterations,
-        rates=fit.rates,
-        places=tuple(
-            Place(one.name, one.alleles, Reads(*one.case), Reads(*one.control), one.p)
-            for one in places[:MOST_PLACES]
-        ),
+        fit=fit,
+        places=tuple(places[:MOST_PLACES]),
     )
 
 
@@ -645,20 +537,6 @@ def _limits(parts: Sequence[detection.LimitCounts]) -> tuple[int, ...]:
     every = detection.LimitCounts.merge(parts)
     at = np.searchsorted(SHARES, every.share)  # no limit, which is NaN, comes last
     return tuple(np.bincount(at, every.count, len(SHARES) + 1).astype(int).tolist())
-
-
-def _missed(one: detection.Missed) -> Missed:
-    return Missed(
-        one.name,
-        Range(_number(one.limit[0]), _number(one.limit[1])),
-        Range(*one.case),
-        Range(*one.control),
-        *one.errors,
-    )
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _replicates(samples: Sequence[SampleReads]) -> tuple[Replicate, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flows.variants.counts import Loci
+from flows.variants.shares import Reads
 from vbmodels.core.state import BoolArray
 from vbmodels.variants.counts import Counts, Units
 
@@ -92,8 +93,8 @@ class Cluster:
     start: int
     stop: int
     alleles: int
-    case: tuple[int, int]
-    control: tuple[int, int]
+    case: Reads
+    control: Reads
     p: float
 
     @property
@@ -127,7 +128,8 @@ def clusters(of: Units, called: BoolArray, batch: Counts, loci: Loci) -> tuple[C
             continue
         case, control = (_share(of, group, m) for m in (of.case, ~of.case))
         p = _tail(case, control)
-        if p < LEVEL and case[0] * control[1] >= LEAST_RATIO * control[0] * case[1]:
+        more = case.allele * control.every >= LEAST_RATIO * control.allele * case.every
+        if p < LEVEL and more:
             where = loci.pos[of.location[group]]
             contig = str(loci.chrom[of.location[group[0]]])
             found.append(
@@ -136,20 +138,20 @@ def clusters(of: Units, called: BoolArray, batch: Counts, loci: Loci) -> tuple[C
     return tuple(sorted(found, key=lambda c: (c.p, c.start))[:MOST])
 
 
-def _tail(case: tuple[int, int], control: tuple[int, int]) -> float:
+def _tail(case: Reads, control: Reads) -> float:
     """Return the probability of as many reads in the case by chance."""
     from scipy.stats import binom, hypergeom
 
-    if not control[1]:
-        return float(binom.sf(case[0] - 1, case[1], USUAL_SHARE))
-    both = case[1] + control[1]
-    return float(hypergeom.sf(case[0] - 1, both, case[0] + control[0], case[1]))
+    if not control.every:
+        return float(binom.sf(case.allele - 1, case.every, USUAL_SHARE))
+    both = Reads.sum([case, control])
+    return float(hypergeom.sf(case.allele - 1, both.every, both.allele, case.every))
 
 
-def _share(of: Units, group: np.ndarray, member: BoolArray) -> tuple[int, int]:
+def _share(of: Units, group: np.ndarray, member: BoolArray) -> Reads:
     """Return reads with an allele of the group, and depth; no more of the former."""
     if not member.any():
-        return 0, 0
+        return Reads(0, 0)
     reads = int(of.alt_reads[group][:, member].sum())
     depth = int(of.depth[group][:, member].sum(axis=1).max())
-    return min(reads, depth), depth
+    return Reads(min(reads, depth), depth)

@@ -11,7 +11,7 @@ from scipy.special import chdtrc
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
 from flows.variants.counts import Loci
-from flows.variants.part_calls import Disagreeing, Mixing, PartCalls
+from flows.variants.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.samples import mixed
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
@@ -182,7 +182,7 @@ def call_part(
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, _depths(batch, loci, points),
-        None if evidence.mixing is None else Mixing.of(evidence.mixing),
+        None if evidence.r_hat is None else Chains.of(evidence.r_hat),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
         disagreeing=tuple(
             Disagreeing(

@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.variants import detection, indel_clusters
 from flows.variants.read_account import SampleReads
+from flows.variants.samples import Mixed
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import FloatArray
 
@@ -21,22 +22,25 @@ LACKING = (NO_STRANDS, NO_READS)
 
 
 @dataclass(frozen=True)
-class Mixing:
-    """How far one partition's draws can be trusted."""
+class Chains:
+    """Draws that disagree: at how many locations, and the largest R-hat; None for no limit."""
 
-    largest_r_hat: float
-    smallest_effective_draws: float
-    above: int  # locations whose R-hat is above `GOOD_R_HAT`
+    locations: int
+    largest: float | None
 
     @classmethod
-    def of(cls, mixing: FloatArray) -> Mixing:
-        """Summarise R-hat and effective number of draws by location, [J, 2].
+    def of(cls, r_hat: FloatArray) -> Chains:
+        """Return those of some locations [J]; where nothing varies there is no R-hat."""
+        largest = float(np.fmax.reduce(r_hat, initial=1.0))
+        locations = int((r_hat > GOOD_R_HAT).sum())
+        return cls(locations, largest if np.isfinite(largest) else None)
 
-        Locations where nothing varies have no R-hat; chains that disagree no effective draws.
-        """
-        r_hat, ess = mixing.T
-        worst = float(np.fmax.reduce(r_hat, initial=1.0))
-        return cls(worst, float(np.nan_to_num(ess).min()), int((r_hat > GOOD_R_HAT).sum()))
+    @classmethod
+    def merge(cls, parts: Sequence[Chains]) -> Chains:
+        """Return those of several partitions."""
+        known = [one.largest for one in parts if one.largest is not None]
+        largest = max(known, default=None) if len(known) == len(parts) else None
+        return cls(sum(one.locations for one in parts), largest)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class PartCalls:
     contigs: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
-    mixing: Mixing | None = None
+    chains: Chains | None = None  # of draws
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: detection.LimitCounts | None = None
@@ -79,7 +83,7 @@ class PartCalls:
     indels: indel_clusters.PartIndels | None = None
     indel_fit: indel_clusters.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
-    mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
+    mixed: tuple[Mixed, ...] = ()
     disagreeing: tuple[Disagreeing, ...] = ()
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 

@@ -7,16 +7,13 @@ import pysam
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from flows.data.runs import RunPaths, open_run
-from flows.family import Finished
+from flows.data.runs import open_run
 from flows.faults import ComputeError
 from flows.variants import calls as variant_calls
 from flows.variants import training_sites
-from flows.variants.answer import Chains
-from flows.variants.answer import answer as answer_of
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
-from flows.variants.part_calls import Mixing, PartCalls
+from flows.variants.part_calls import Chains
 from flows.variants.settings import VariantSettings
 from flows.variants.simulate import write_drawn
 from tests.flows.commands import answer, succeed
@@ -81,15 +78,11 @@ def test_evidence_that_is_no_number_ends_the_run():
 
 def test_chains_that_never_moved_or_stand_apart_are_reported():
     """R-hat has no value where nothing varies, and none that is finite where chains stand apart."""
-    found = Mixing.of(np.array([[np.nan, 400.0], [1.01, 300.0]]))
-    assert found == Mixing(1.01, 300.0, 0)
-    assert Mixing.of(np.array([[np.nan, 400.0]])).largest_r_hat == 1.0
-    apart = Mixing.of(np.array([[np.inf, np.nan], [1.2, 90.0]]))
-    assert (apart.largest_r_hat, apart.smallest_effective_draws, apart.above) == (np.inf, 0.0, 2)
-    settings = VariantSettings(test="sampled_difference", tau=0.01)
-    part = PartCalls(2, 2, ("c",), (), (("c", 1, 9.0, 9.0),), apart)
-    finished = Finished(None, None, [part], [], settings, RunPaths("out", "1"), None, 1, 0)
-    assert answer_of(finished).first.chains == Chains(2, None)
+    assert Chains.of(np.array([np.nan, 1.01])) == Chains(0, 1.01)
+    assert Chains.of(np.array([np.nan])) == Chains(0, 1.0)
+    apart = [Chains.of(np.array(r_hat)) for r_hat in ([np.inf, 1.2], [1.3])]
+    assert Chains.merge(apart) == Chains(3, None)
+    assert Chains.merge(apart[1:]) == Chains(1, 1.3)
 
 
 def two_alleles(folder, uneven=0):

@@ -7,12 +7,13 @@ import pytest
 
 from flows.data.runs import RunPaths
 from flows.family import Finished
-from flows.variants.answer import Reads, answer
+from flows.variants.answer import answer
 from flows.variants.compared import compared, untested
 from flows.variants.indel_clusters import Cluster, IndelFit, IndelRate, PartIndels
 from flows.variants.loci import Filtered
 from flows.variants.part_calls import PartCalls
 from flows.variants.settings import VariantSettings
+from flows.variants.shares import Reads
 from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")
@@ -70,7 +71,7 @@ def test_filters_that_could_not_remove_a_call_are_counted():
     assert untested(call, PAIRED) == ["strand_bias", "low_mapq", "low_baseq"]
     assert untested(CALL, PAIRED) == []
     skipped = VariantSettings(case="tumour", control="normal", skip_filters="low_mapq")
-    assert [one.filter for one in compared(call, skipped.skipped_filters)][1] == "low_baseq"
+    assert [one.filter for one in compared(call, skipped.skipped_filters)][2] == "low_baseq"
     assert answered(call).first.alike == ("strand_bias", "low_mapq", "low_baseq")
     assert answered(call, settings=skipped).first.alike == ("strand_bias", "low_baseq")
     usual = {"compared": ALIKE | {"low_mapq": [59.0, 60.0], "low_baseq": [39.0, 38.0]}}
@@ -97,7 +98,7 @@ def test_the_sample_of_a_panel_with_the_largest_share_is_named():
 
 
 def test_places_of_indels_are_the_surest_first():
-    less, more = (Cluster("1", at, at + 6, 2, (4, 1000), (0, 900), p) for at, p in
+    less, more = (Cluster("1", at, at + 6, 2, Reads(4, 1000), Reads(0, 900), p) for at, p in
                   ((3, 1e-4), (50, 1e-5)))  # fmt: skip
     fit = IndelFit((IndelRate("deletion, run of 1", 1e-5, 0.4),), True, 3)
     found = answered(indels=PartIndels(10, 1, (), (less, more)), indel_fit=fit).first.indels

@@ -15,6 +15,7 @@ from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
+from flows.variants.shares import Range
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
@@ -86,15 +87,15 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
     found = detection.join_missed(parts)
     assert [one.name for one in found] == ["chr1:1-2", "chr1:5-7", "chr1:9", "chr2:10"]
     assert [(one.case, one.control) for one in found] == [
-        ((10, 20), (5, 10)), ((50, 80), (25, 40)), ((40, 40), (20, 20)), ((4, 4), (2, 2)),
+        (Range(10, 20), Range(5, 10)), (Range(50, 80), Range(25, 40)),
+        (Range(40, 40), Range(20, 20)), (Range(4, 4), Range(2, 2)),
     ]  # fmt: skip
-    assert found[0].limit == (0.2, 0.3)
-    assert found[1].limit[0] == 0.06
-    assert np.isnan(found[1].limit[1])
+    assert found[0].limit == Range(0.2, 0.3)
+    assert found[1].limit == Range(0.06, None)
     assert detection.missed_regions(*first, 0.05, 1) == parts[0][:1]
     assert detection.missed_regions(*part_of([1], [0.01], [400]), 0.05, 10) == ()
     first[1].counts[1, 1, 2] = 3  # of the control, of another base
-    assert detection.missed_regions(*first, 0.05, 10)[0].errors == (3, "G")
+    assert detection.missed_regions(*first, 0.05, 10)[0].errors == 3
 
 
 @pytest.mark.thorough

@@ -18,6 +18,7 @@ from flows.variants.indel_clusters import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
+from flows.variants.shares import Reads
 from tests.flows.commands import run, succeed
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
@@ -285,8 +286,9 @@ def test_a_cluster_of_uncalled_alleles_is_reported_with_its_reads():
         pos = np.arange(1, 41)
 
     (one,) = clusters(units, np.zeros(4, bool), counts, Places())
-    assert (one.start, one.stop, one.alleles, one.case, one.control) == (6, 15, 3, (13, 500),
-                                                                        (1, 500))  # fmt: skip
+    assert (one.name, one.alleles, one.case, one.control) == (
+        "c:6-15", 3, Reads(13, 500), Reads(1, 500),
+    )  # fmt: skip
     assert one.p < 1e-3
     assert clusters(units, np.array([False, True, False, False]), counts, Places()) == ()
 

@@ -12,7 +12,7 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
-from flows.variants.samples import mixed, mixed_in
+from flows.variants.samples import Mixed, mixed, mixed_in
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
@@ -127,10 +127,10 @@ def people(shares):
 def test_replicates_of_different_people_are_reported():
     mine, other = [0.0, 0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0, 1.0]
     found = mixed(people([mine, other]), VariantSettings())
-    assert found == (("control", 3),)
-    assert mixed_in([found]) == [("control", 3)]
+    assert found == (Mixed("control", 3),)
+    assert mixed_in([found]) == (Mixed("control", 3),)
     assert mixed(people([mine, mine]), VariantSettings()) == ()
-    assert mixed_in([(("control", 1),), (("control", 1),)]) == []
+    assert mixed_in([[Mixed("control", 1)], [Mixed("control", 1)]]) == ()
     # As samples of a panel they may.
     counts = people([mine, other])
     panel = Counts(counts.counts, counts.ref, counts.case, member=np.array([-1, 0, 1]))
