@@ -53,15 +53,17 @@ def write_thin(folder: Path) -> None:
 
 
 def write_disagreeing(folder: Path) -> None:
-    """Three replicates a sample; at position 21 the case's show 60, 30 and 23 reads of an allele.
+    """Three replicates a sample; at some positions those of the case differ by far.
 
-    At position 41 the control's carry an allele in some of its replicates.
+    At three others one of the control carries an allele that the others have not.
     """
     rng = np.random.default_rng(4)
     ref = rng.integers(0, 4, 300).astype(np.int8)
     counts = rng.multinomial(2_200, [2e-4] * 3 + [1 - 6e-4], size=(300, 6))
     counts = np.stack([np.roll(counts[j], ref[j] + 1, axis=1) for j in range(300)])
-    for j, reads in ((20, (60, 30, 23, 1, 1, 1)),):
+    planted = [(60, 30, 23), (90, 15, 8), (105, 8, 0), (50, 3, 0), (30, 1, 0), (20, 0, 0)]
+    planted = [(*case, 1, 1, 1) for case in planted] + 3 * [(0, 0, 0, 1100, 0, 0)]
+    for j, reads in zip(range(20, 300, 30), planted, strict=False):
         alt = (ref[j] + 1) % 4
         counts[j, :, ref[j]] += counts[j, :, alt] - reads
         counts[j, :, alt] = reads
