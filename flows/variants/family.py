@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from flows.data import json_files, partition, storage
+from flows.data.names import listed
 from flows.data.partition import Part, Slice
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
@@ -517,16 +518,12 @@ def _sense(settings: VariantSettings) -> Any:
 def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
     single = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
-    if len(single) > MOST_NAMED:
-        names = (
-            f"{', '.join(single[:MOST_NAMED])}, ... ({len(single)} samples) have one replicate each"
-        )
-        single = [f"Samples {names}"]
-    else:
-        single = [f"Sample {name} has one replicate" for name in single]
+    if not single:
+        return []
+    names = listed(single, MOST_NAMED)
     return [
-        f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
-        for what in single
+        f"One replicate of {names}: how far replicates differ (M) is then set by its prior. Two or "
+        "three find more."
     ]
 
 

@@ -300,7 +300,7 @@ CASES = {
     "a replicate without reads is allowed": Case(
         of_three, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
         ("Without reads: case 2", "5 % of the reads would have been called, with a probability of",
-         "Sample case has one replicate"),
+         "One replicate of case, control"),
     ),
     "a case of several without reads is allowed": Case(
         of_cases, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
