@@ -181,7 +181,7 @@ def call_part(
     )  # fmt: skip
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, _depths(batch, loci, points),
+        len(loci.pos), names, calls, _depths(batch, loci, points),
         None if evidence.r_hat is None else Chains.of(evidence.r_hat),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
         disagreeing=tuple(

@@ -70,7 +70,6 @@ class PartCalls:
     """What one partition adds to the VCF and the report."""
 
     locations: int
-    units: int
     contigs: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())

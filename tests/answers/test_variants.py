@@ -21,7 +21,9 @@ def test_the_words_are_those_that_are_kept(path):
     snapshots.compare(path, "html", snapshots.words(render.page(shown)))
     snapshots.compare(path, "txt", f"{render.terminal(shown)}\n")
     said = render.warnings("variants", shown.answer, shown.commands)
-    assert set(said) <= set(shown.record.warnings)
+    kept, made = ({one.split("vbflows ")[0] for one in some} for some in
+                  (shown.record.warnings, said))  # fmt: skip
+    assert made <= kept
 
 
 def changed(answer, count, name):

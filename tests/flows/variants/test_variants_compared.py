@@ -38,7 +38,7 @@ def with_strands(*strands, **more):
 
 def answered(*calls, settings=PAIRED, **more):
     """Return the answer of a run of one partition with these calls."""
-    part = PartCalls(300, 900, ("1",), calls, **more)
+    part = PartCalls(300, ("1",), calls, **more)
     return answer(Finished(None, None, [part], [], settings, RunPaths("o", "1"), None, 1, 0))
 
 
