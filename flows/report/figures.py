@@ -68,6 +68,16 @@ def chance(p: float | None) -> Figure:
     return Figure(text, p)
 
 
+def one_in(p: float) -> Figure:
+    """Write a small probability.
+
+    >>> one_in(2.63e-6), one_in(1e-9), one_in(0.125)
+    ('1 in 380,000', 'below 1 in 1,000,000', '1 in 8')
+    """
+    many = float(f"{1.0 / max(p, 1e-7):.2g}")
+    return Figure(f"1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000", p)
+
+
 def places(one: Estimate) -> int:
     """Return the decimals of an estimate: two figures of its interval's half.
 
@@ -214,7 +224,8 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 FILTERS = {
     one.__name__: one
     for one in (
-        count, share, chance, places, fixed, short_number, ends, verdict, negative, plural, short,
+        count, share, chance, one_in, places, fixed, short_number, ends, verdict, negative, plural,
+        short,
         fit, named, squeeze, aligned,
     )
 }  # fmt: skip

@@ -46,8 +46,8 @@ class Evidence(State):
         [U] or [J]; larger speaks for a variant.
     rate_case, rate_control
         [J, 6] mean, sd and four quantiles, for the papers' test; None for two groups.
-    mixing
-        [J, 2] the worse R-hat and effective number of draws of both samples; None without draws.
+    r_hat
+        [J] the worse R-hat of both samples; None without draws.
     alone
         [U] whether the control has no reads, so that the score is of the case alone; None where
         that is so nowhere.
@@ -56,7 +56,7 @@ class Evidence(State):
     score: FloatArray
     rate_case: FloatArray | None = None
     rate_control: FloatArray | None = None
-    mixing: FloatArray | None = None
+    r_hat: FloatArray | None = None
     alone: BoolArray | None = None
 
     @property
@@ -178,17 +178,16 @@ def _drawn_lot(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
     of_case, of_control = samples(lot)
     case = sample_rates(of_case, q.case, rng, SAMPLER)
-    mixing = np.stack([case.r_hat, case.ess], axis=1)
     if not settings.control:
         p = (case.draws > settings.tau).mean(axis=0)
         control_rate = _beta_rate(model.local_step(q, lot, None).control)
-        return log_odds(p, len(case.draws)), case.moments, control_rate, mixing
+        return log_odds(p, len(case.draws)), case.moments, control_rate, case.r_hat
     control = sample_rates(of_control, q.control, rng, SAMPLER)
     p = exceedance(case.draws, control.draws, settings.tau)
     if settings.two_sided:
         p = np.maximum(p, exceedance(control.draws, case.draws, settings.tau))
-    worse = (np.fmax(case.r_hat, control.r_hat), np.minimum(case.ess, control.ess))
-    return log_odds(p, len(case.draws)), case.moments, control.moments, np.stack(worse, axis=1)
+    worse = np.fmax(case.r_hat, control.r_hat)
+    return log_odds(p, len(case.draws)), case.moments, control.moments, worse
 
 
 def _beta_rate(local: Any) -> FloatArray:

@@ -17,9 +17,8 @@ from flows.data.states import read_state
 from flows.family import Each
 from flows.variants import calls as variant_calls
 from flows.variants import detection, multiqc
-from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
-from flows.variants.calls_report import untested
+from flows.variants.compared import untested
 from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.joint_alleles import join_alleles
 from flows.variants.locations import read_counts, read_loci
@@ -28,7 +27,7 @@ from flows.variants.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
-from flows.variants.vcf import named, sample_names, write_vcf
+from flows.variants.vcf import named, null_of, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.two_groups.batch_errors import (
     Information,

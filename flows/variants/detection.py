@@ -13,6 +13,7 @@ from flows.variants.calls import Decision
 from flows.variants.counts import Loci
 from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
+from flows.variants.shares import Range
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.two_groups.model import TwoGroups
@@ -179,21 +180,21 @@ class Missed:
     contig, start, stop
         Where they are, both ends included, from 1.
     case, control
-        The least and the largest number of reads at one of them, in the case and in what it is
-        compared with.
+        Numbers of reads at one of them, in the case and in what it is compared with.
     limit
-        The least and the largest limit of detection; NaN where no location, or one, has none.
-    errors
+        Limits of detection; without a largest one where a location has no limit.
+    errors, base
         The largest number of the control's reads with one other base at one of them, and the base.
     """
 
     contig: str
     start: int
     stop: int
-    case: tuple[int, int]
-    control: tuple[int, int]
-    limit: tuple[float, float]
-    errors: tuple[int, str] = (0, "")
+    case: Range
+    control: Range
+    limit: Range
+    errors: int = 0
+    base: str = ""
 
     @property
     def name(self) -> str:
@@ -207,18 +208,20 @@ class Missed:
 
     def joined(self, other: Missed) -> Missed:
         """Return both as one."""
-        case, control = _ends([*self.case, *other.case]), _ends([*self.control, *other.control])
-        limit, errors = _limits([*self.limit, *other.limit]), max(self.errors, other.errors)
-        return Missed(self.contig, self.start, other.stop, case, control, limit, errors)
+        return replace(
+            max(self, other, key=lambda one: (one.errors, one.base)),
+            start=self.start,
+            stop=other.stop,
+            case=self.case.joined(other.case),
+            control=self.control.joined(other.control),
+            limit=self.limit.joined(other.limit),
+        )
 
 
-def _ends(values: Any) -> tuple[int, int]:
-    return int(min(values)), int(max(values))
-
-
-def _limits(values: Any) -> tuple[float, float]:
-    """Return the least limit, and the largest: NaN if one is."""
-    return float(np.fmin.reduce(values)), float(np.max(values))
+def _limits(values: FloatArray) -> Range:
+    """Return the least limit, and the largest: none if a location has none."""
+    known = Range.of(values[~np.isnan(values)].tolist())
+    return replace(known, high=None) if np.isnan(values).any() else known
 
 
 def missed_regions(
@@ -241,9 +244,9 @@ def missed_regions(
         found.append(
             Missed(
                 str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
-                _ends(depth[:, batch.case].sum(axis=1)), _ends(depth[:, ~batch.case].sum(axis=1)),
-                _limits(limit[own]),
-                (int(errors.max()), BASES[int(errors.argmax()) % len(BASES)]),
+                Range.of(depth[:, batch.case].sum(axis=1).tolist()),
+                Range.of(depth[:, ~batch.case].sum(axis=1).tolist()),
+                _limits(limit[own]), int(errors.max()), BASES[int(errors.argmax()) % len(BASES)],
             )
         )  # fmt: skip
     return tuple(found)

@@ -12,17 +12,20 @@ import numpy as np
 from pydantic import ValidationError
 
 from flows.data import json_files, partition, storage
+from flows.data.names import listed
 from flows.data.partition import Part, Slice
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import read_account
 from flows.variants.alignment_headers import File, header_warnings
-from flows.variants.calls import Scored
+from flows.variants.answer import Answer
+from flows.variants.answer import answer as answer_of
+from flows.variants.calls import ALPHA, Scored
 from flows.variants.case_files import (
     Case,
     KeptPartitions,
@@ -38,7 +41,6 @@ from flows.variants.cases import (
     separate_cases,
     to_fit,
 )
-from flows.variants.cases_report import cases_report
 from flows.variants.count_checks import Rules, check_counts, missing_files, read_header
 from flows.variants.counts import Column
 from flows.variants.indel_calls import fit_url, kept_url
@@ -54,7 +56,6 @@ from flows.variants.locations import (
 )
 from flows.variants.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.regions import Marks, marks_of, regions_of
-from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
     ALIGNMENTS,
     SHEETS,
@@ -297,6 +298,7 @@ class Variants:
             paths_of = {(file.sample, file.replicate): file.path for file in files}
             wanted = regions_of(settings, marks_in(parts[0], settings))
             warnings += header_warnings(files, wanted, settings)
+            notes += read_account.replicates_in_words(columns, [file.path for file in files])
         else:
             found, columns, said = shuffle(parts, settings, paths, each)
             warnings += said
@@ -311,6 +313,7 @@ class Variants:
         warnings += read_account.same_reads(columns, digests, reads.depth)
         _keep(paths, reads, kept, files=_files_of(parts, columns, paths_of))
         warnings += _read_warnings(reads, settings)
+        warnings += _test_warnings(settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
         return Prepared(tuple(urls), Counts, tuple(warnings), dropped, notes=tuple(notes))
 
@@ -382,21 +385,9 @@ class Variants:
             ]
         return _parameters(model, q, paths, 0)
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
-        settings: VariantSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        if isinstance(model, Several):
-            return cases_report(model, q, summaries, settings)
-        caps = model.caps_hit(q)
-        batch = q if isinstance(model, BatchNull) else None
-        dropped = [one for part in ingested for one in part.dropped]
-        return report(summaries, caps, settings, batch, dropped)
-
-    def warnings_before_fit(self, q: Any, settings: VariantSettings) -> list[str]:
-        """Return the warnings that follow from the settings alone."""
-        return of_settings(settings)
+    def answer(self, finished: Finished) -> Answer:
+        """Return what was found in every case."""
+        return answer_of(finished)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
@@ -489,6 +480,15 @@ def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
     return said + _replicate_warnings(with_reads, settings)
 
 
+def _test_warnings(settings: VariantSettings) -> list[str]:
+    if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
+        return []
+    return [
+        f"At tau = 0 the papers' rule has no point null: its specificity is only {1 - ALPHA:g}, so "
+        "among few variants many calls are false; set tau=5e-4, or go by q_value."
+    ]
+
+
 def _nothing(
     source: str, found: Sequence[Assembled], account: IntArray | None, settings: VariantSettings
 ) -> Fault:
@@ -518,16 +518,12 @@ def _sense(settings: VariantSettings) -> Any:
 def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
     single = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
-    if len(single) > MOST_NAMED:
-        names = (
-            f"{', '.join(single[:MOST_NAMED])}, ... ({len(single)} samples) have one replicate each"
-        )
-        single = [f"Samples {names}"]
-    else:
-        single = [f"Sample {name} has one replicate" for name in single]
+    if not single:
+        return []
+    names = listed(single, MOST_NAMED)
     return [
-        f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
-        for what in single
+        f"One replicate of {names}: how far replicates differ (M) is then set by its prior. Two or "
+        "three find more."
     ]
 
 

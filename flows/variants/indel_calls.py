@@ -31,8 +31,8 @@ from flows.variants.calls import (
     outcome_of,
     summarise,
 )
+from flows.variants.indel_clusters import IndelFit, IndelRate, PartIndels, clusters
 from flows.variants.indel_counts import read_indels
-from flows.variants.indel_report import IndelFit, PartIndels, clusters
 from flows.variants.indel_rows import alleles_of, by_strand, reference_reads, taken_by
 from flows.variants.locations import read_counts, read_loci
 from flows.variants.loci import rates_of
@@ -127,7 +127,7 @@ def call_indels(
     storage.write_bytes(fit_url(paths, number), to_bytes(q))
     found = each(_conclude, positions, own, q, settings, paths, number)
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
-    rates = zip(names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist(), strict=True)
+    rates = map(IndelRate, names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist())
     return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
 
 

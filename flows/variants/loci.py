@@ -10,9 +10,8 @@ import pyarrow as pa
 from scipy.special import chdtrc
 
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
-from flows.variants.calls_report import name_of
 from flows.variants.counts import Loci
-from flows.variants.part_calls import Mixing, PartCalls
+from flows.variants.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.samples import mixed
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
@@ -182,12 +181,18 @@ def call_part(
     )  # fmt: skip
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, _depths(batch, loci, points),
-        None if evidence.mixing is None else Mixing.of(evidence.mixing),
+        len(loci.pos), names, calls, _depths(batch, loci, points),
+        None if evidence.r_hat is None else Chains.of(evidence.r_hat),
         loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
         disagreeing=tuple(
-            f"{name_of(call_of(shown, k, loci, settings))} has a probability of {prob[k]:.2f}; its "
-            f"replicates disagree: {', '.join(map(str, of.alt_reads[k, of.case].tolist()))}"
+            Disagreeing(
+                chrom=str(loci.chrom[of.location[k]]),
+                pos=int(loci.pos[of.location[k]]),
+                ref=shown.alleles[k][0],
+                alt=shown.alleles[k][1],
+                prob=float(prob[k]),
+                reads=tuple(of.alt_reads[k, of.case].tolist()),
+            )
             for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
         ),
     )  # fmt: skip

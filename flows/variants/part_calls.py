@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.variants import detection, indel_report
+from flows.variants import detection, indel_clusters
 from flows.variants.read_account import SampleReads
+from flows.variants.samples import Mixed
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import FloatArray
 
@@ -21,22 +22,47 @@ LACKING = (NO_STRANDS, NO_READS)
 
 
 @dataclass(frozen=True)
-class Mixing:
-    """How far one partition's draws can be trusted."""
+class Chains:
+    """Draws that disagree: at how many locations, and the largest R-hat; None for no limit."""
 
-    largest_r_hat: float
-    smallest_effective_draws: float
-    above: int  # locations whose R-hat is above `GOOD_R_HAT`
+    locations: int
+    largest: float | None
 
     @classmethod
-    def of(cls, mixing: FloatArray) -> Mixing:
-        """Summarise R-hat and effective number of draws by location, [J, 2].
+    def of(cls, r_hat: FloatArray) -> Chains:
+        """Return those of some locations [J]; where nothing varies there is no R-hat."""
+        largest = float(np.fmax.reduce(r_hat, initial=1.0))
+        locations = int((r_hat > GOOD_R_HAT).sum())
+        return cls(locations, largest if np.isfinite(largest) else None)
 
-        Locations where nothing varies have no R-hat; chains that disagree no effective draws.
-        """
-        r_hat, ess = mixing.T
-        worst = float(np.fmax.reduce(r_hat, initial=1.0))
-        return cls(worst, float(np.nan_to_num(ess).min()), int((r_hat > GOOD_R_HAT).sum()))
+    @classmethod
+    def merge(cls, parts: Sequence[Chains]) -> Chains:
+        """Return those of several partitions."""
+        known = [one.largest for one in parts if one.largest is not None]
+        largest = max(known, default=None) if len(known) == len(parts) else None
+        return cls(sum(one.locations for one in parts), largest)
+
+
+@dataclass(frozen=True)
+class Disagreeing:
+    """An allele that is not called though it is likely: the case's replicates differ.
+
+    Attributes
+    ----------
+    chrom, pos, ref, alt
+        Which.
+    prob
+        Probability of a variant.
+    reads
+        Reads of each replicate that show it.
+    """
+
+    chrom: str
+    pos: int
+    ref: str
+    alt: str
+    prob: float
+    reads: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -44,21 +70,20 @@ class PartCalls:
     """What one partition adds to the VCF and the report."""
 
     locations: int
-    units: int
     contigs: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
-    mixing: Mixing | None = None
+    chains: Chains | None = None  # of draws
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: detection.LimitCounts | None = None
     callable: bytes = b""  # BED of where the callable share would be called
     missed: tuple[detection.Missed, ...] = ()  # the first regions where it would not
-    indels: indel_report.PartIndels | None = None
-    indel_fit: indel_report.IndelFit | None = None  # the same of every partition
+    indels: indel_clusters.PartIndels | None = None
+    indel_fit: indel_clusters.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
-    mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
-    disagreeing: tuple[str, ...] = ()  # not called, and how the case's replicates differ
+    mixed: tuple[Mixed, ...] = ()
+    disagreeing: tuple[Disagreeing, ...] = ()
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
@@ -72,11 +97,6 @@ def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> di
     return found | {
         name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
     }
-
-
-def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:
-    """Return all calls, best first."""
-    return sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
 
 
 def positions_of(parts: Sequence[PartCalls]) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 from flows.data import storage
 from flows.data.runs import Dropped
 from flows.faults import Fault
-from flows.report.page import Grid, Section
 from flows.variants import bam_kernels as of
 from flows.variants.alignments import open_alignment, quiet
 from flows.variants.counts import Column
@@ -278,92 +277,20 @@ def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str
     return found
 
 
-def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
-    """Return each replicate's file, with the reads used and not used, and the mean depth."""
-    rows: dict[Column, tuple[object, ...]] = {}
-    files = [storage.shown(file) for reads in samples if reads is not None for file in reads.files]
-    folders = {file.rpartition("/")[0] for file in files}
-    folder = folders.pop() if len(folders) == 1 else ""
-    for reads in samples:
-        if reads is None:
-            continue
-        for r, column in enumerate(reads.columns):
-            used: tuple[object, ...] = (None, None)
-            if reads.account is not None:
-                kept = int(kept_reads(reads.account[r]))
-                used = kept, int(reads.account[r, of.REACHED]) - kept
-            file = storage.shown(reads.files[r]) if reads.files else None
-            file = file.rpartition("/")[2] if file and folder else file
-            mean = reads.depth[r, 0] / max(reads.positions, 1)
-            rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
-    columns = (
-        "sample", "replicate", "reads counted", "reads not counted", "mean depth", "file"
-    )  # fmt: skip
-    caption = f"Every replicate{f'; files are in {folder}' * bool(folder)}"
-    known = [k for k in range(len(columns)) if any(row[k] is not None for row in rows.values())]
-    shown = [[row[k] for k in known] for row in rows.values()]
-    return [Grid([columns[k] for k in known], shown, caption)] if rows else []
-
-
-_WORDS = {
-    "in the file": "reads in the file", COUNTED: "reads counted", "unmapped": "unmapped reads",
-    "secondary": "secondary alignments", "failed": "reads failed by quality control",
-    "duplicate": "duplicates", "mapping quality": "reads of low mapping quality",
-    "not proper pair": "reads not in a proper pair", "bases: base quality": "bases of low quality",
-    "bases: overlap": "bases of overlapping mates", "bases: primer": "bases of primers",
-    "bases: no base": "bases other than A, C, G and T",
-}  # fmt: skip
-"""What the report calls what run.json has by these names."""
-
-
-_NOT_RULES = ("in the file", "outside the regions", COUNTED, "bases counted")
-
-
-def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
-    """Return the account, as `as_rows` has it, as a table of the report."""
-    every = list(dict.fromkeys(name for row in rows.values() for name in row))
-    none = [n for n in every if n not in _NOT_RULES and not any(r.get(n) for r in rows.values())]
-    every = [name for name in every if name not in none]
-    grid = Grid(
-        ("replicate", *(_WORDS.get(name, name) for name in every)),
-        [(name, *(f"{row[n]:,}" if n in row else "" for n in every)) for name, row in rows.items()],
-        "Reads of every replicate, and what each rule left out",
-        folded=True,
-    )
-    out = [
-        sum(n for name, n in row.items() if name not in _NOT_RULES and not name.startswith("bases"))
-        for row in rows.values()
-    ]
-    text = f"{_range([row[COUNTED] for row in rows.values()])} reads are counted in each replicate "
-    text += f"and {_range(out)} left out" + ", each by the first rule that applies" * any(out) + "."
-    some = not {*_NOT_RULES} >= {*every} or any(row.get(_NOT_RULES[1]) for row in rows.values())
-    return Section("Reads", text, (), (grid,) * some)
-
-
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def replicates_in_words(reads: SampleReads | None) -> tuple[str, ...]:
+def replicates_in_words(columns: Sequence[Column], files: Sequence[str]) -> list[str]:
     """Say which files are taken as replicates of one sample, and what to do if they are not."""
-    files: dict[str, list[str]] = {}
-    for (sample, _), file in zip(reads.columns, reads.files, strict=False) if reads else ():
-        files.setdefault(sample, []).append(storage.shown(file).rpartition("/")[2])
-    several = [(sample, own) for sample, own in files.items() if len(own) > 1]
+    of: dict[str, list[str]] = {}
+    for (sample, _), file in zip(columns, files, strict=True):
+        of.setdefault(sample, []).append(storage.shown(file).rpartition("/")[2])
+    several = [f"{sample} ({', '.join(own)})" for sample, own in of.items() if len(own) > 1]
     if not several:
-        return ()
-    named = "; ".join(
-        f"{', '.join(own[:-1])} and {own[-1]} "
-        + ("of " if k else "are taken as libraries of one sample, ")
-        + sample
-        for k, (sample, own) in enumerate(several[:_MOST_NAMED])
-    )
-    named += f"; and of {len(several) - _MOST_NAMED} more samples" * (len(several) > _MOST_NAMED)
-    return (
-        f"{named}. If they are different people, give each a sample name of its own in the sample "
-        "sheet, with role=case, control or panel.",
-    )
+        return []
+    if len(several) > _MOST_NAMED:
+        several = [*several[:_MOST_NAMED], f"{len(several) - _MOST_NAMED} more samples"]
+    return [
+        f"Several files are taken as replicates of one sample: {'; '.join(several)}. If they are "
+        "of different people, name each its own sample in the sheet, with its role."
+    ]
 
 
 def for_multiqc(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

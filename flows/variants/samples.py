@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +56,15 @@ def roles_of(case: BoolArray, member: IntArray | None, settings: VariantSettings
     return found
 
 
-def mixed(batch: Counts, settings: VariantSettings) -> tuple[tuple[str, int], ...]:
+@dataclass(frozen=True)
+class Mixed:
+    """A sample, and at how many locations its replicates carry different alleles."""
+
+    sample: str
+    locations: int
+
+
+def mixed(batch: Counts, settings: VariantSettings) -> tuple[Mixed, ...]:
     """Count locations at which replicates of a sample carry different alleles, by sample.
 
     An allele has a share above .3 in one of them and below .02 in another, of 20 reads and more.
@@ -72,8 +83,9 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[tuple[str, int], ..
         rows = np.arange(len(share))
         share[rows, :, np.maximum(batch.ref[known], 0)] = np.nan
         most, least = _ends(share)
-        found.append((role.sample, int(((most >= CARRIED) & (least <= ABSENT)).any(axis=1).sum())))
-    return tuple((sample, count) for sample, count in found if count)
+        apart = ((most >= CARRIED) & (least <= ABSENT)).any(axis=1)
+        found.append(Mixed(role.sample, int(apart.sum())))
+    return tuple(one for one in found if one.locations)
 
 
 def _ends(share: Any) -> tuple[Any, Any]:
@@ -82,17 +94,9 @@ def _ends(share: Any) -> tuple[Any, Any]:
             np.where(np.isnan(share), 2.0, share).min(axis=1))  # fmt: skip
 
 
-def mixed_warnings(parts: list[tuple[tuple[str, int], ...]]) -> list[str]:
-    """Say of which samples the replicates look like different people's."""
-    total: dict[str, int] = {}
-    for part in parts:
-        for sample, count in part:
-            total[sample] = total.get(sample, 0) + count
-    return [
-        f"Replicates of {sample} carry different alleles at {count:,} locations (a share above "
-        f"{CARRIED:g} in one and below {ABSENT:g} in another), as samples of different people do. "
-        "Replicates are libraries of one sample: give every person's sample a name of its own, "
-        "with role=panel in the sheet or --set panel=NAME,NAME."
-        for sample, count in total.items()
-        if count >= LEAST_MIXED
-    ]
+def mixed_in(parts: Sequence[Sequence[Mixed]]) -> tuple[Mixed, ...]:
+    """Return the samples whose replicates look like different people's in all parts together."""
+    total: Counter[str] = Counter()
+    for one in (one for part in parts for one in part):
+        total[one.sample] += one.locations
+    return tuple(Mixed(sample, n) for sample, n in total.items() if n >= LEAST_MIXED)

@@ -24,6 +24,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
 
     question = "Which variants does a sample have beyond sequencing errors?"
     family = "flows.variants.family"
+    answer = "flows.variants.answer"
     reads = "flows.variants.schema:COUNTS"
     example = (
         "vbflows simulate variants simulated/ --rows 200",

@@ -13,8 +13,11 @@ import pysam
 
 from flows.data import storage
 from flows.variants.settings import VariantSettings
+from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
 
 MOST_QUAL = 9999.0
+EXCHANGEABLE = "exchangeable: without a variant the samples differ at random only"
 _CONTROL = re.compile(r"[\x00-\x1f]")  # what no name in a VCF can hold
 FILTERS = {
     "q_value": "False discovery rate above the level, or rather an error than a variant",
@@ -83,6 +86,22 @@ def header(
     for sample in samples:
         made.add_sample(sample)
     return made
+
+
+def null_of(model: Any, q: Any) -> str:
+    """Return what no variant means, for the header."""
+    if not isinstance(model, BatchNull):
+        return EXCHANGEABLE
+    factors = ", ".join(
+        f"{name} x{np.exp(b):.2f}" for name, b in zip(names_of_types(), q.shift, strict=True)
+    )
+    if q.of_context is not None:
+        factors += "; by its neighbouring bases too, in the posterior's context_shift"
+    against = "panel's" if isinstance(model, PanelNull) else "control's"
+    return (
+        f"batch: without a variant the case's error rates are the {against} times a factor by "
+        f"substitution ({factors}), and sites differ by site_sd = {q.tau:.3f} in logit"
+    )
 
 
 def sample_names(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from flows.experts.tiles import tiles_of as experts
@@ -12,15 +9,6 @@ from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
 from flows.report.page import Findings, Tile
 from flows.report.page import render as page_of
-from flows.variants.bam_kernels import DUPLICATE, REACHED
-from flows.variants.read_account import (
-    FIELDS,
-    SampleReads,
-    input_grids,
-    replicates_in_words,
-    section,
-)
-from flows.variants.tiles import tiles_of as variants
 from tests.flows.runs.test_publish import record
 
 
@@ -106,43 +94,6 @@ def test_keywords():
     )
 
 
-def test_variants():
-    results = {"calls": 3, "passed": 1, "locations": 299, "callable_locations": 279,
-               "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436,
-               "indel_alleles": 0}  # fmt: skip
-    found = shown(variants(results, "at an FDR of 0.05", 0.05, 300))
-    assert found["variants"] == ("1", "at an FDR of 0.05; 2 others filtered out")
-    assert found["callable"] == (
-        "93.0 %",
-        "279 of 300 positions, for an allele in 5 % of the reads",
-    )
-    assert found["limit of detection"] == (
-        "1.47 %",
-        "of the reads; median of the 299 positions with reads",
-    )
-    assert found["insertions and deletions"] == ("0", "no read shows one")
-    some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 0.05, 300))
-    assert some["insertions and deletions"] == ("0", "436 were tested")
-    cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
-    assert shown(variants(cases, "each", 0.05))["cases with a variant"] == ("1 of 2", "")
-
-
-def test_every_file_of_reads_is_an_input():
-    account = np.zeros((2, FIELDS), np.int64)
-    account[:, REACHED], account[1, DUPLICATE] = (2000, 1000), 400
-    depth = np.array([[6000, 3], [3000, 1]])
-    columns = [("tumour", "1"), ("normal", "1")]
-    reads = SampleReads(columns, 300, 299, depth, account, ["/d/t.bam", "/d/n.bam"])
-    (grid,) = input_grids([reads, reads, None])
-    assert list(grid.rows) == [
-        ["tumour", "1", 2000, 0, "20.0", "t.bam"],
-        ["normal", "1", 600, 400, "10.0", "n.bam"],
-    ]
-    assert grid.caption.endswith("; files are in /d")
-    (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
-    assert grid.columns == ["sample", "replicate", "mean depth"]
-    assert grid.rows[0] == ["tumour", "1", "20.0"]
-    assert input_grids([None]) == []
 
 
 def test_one_row_not_used_is_named_in_its_tile_and_has_no_table():
@@ -167,23 +118,3 @@ def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
     lost += [{"reason": "document without a candidate", "count": 3}] if kept < 280 else []
     found = page_of(record(rows_read=280, rows_kept=kept, dropped=lost), Findings("h", []))
     assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found
-
-
-def test_the_account_of_reads_is_a_sentence_and_a_folded_table():
-    rows = {"a 1": {"counted": 9, "unmapped": 0, "duplicate": 0},
-            "b 1": {"counted": 8, "unmapped": 0, "duplicate": 1}}  # fmt: skip
-    found = section(rows)
-    assert found.grids[0].columns == ("replicate", "reads counted", "duplicates")
-    assert found.grids[0].folded
-    assert not section({"a 1": rows["a 1"]}).grids
-    assert found.text.startswith("8 to 9 reads are counted in each replicate and 0 to 1 left out")
-
-
-def test_replicates_of_one_sample_are_named_with_their_files():
-    columns = [("tumour", "1"), ("tumour", "2"), ("normal", "1")]
-    reads = SampleReads(columns, 300, 299, np.zeros((3, 2)), None, ["a.bam", "b.bam", "c.bam"])
-    (said,) = replicates_in_words(reads)
-    start = "a.bam and b.bam are taken as libraries of one sample, tumour. If they are different "
-    assert said.startswith(f"{start}people, give each a sample name of its own")
-    assert replicates_in_words(reads.of(columns[1:])) == ()
-    assert replicates_in_words(replace(reads, files=())) == replicates_in_words(None) == ()

@@ -1,7 +1,5 @@
 """From evidence to calls: the decision over all partitions, and what the VCF says of it."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +13,7 @@ from flows.variants import calls as variant_calls
 from flows.variants import training_sites
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
-from flows.variants.part_calls import Mixing, PartCalls
-from flows.variants.report import report
+from flows.variants.part_calls import Chains
 from flows.variants.settings import VariantSettings
 from flows.variants.simulate import write_drawn
 from tests.flows.commands import answer, succeed
@@ -81,15 +78,11 @@ def test_evidence_that_is_no_number_ends_the_run():
 
 def test_chains_that_never_moved_or_stand_apart_are_reported():
     """R-hat has no value where nothing varies, and none that is finite where chains stand apart."""
-    found = Mixing.of(np.array([[np.nan, 400.0], [1.01, 300.0]]))
-    assert found == Mixing(1.01, 300.0, 0)
-    assert Mixing.of(np.array([[np.nan, 400.0]])).largest_r_hat == 1.0
-    apart = Mixing.of(np.array([[np.inf, np.nan], [1.2, 90.0]]))
-    assert (apart.largest_r_hat, apart.smallest_effective_draws, apart.above) == (np.inf, 0.0, 2)
-    settings = VariantSettings(test="sampled_difference", tau=0.01)
-    part = PartCalls(2, 2, ("c",), (), (("c", 1, 9.0, 9.0),), apart)
-    findings = report([part], [], settings)
-    assert any("disagree at 2 of 2 locations" in warning for warning in findings.warnings)
+    assert Chains.of(np.array([np.nan, 1.01])) == Chains(0, 1.01)
+    assert Chains.of(np.array([np.nan])) == Chains(0, 1.0)
+    apart = [Chains.of(np.array(r_hat)) for r_hat in ([np.inf, 1.2], [1.3])]
+    assert Chains.merge(apart) == Chains(3, None)
+    assert Chains.merge(apart[1:]) == Chains(1, 1.3)
 
 
 def two_alleles(folder, uneven=0):
@@ -138,8 +131,8 @@ def test_a_loss_that_the_papers_fit_takes_for_errors_is_warned_of(tmp_path, caps
     """Where errors are even, M0 runs to its limit and hides the location in a small M_j."""
     how = options(test="posterior_difference", two_sided=True, tau=0.01)
     found = answer(capsys, "variants", two_alleles(tmp_path), tmp_path / "out", *FAST, *how)
-    assert found["results"]["calls"] == 0
-    assert any("variants can be missed, strong ones too" in text for text in found["warnings"])
+    assert not found["results"]["calls"]
+    assert found["results"]["cases"][0]["all_alike"]
 
 
 @pytest.mark.thorough
@@ -157,7 +150,6 @@ def test_a_scored_run_takes_the_share_of_variants_of_all_units(monkeypatch, tmp_
         q = from_bytes(file.read(), State, "q.npz")
     expected = one["prob"].to_numpy().sum() / (3 * len(one))
     assert q.pi == pytest.approx(expected, rel=0.2)
-    assert f"{q.pi:.3g}"[:4] in Path(place.file("report.html")).read_text()
 
 
 def test_errors_without_a_spread_are_warned_of_by_the_papers_test(tmp_path, capsys):
@@ -166,6 +158,5 @@ def test_errors_without_a_spread_are_warned_of_by_the_papers_test(tmp_path, caps
     drawn = simulate(rng, n_locations=400, n_variants=14, vaf=0.01, depth=535, n_replicates=6)
     source, _ = write_drawn(str(tmp_path), *drawn)
     how = options(test="posterior_difference", case="case", control="control")
-    warnings = answer(capsys, "variants", source, tmp_path / "out", *how)["warnings"]
-    assert any("M0 = 1e+06 in the case" in text for text in warnings)
-    assert any(text.startswith("No difference between locations was found") for text in warnings)
+    found = answer(capsys, "variants", source, tmp_path / "out", *how)
+    assert found["results"]["cases"][0]["all_alike"]

@@ -89,7 +89,7 @@ def of_counts(tmp_path_factory, counts):
 def test_each_case_of_counts_has_the_bits_of_a_run_of_its_own(counts, of_counts, tmp_path):
     about = json.loads((place(of_counts) / "run.json").read_text())
     results = about["results"]
-    assert results["passed"] == sum(own["passed"] for own in results["cases"].values()) == 9
+    assert results["passed"] == sum(own["passed"] for own in results["cases"]) == 9
     assert about["partitions"] == 3 * 3  # 240 rows of 6 replicates' 16 each, of every case
     succeed("score", place(of_counts), counts, tmp_path / "scored")
     columns = ["pos", "case_reads", "control_reads"]
@@ -133,7 +133,7 @@ def deletions(target):
 @pytest.mark.thorough
 def test_the_report_and_the_files_list_the_cases(together):
     page = (place(together) / "report.html").read_text()
-    assert all(text in page for text in ("3 of 3 cases", "A case far from the others", *CASES))
+    assert all(text in page for text in ("3 of 3 cases", "was prepared or sequenced", *CASES))
     for kind, names in (("calls", set(CASES)), ("errors", {*CASES, "blood"})):
         content = json.loads((place(together) / f"vbflows_{kind}_mqc.json").read_text())
         assert set(content["data"]) == names

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
+from flows.data.runs import open_run, read_record
 from flows.variants.reads import ReadCounter, count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
@@ -156,8 +156,8 @@ def test_joint_reads_are_those_of_templates_with_all_bases(place, sheet):
 def test_the_tables_keep_each_base_and_the_report_counts_the_records(place):
     rows = pq.read_table(place.table("loci")).to_pylist()
     assert {row["pos"] - 1 for row in rows if row["called"]} >= {*SAME, *THREE, *CODON}
-    with open(place.file("report.html")) as file:
-        assert "3 variants of several bases" in file.read()
+    calls = read_record(place).results["calls"]
+    assert sum(len(one["ref"]) == len(one["alt"]) > 1 for one in calls) == 3
 
 
 def test_templates_show_what_is_counted(sheet):

@@ -11,10 +11,8 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
-from flows.variants.batch_report import batch_warnings
 from flows.variants.counts import to_table
-from flows.variants.report import warnings_of
-from flows.variants.settings import VariantSettings
+from flows.variants.differences import differences_of
 from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed
 from tests.flows.variants.variant_files import header_of, make_read, save_reads
@@ -106,18 +104,10 @@ def _fit(shift, se):
 
 def test_a_mean_difference_of_few_errors_is_no_warning():
     """Of 5 against 13 errors of each type the log of the ratio has a standard error of .5."""
-    assert batch_warnings(_fit(-0.45, 0.5), "case", "control") == []
-    (said,) = batch_warnings(_fit(-0.45, 0.12), "case", "control")
-    assert "Errors are 0.6 times as frequent" in said
-
-
-def test_errors_that_are_alike_at_all_sites_are_no_warning():
-    settings = VariantSettings(control="")
-    caps = ["M0 of substitution type 0 = 1e+06", "mean of log M = 3.4"]
-    said = warnings_of([], caps, settings, None)
-    assert [s for s in said if "limit of its range" in s] == [
-        "A hyperparameter is at the limit of its range: mean of log M = 3.4."
-    ]
+    few, many = (differences_of(_fit(-0.45, error)) for error in (0.5, 0.12))
+    assert few.overall is None
+    assert many.overall == pytest.approx(np.exp(-0.45), rel=0.02)
+    assert few.marked == many.marked == ()
 
 
 def test_a_deletion_that_the_case_alone_shows_is_in_the_vcf(tmp_path):

@@ -12,7 +12,7 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
-from flows.variants.samples import mixed, mixed_warnings
+from flows.variants.samples import Mixed, mixed, mixed_in
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
@@ -56,7 +56,7 @@ def same_calls(one, other):
 
 def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
     result = answer(capsys, "variants", simulated, tmp_path, *QUICK)
-    assert result["results"]["calls"] >= 1
+    assert result["results"]["calls"]
     with pysam.VariantFile(str(place(tmp_path) / "variants.vcf.gz")) as vcf:
         names = list(vcf.header.samples)
         assert names == ["case", "case:1", "case:2", "case:3", "normal1", "normal2", "normal3"]
@@ -68,7 +68,7 @@ def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
             assert record.samples[name]["AD"][1] == sum(r[record.alts[0]] for r in own)
         assert record.info["CMU"] < record.info["MU"]
     page = (place(tmp_path) / "report.html").read_text()
-    assert all(text in page for text in ("The panel", "Tumour-only test", "panel; most in"))
+    assert all(text in page for text in ("The panel", "Tumour-only", "panel; most in"))
     depth = pq.read_table(place(tmp_path) / "loci")["control_depth"].to_pylist()
     assert max(depth) > 3 * 3 * 3000  # three samples of three replicates
     shifts = pq.read_table(place(tmp_path) / "posterior" / "parameters.parquet").to_pylist()
@@ -127,12 +127,10 @@ def people(shares):
 def test_replicates_of_different_people_are_reported():
     mine, other = [0.0, 0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0, 1.0]
     found = mixed(people([mine, other]), VariantSettings())
-    assert found == (("control", 3),)
-    (warning,) = mixed_warnings([found])
-    assert "Replicates of control carry different alleles at 3 locations" in warning
-    assert "role=panel" in warning
+    assert found == (Mixed("control", 3),)
+    assert mixed_in([found]) == (Mixed("control", 3),)
     assert mixed(people([mine, mine]), VariantSettings()) == ()
-    assert mixed_warnings([(("control", 1),), (("control", 1),)]) == []
+    assert mixed_in([[Mixed("control", 1)], [Mixed("control", 1)]]) == ()
     # As samples of a panel they may.
     counts = people([mine, other])
     panel = Counts(counts.counts, counts.ref, counts.case, member=np.array([-1, 0, 1]))

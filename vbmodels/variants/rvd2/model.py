@@ -186,12 +186,9 @@ class RVD2:
         a0, b0 = np.exp(np.clip(vector[:2] - over, -30.0, None))
         return Global(float(a0), float(b0), float(np.clip(vector[2], *LIMITS_LOG_M)))
 
-    def caps_hit(self, q: Global) -> list[str]:
-        """Name the parameters that stand at a limit of their range."""
-        found = [f"M0 = {CAP:.0g}"] if q.a0 + q.b0 >= CAP * (1 - 1e-9) else []
-        if min(abs(q.log_m - limit) for limit in LIMITS_LOG_M) < 1e-9:
-            found.append(f"log M = {q.log_m:.3g}")
-        return found
+    def is_all_alike(self, q: Global) -> bool:
+        """Whether no difference between locations was found in a sample's errors."""
+        return q.a0 + q.b0 >= CAP * (1 - 1e-9)
 
 
 def _first_local(q: Global, batch: Errors) -> Local:
@@ -291,12 +288,9 @@ class Pair:
             self.model.from_vector(q.control, vector[3:]),
         )
 
-    def caps_hit(self, q: PairGlobal) -> list[str]:
-        """Name the global parameters that stand at a limit of their range."""
-        found = []
-        for name, of in (("case", q.case), ("control", q.control)):
-            found += [f"{cap} in the {name}" for cap in self.model.caps_hit(of)]
-        return found
+    def is_all_alike(self, q: PairGlobal) -> bool:
+        """Whether that is so of the case or of the control."""
+        return self.model.is_all_alike(q.case) or self.model.is_all_alike(q.control)
 
 
 def samples(batch: Counts) -> tuple[Errors, Errors]:

@@ -477,13 +477,6 @@ class BatchNull(TwoGroups):
             v=float(expit(np.clip(at_v, -30.0, 0.0))),
         )  # fmt: skip
 
-    def caps_hit(self, q: BatchGlobal) -> list[str]:  # type: ignore[override]
-        """Name the hyperparameters that stand at a limit of their range."""
-        found = super().caps_hit(q)
-        if q.tau >= TAU_RANGE[1] * (1 - 1e-9):
-            found.append(f"tau = {q.tau:.3g}")
-        return found
-
 
 _NO_NODES = np.empty((0, 0, 0))
 

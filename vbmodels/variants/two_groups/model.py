@@ -311,17 +311,6 @@ class TwoGroups:
             b=np.exp(np.clip(log_b - over, -10.0, None)),
         )  # fmt: skip
 
-    def caps_hit(self, q: Global) -> list[str]:
-        """Name the hyperparameters that stand at a limit of their range."""
-        found = []
-        if q.log_m_sd <= 0.4 * (1 + 1e-9) or q.log_m_sd >= 2.0 * (1 - 1e-9):
-            found.append(f"sd of log M = {q.log_m_sd:.3g}")
-        if not self.log_m[0] < q.log_m_mean < self.log_m[-1]:
-            found.append(f"mean of log M = {q.log_m_mean:.3g}")
-        at_cap = np.flatnonzero(q.a + q.b >= CAP * (1 - 1e-9))
-        found.extend(f"M0 of substitution type {t} = {CAP:.0g}" for t in at_cap)
-        return found
-
 
 def of_fit(batch: Counts | Units) -> Units:
     """Return the units that hyperparameters are fitted on: of counts, of a sample of locations."""
