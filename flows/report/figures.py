@@ -179,7 +179,7 @@ def aligned(text: str) -> str:
     S1    0.50
     S100   0.1
     """
-    rows = [[cell.strip() for cell in line.split("\t")] for line in text.strip().splitlines()]
+    rows = [[cell.strip() for cell in line.split("\t")] for line in text.strip("\n").splitlines()]
     if not rows:
         return ""
     columns = list(zip(*rows, strict=True))

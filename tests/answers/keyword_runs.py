@@ -24,7 +24,7 @@ RUNS = {
     "complete": ("keywords", "abstracts.csv", "--set", "lists=complete"),
     "vocabulary": ("keywords", "texts.csv", "--set", "vocabulary=terms.txt",
                    "--set", "keyphrases=3"),
-    "titles": ("keywords", "titles.csv"),
+    "titles": ("keywords", "titles.csv", "--column", "text=title"),
     "words": ("keywords", "half.csv", "--set", "unit=word"),
     "textrank": ("keywords", "texts.csv", "--set", "model=textrank"),
     "gibbs": ("keywords", "few.csv", "--set", "model=vbss", "--set", "inference=gibbs",
