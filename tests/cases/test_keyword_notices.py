@@ -47,16 +47,6 @@ def test_absent_keyphrases_are_said_with_their_share_and_why():
     assert small == []
 
 
-def test_another_separator_that_would_find_them_is_named():
-    for sign, shown in ((",", ","), ("|", "|"), ("\t", "\\t"), ("，", "，")):
-        keywords = [f"graph database{sign} nodes"]
-        rows = [{"doc_id": "a", "text": "A graph database of nodes.", "keywords": keywords}]
-        (notice,), _ = said(rows)
-        assert notice.endswith(
-            f' Split at "{shown}", 1 of these are found: --set \'list_separator="{shown}"\'.'
-        )
-
-
 def test_a_list_with_the_separator_of_csv_is_split():
     rows = [{"doc_id": "a", "text": "A graph database of nodes.",
              "keywords": ["graph database; nodes"]}]  # fmt: skip
@@ -80,8 +70,3 @@ def test_documents_without_a_candidate_are_said_with_names():
     assert (one.reason, one.count, one.examples) == (
         "document without a candidate", 2, ["d1", "d2"],
     )  # fmt: skip
-
-
-def test_what_was_stripped_is_said():
-    rows = [{"doc_id": "a", "text": "<p>Soil &amp; water</p>", "keywords": []}]
-    assert said(rows)[0] == ["Markup or running heads were taken out of 1 document (a (HTML))."]
