@@ -252,6 +252,14 @@ class Answers(Protocol):
 
 
 @runtime_checkable
+class ShowsMore(Protocol):
+    """A family whose page shows what is too large for its answer: texts of documents, say."""
+
+    def page_data(self, finished: Finished) -> Any:
+        """Return that, as plain values."""
+
+
+@runtime_checkable
 class ChecksAsItReads(Protocol):
     """A family whose ingest checks the rows that it reads, so that they are read once.
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from flows.keywords.answer import Doubts
 from flows.keywords.publish import Scores
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.term_lists import prior_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.reliability import has_few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import Sampler, gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
@@ -60,6 +63,27 @@ def regression_of(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal
     if isinstance(model, Keyphrases):
         return model.phrases, q.phrases
     return (model, q) if isinstance(model, CorpusProbit) else (None, None)
+
+
+def doubts_of(model: Any, q: Any) -> Doubts:
+    """Say why shares that the model expects may be off, also where a fit starts from ``q``."""
+    of_candidates = q.scorer if isinstance(q, PhraseGlobal) else q
+    if not isinstance(of_candidates, CorpusGlobal):
+        return Doubts()
+    few = regression_of(model, q)[1] or of_candidates
+    found = Doubts(few_documents=few.n_documents if has_few_documents(few) else None)
+    if not isinstance(model, Keyphrases):
+        return found
+    seen = q.observed
+    if not seen.known and model.phrases.learnt is None:
+        found = replace(found, learned="nothing")
+    elif not seen.known and seen.listed:
+        found = replace(found, learned="other corpora")
+    most = model.most_per_document(seen)
+    if most is None:
+        return found
+    candidates = seen.n_phrases / seen.n_documents
+    return replace(found, given=model.per_document, most=most, candidates=candidates)
 
 
 def scores_of(

@@ -19,14 +19,15 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, reading_of
+from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
-from flows.keywords.candidate_scores import model_of, regression_of, scores_of
+from flows.keywords.answer import Answer, answer_of, widget_of
+from flows.keywords.candidate_scores import doubts_of, model_of, regression_of, scores_of
 from flows.keywords.check import check_documents
-from flows.keywords.hidden_lists import hidden_lists
+from flows.keywords.hidden_lists import rank_known
 from flows.keywords.label_files import (
     check_labels,
     has_label_name,
@@ -37,16 +38,8 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import (
-    losses_of,
-    notes_of,
-    notices_of,
-    rate_question,
-    unused_lists,
-    unused_terms,
-)
 from flows.keywords.publish import Scored, keep_scores, publish
-from flows.keywords.report import parameters_of, report
+from flows.keywords.reading import Reading, losses_of, rate_source, unread_column
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.shards import (
@@ -62,35 +55,33 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
-from flows.keywords.summary import Given, KeywordSummary, names_of
+from flows.keywords.summary import Whole
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
+from flows.report.answers import as_results
+from flows.report.render import lines_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.candidates import Marks, spans_of
-from vbmodels.keywords.corpus.reliability import few_documents
+from vbmodels.keywords.corpus.model import coefficient_table
 from vbmodels.keywords.corpus.selection import number_of
-from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import build_batch, in_phrases
+from vbmodels.keywords.features import FEATURE_NAMES, build_batch, in_phrases
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import build_phrases
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.reading_report import Named
 from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, shared_sentences
 from vbmodels.keywords.text import TextOptions
 
 EVERY = "every"  # partitions with the documents that do not count in a fit
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
-NOTHING_TO_LEARN = (
-    "No known keyphrase is a candidate phrase, so there is nothing to learn from{}: list some as "
-    "the documents write them{}."
-)
 
 
 @dataclass(frozen=True)
@@ -245,19 +236,26 @@ class Keywords:
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report for one in about))
-        notices = notices_of(whole_report, settings)
-        if settings.vocabulary is not None:
-            notices += unused_terms(whole_report, _vocabulary(settings).terms)
-        if fitted is None and settings.model == "corpus":
-            labelled = any(one.known for one in about)
-            complete = any(one.complete for one in about)
-            notices = [*rate_question(settings, labelled, complete), *notices]
-        names = {name for one in about for name in one.labelled}
-        notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         columns = self._columns(parts, settings, each)
-        notices += unused_lists(columns)
-        notes = tuple(notes_of(whole_report, settings, sum(one.copies for one in about)))
-        return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
+        labelled, complete = any(one.known for one in about), any(one.complete for one in about)
+        names = {name for one in about for name in one.labelled}
+        terms = _vocabulary(settings).terms
+        reading = Reading(
+            report=whole_report,
+            rate_from=rate_source(settings, labelled, complete) if fitted is None else "",
+            with_phrases=settings.with_phrases,
+            vocabulary_only=settings.vocabulary is not None and settings.vocabulary_only,
+            language=settings.language,
+            terms=len(terms),
+            unused_terms=Named.of([term for term in terms if term not in whole_report.terms]),
+            unused_labels=unused_labels(split_part(parts[0])[1] if parts else [], names, settings),
+            unread_column=unread_column(columns),
+            copies=sum(one.copies for one in about),
+        )
+        warnings, notes = (
+            tuple(lines_of(self.name, macro, reading)) for macro in ("read_warnings", "read_notes")
+        )
+        return PreparedRun(tuple(urls), batch, warnings, notes=notes, columns=columns)
 
     def _columns(
         self, parts: Sequence[Part], settings: KeywordSettings, each: Each
@@ -286,16 +284,15 @@ class Keywords:
     def select(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
+    ) -> tuple[list[Whole], Any]:  # fmt: skip
         """Decide the selection over all partitions and write the tables."""
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
         of_candidates, number = regression_of(model, q)[1], _number(model, q)
-        published = publish(summaries, of_candidates, learned, number, settings, paths, each)
+        whole = publish(summaries, of_candidates, learned, number, settings, paths, each)
         if fitted is None and of_candidates is not None:
             indices = [one.index for one in summaries]
-            hidden = hidden_lists(model, q, indices, settings, paths, each)
-            published[0] = replace(published[0], hidden=hidden)
-        return [replace(one, scored=fitted is not None) for one in published], q
+            whole = replace(whole, ranking=rank_known(model, q, indices, paths, each))
+        return [whole], q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
@@ -308,42 +305,27 @@ class Keywords:
         own, its = regression_of(model, q)
         if own is None or its is None:
             return []
-        names = names_of(
-            KeywordSettings(unit="phrase" if isinstance(model, Keyphrases) else "word")
-        )
-        return parameters_of(own, its, names)
+        names = PHRASE_FEATURES if isinstance(model, Keyphrases) else FEATURE_NAMES
+        coefficients = coefficient_table(own, its, names[: len(its.location)])
+        log_sd = its.sources.combined()[1]
+        return [
+            *(Parameter("coefficient", *row) for row in coefficients),
+            Parameter("keyword_rate", None, its.rate, its.rate * log_sd),
+            Parameter("length_exponent", None, its.exponent, own.exponent_sd(its)),
+        ]
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
-        ingested: Sequence[Ingested], settings: KeywordSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        warnings: tuple[str, ...] = ()
-        if isinstance(model, Keyphrases):
-            warnings += _too_many(model, q)
-            if not _learned(model, q):
-                warnings += (NOTHING_TO_LEARN.format("", ", or leave out prior=none"),)
-            elif q.observed.listed and not q.observed.known:
-                warnings += (NOTHING_TO_LEARN.format(" but other corpora", ""),)
-        read = sum(one.rows_read for one in ingested)
-        listed, absent = (
-            int(sum(one.notes.get(name, 0) for one in ingested)) for name in ("listed", "absent")
-        )
-        given = Given(listed, absent)
-        return report(
-            *regression_of(model, q), summaries, settings, warnings, rows=read, given=given
-        )
+    def answer(self, finished: Finished) -> Answer:
+        """Return everything that a reader of the run may see."""
+        model, q = finished.model, finished.q
+        return answer_of(finished, regression_of(model, q)[1], doubts_of(model, q))
+
+    def page_data(self, finished: Finished) -> Any:
+        """Return the documents that the page shows with their keyphrases marked."""
+        return as_results(widget_of(finished))
 
     def warnings_before_fit(self, q: Any, settings: KeywordSettings) -> list[str]:
-        """Say what the rate and the number of documents let expect of the false discovery rate."""
-        if isinstance(q, PhraseGlobal):
-            found, of_words = _too_many(model_of(settings), q), q.scorer
-        elif isinstance(q, CorpusGlobal):
-            found, of_words = (), q
-        else:
-            return []
-        reasons = few_documents(of_words)
-        return [*found, *(f"The false discovery rate is not reliable: {r}." for r in reasons)]
+        """Say what the rate and the number of documents let expect of the shares."""
+        return lines_of(self.name, "doubts", doubts_of(model_of(settings), q))
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
@@ -376,11 +358,6 @@ def _number(model: Any, q: Any) -> int | None:
     if not isinstance(model, Keyphrases) or q.phrases is None:
         return None
     return number_of(q.phrases, model.per_document)
-
-
-def _too_many(model: Keyphrases, q: PhraseGlobal) -> tuple[str, ...]:
-    sentence = model.too_many(q.observed)
-    return () if sentence is None else (f"{sentence}.",)
 
 
 def _demand_words(parts: Sequence[Part], documents: int) -> None:

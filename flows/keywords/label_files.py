@@ -16,11 +16,12 @@ from flows.data import partition, storage
 from flows.data.partition import Part, Slice
 from flows.data.storage import InputFile
 from flows.faults import Fault, InputError
+from flows.keywords.reading import UnusedLabels
 from flows.keywords.schema import DOCUMENTS, LABELS
 from flows.keywords.settings import KeywordSettings
+from vbmodels.keywords.reading_report import Named
 
 NAME = "keywords"
-_SHOWN = 3
 
 
 def has_label_name(url: str) -> bool:
@@ -104,19 +105,14 @@ def labels_of(file: Slice, settings: KeywordSettings) -> LabelRows:
 
 def unused_labels(
     files: Sequence[Slice], used: Container[str], settings: KeywordSettings
-) -> list[str]:
-    """Return a sentence for each file of labels that has rows of no document."""
+) -> tuple[UnusedLabels, ...]:
+    """Return the rows of each file of labels that name no document."""
     found = []
     for file in files:
         unused = [name for name in labels_of(file, settings).rows if name not in used]
         if unused:
-            rows = "1 row" if len(unused) == 1 else f"{len(unused):,} rows"
-            name, verb = file.url.rpartition("/")[2], "names" if len(unused) == 1 else "name"
-            more = ", ..." if len(unused) > _SHOWN else ""
-            found.append(
-                f"{rows} of {name} {verb} no document: {', '.join(unused[:_SHOWN])}{more}."
-            )
-    return found
+            found.append(UnusedLabels(file.url.rpartition("/")[2], Named.of(unused)))
+    return tuple(found)
 
 
 def labelled(documents: pa.Table, labels: Sequence[LabelRows]) -> tuple[pa.Table, list[str]]:

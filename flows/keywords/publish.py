@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -18,7 +18,7 @@ from flows.data.states import read_state
 from flows.family import Each
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
-from flows.keywords.summary import DocumentToLabel, KeywordSummary, summarise
+from flows.keywords.summary import DocumentToLabel, KeywordSummary, Whole, summarise
 from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_listed, read_wide
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
@@ -124,7 +124,7 @@ def publish(
     settings: KeywordSettings,
     paths: RunPaths,
     each: Each,
-) -> list[KeywordSummary]:
+) -> Whole:
     """Decide the threshold over all partitions, write their tables and the table ask/.
 
     Parameters
@@ -148,19 +148,16 @@ def publish(
         least = BINS
     indices = [one.index for one in scored]
     published = each(_write, indices, len(indices), least, number, settings, paths)
-    summaries = [one.summary for one in published]
-    cut = None if least in (None, BINS) else probability_of(least)
-    summaries[0] = replace(summaries[0], cut=(cut, _limit(number, settings)))
     parts = [one.open for one in published if one.open is not None]
+    to_label: list[DocumentToLabel] = []
     if q is not None and parts:
         to_label = _choose(indices, parts, q, settings.ask, paths)
-        summaries[0] = replace(summaries[0], to_label=tuple(to_label))
-    return summaries
-
-
-def _limit(number: int | None, settings: KeywordSettings) -> int | None:
-    """Return how many a document may have, its known ones counted; None where none is set."""
-    return number if settings.per_document is None else None
+    return Whole(
+        [one.summary for one in published],
+        least=None if least in (None, BINS) else probability_of(least),
+        most=number if settings.per_document is None else None,
+        to_label=to_label,
+    )
 
 
 def _write(
@@ -189,6 +186,7 @@ def _write(
     )
     r, observed, chosen = rows.take(r, 1.0), rows.take(observed, True), rows.take(chosen, True)
     offsets, texts, before = rows.offsets, rows.texts, int(chosen.sum())
+    true = rows.take(marks.gold, UNKNOWN_TRUTH)
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
@@ -212,28 +210,26 @@ def _write(
                 longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
                 pa.string(),
             ),
+            pa.array(true == 1, mask=true == UNKNOWN_TRUTH),
         ],
         schema=KEYWORDS.arrow,
     )
     storage.write_table(paths.table("keywords", index), table)
     _export(table, names.to_pylist(), index, paths)
-    true = rows.take(marks.gold, UNKNOWN_TRUTH)
-    gold = pa.chunked_array([pa.array(true == 1, mask=true == UNKNOWN_TRUTH)])
-    open_, nodes, by_rate = None, r[None], None
+    open_, nodes = None, r[None]
     if scores.by_node is not None and scores.weights is not None:
-        by_node, counts = rows.take(scores.by_node, 1.0), scores.weights > 0.0
-        nodes, by_rate = by_node[counts], by_node[~counts]
+        nodes = rows.take(scores.by_node, 1.0)
         if settings.ask:
             # Where none is selected, all are in doubt.
             doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
             open_ = uncertain_selections(
-                by_node, scores.weights, observed, doubtful, rows.complete(scores.complete),
+                nodes, scores.weights, observed, doubtful, rows.complete(scores.complete),
                 offsets, settings.ask,
             )  # fmt: skip
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, rows, marks, forms)
-    summary = summarise(table, gold, offsets, nodes, by_rate, scores.r_hat, shown)
     alike = before - int(chosen.sum())
-    return Published(replace(summary, beyond_limit=beyond_limit, alike=alike), open_)
+    summary = summarise(table, offsets, nodes, scores.r_hat, shown, beyond_limit, alike)
+    return Published(summary, open_)
 
 
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:

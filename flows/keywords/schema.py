@@ -122,6 +122,18 @@ ASK = Table(
 )
 
 
+RANKED = Table(
+    "ranked",
+    "Documents on whose known keyphrases, ranked as if they were not known, TF-IDF is compared.",
+    (
+        Column("doc_id", TEXT, "name of the document"),
+        Column("known", INT32, "number of its known keyphrases that are candidates"),
+        Column("by_model", INT32, "how many of them are among its ten best by the model"),
+        Column("by_tf_idf", INT32, "how many of them are among its ten best by TF-IDF"),
+    ),
+)
+
+
 KEYWORDS = Table(
     "keywords",
     "Every candidate (a phrase of one to four words, or a word) of every document with its "
@@ -146,6 +158,12 @@ KEYWORDS = Table(
             TEXT,
             "of a selected one that is not known: the longer selected or known one of its "
             "document that has its words in a row; empty if there is none",
+            nullable=True,
+        ),
+        Column(
+            "gold",
+            FLAG,
+            "whether it is one of the true keyphrases; empty where these were not given",
             nullable=True,
         ),
     ),

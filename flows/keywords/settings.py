@@ -19,6 +19,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
 
     question = "Which phrases of a document are its keyphrases, with or without known ones?"
     family = "flows.keywords.family"
+    answer = "flows.keywords.answer"
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
@@ -81,6 +82,11 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     def with_phrases(self) -> bool:
         """Whether candidates are phrases, not words."""
         return self.unit == "phrase"
+
+    @property
+    def key(self) -> str:
+        """What a selected candidate is called."""
+        return "keyphrase" if self.with_phrases else "keyword"
 
     @property
     def kind(self) -> str | None:

@@ -1,8 +1,9 @@
-"""What one partition of documents adds to the report."""
+"""What one partition of documents adds to the answer."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,51 +11,50 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.keywords.settings import KeywordSettings
+from flows.evaluate.estimate import Estimate, mean_of
 from flows.keywords.texts import ShownDocument
-from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 MOST_TERMS = 5000  # carried from each partition
-MOST_DOCUMENTS = 300  # in the table
-MOST_LIKELY = 8  # words of a document, where none is found
+MOST_DOCUMENTS = 20  # whose keyphrases are listed
+MOST_NEXT = 8  # candidates of a document of which none is selected
 BINS = 40
-LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
+LEVELS = 0.0, 0.5, 0.8  # probabilities above which selected ones are counted
+LIKELY = LEVELS[1]
 
 
 @dataclass(frozen=True)
-class Names:
-    """What the report calls a unit, the setting that gives its rate, and its features."""
+class Term:
+    """A candidate of a document; ``part_of`` is a longer keyphrase that has its words in a row."""
 
-    unit: str
-    units: str
-    key: str
-    keys: str
-    rate: str
-    features: tuple[str, ...]
-
-
-WORDS = Names("word", "words", "keyword", "keywords", "keyword_rate", FEATURE_NAMES)
-
-
-PHRASES = Names("phrase", "phrases", "keyphrase", "keyphrases", "keyphrases", PHRASE_FEATURES)
-
-
-def names_of(settings: KeywordSettings) -> Names:
-    """Return what the candidates are called."""
-    return PHRASES if settings.with_phrases else WORDS
+    text: str
+    probability: float
+    part_of: str = ""
 
 
 @dataclass(frozen=True)
-class Example:
-    """One document's known keyphrases, what was found, and what comes next."""
+class Document:
+    """A document: its known keyphrases, the new ones, best first, and what comes next."""
 
-    doc_id: str
+    name: str
     known: tuple[str, ...]
-    found: tuple[tuple[str, float], ...]  # with their probabilities, best first
-    likely: tuple[tuple[str, float], ...]  # the best of those that are neither
-    wholes: dict[str, str]  # of those found that are part of a longer phrase, that
+    new: tuple[Term, ...]
+    next: tuple[Term, ...]
+
+    @property
+    def likely(self) -> list[Term]:
+        """The new ones that are more probable than not."""
+        return [one for one in self.new if one.probability > LIKELY]
+
+    @property
+    def others(self) -> list[Term]:
+        """The other new ones."""
+        return [one for one in self.new if one.probability <= LIKELY]
+
+    @property
+    def worth(self) -> int:
+        """What documents are sorted by: likely ones count most, then new ones, then known ones."""
+        return 10**6 * len(self.likely) + 10**3 * len(self.new) + min(len(self.known), 6)
 
 
 @dataclass(frozen=True)
@@ -100,225 +100,252 @@ class TermCounts:
         )
 
 
-def _count_terms(table: pa.Table, found: Any, observed: Any, likely: Any) -> TermCounts:
+def _count_terms(table: pa.Table, new: Any, observed: Any, likely: Any) -> TermCounts:
     written: dict[str, str] = {}
     counts, whole = [], True
-    for rows in (found, observed, likely):
+    for rows in (new, observed, likely):
         own = table.select(["stem", "term"]).filter(pa.array(rows)).to_pydict()
         for stem, term in zip(own["stem"], own["term"], strict=True):
             written.setdefault(stem, term)
         count = Counter(own["stem"])
         whole &= len(count) <= MOST_TERMS
         counts.append(Counter(dict(count.most_common(MOST_TERMS))))
-    new, known, sure = counts
-    written = {stem: written[stem] for stem in {**new, **known, **sure}}
-    return TermCounts(new, known, sure, written, whole)
+    new_ones, known, sure = counts
+    kept = {stem: written[stem] for stem in {**new_ones, **known, **sure}}
+    return TermCounts(new_ones, known, sure, kept, whole)
 
 
 @dataclass(frozen=True)
-class Given:
-    """The known keyphrases of the input: how many, and how many are in no text of theirs."""
+class Truth:
+    """Of every document [D] whose true keyphrases were given, its candidates that were not known.
 
-    listed: int
-    absent: int
-
-
-@dataclass(frozen=True)
-class HiddenLists:
-    """Shares of the known keyphrases that are among the best where their lists are hidden.
-
-    ``known``: at most so many of a document as there are best ones.
-    ``apart``: the model's share less that of tf-idf, with its 95 % interval by the bootstrap over
-    the documents.
+    Attributes
+    ----------
+    selected, right
+        How many are selected, and how many of these are true.
+    likely, likely_right
+        The same of those that are more probable than not.
+    true
+        How many are true.
+    expected
+        How many of the selected ones the model expects to be true.
     """
 
-    documents: int
-    known: int
-    by_model: float
-    by_tf_idf: float
-    apart: tuple[float, float, float]
+    selected: IntArray
+    right: IntArray
+    likely: IntArray
+    likely_right: IntArray
+    true: IntArray
+    expected: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Truth]) -> Truth:
+        """Put documents of several partitions together."""
+        names = cls.__dataclass_fields__
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
 @dataclass(frozen=True)
 class KeywordSummary:
-    """What one partition adds to the report.
+    """What one partition adds to the answer. A new candidate is a selected one, not known before.
 
     Attributes
     ----------
-    histogram
-        [BINS] candidates that were not observed, by probability.
-    confusion
-        [4] new candidates with known truth: true and selected, true and not selected, false and
-        selected, neither.
-    expected_false
-        Of the new selected ones, how many the model expects to be no keywords.
-    expected_true
-        [K] how many it expects to be keywords at each node of the rate.
-    above
-        [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
-    by_rate
-        [L + 1, 2] the sum of all new ones, and of those above each level, at half the rate and at
-        twice it; None where it is not the user's.
+    documents, candidates, observed, with_known
+        How many documents there are, candidates, known candidates, documents with one.
+    count, with_new
+        [L] new ones more probable than each of `LEVELS`, and documents that have one.
+    right, right_by_node
+        [L] and [L, K]: how many of them the model expects to be right, and at each node of the
+        rate.
     expected
-        The sum of the probabilities of all candidates.
-    with_new, with_likely
-        How many documents have a new keyword, and one with a probability above 0.5.
-    own_name_likely, own_name_right
-        How many of those above 0.5 are the name of their document, and how many of these are
-        expected to be right.
+        The sum of the probabilities of all candidates that were not known.
+    own_name
+        How many of the likely new ones are the name of their document.
     parts, example
-        How many new ones are words in a row of a longer selected or known one of their document;
-        one of them.
-    with_known
-        How many have a known one.
+        How many new ones are words in a row of a longer selected or known one; one of them.
     beyond_limit, alike
-        New candidates above the least probability that are not selected: beyond the most that a
+        Candidates above the least probability that are not selected: beyond the most that a
         document may have; and parts or near copies of others.
-    cut
-        The least probability that is selected in all partitions, and how many keywords a document
-        may have, its known ones counted; None where documents have cuts of their own or no limit.
-        The first partition has it.
-    to_label
-        Documents worth labelling, of all partitions: the first one has them.
-    shown
-        Documents whose text the report shows.
-    hidden
-        How many known ones are found where their lists are hidden; the first partition has it.
-    scored
-        Whether they were scored by an earlier fit.
+    terms, histogram
+        Keyphrases by stem, and [BINS] candidates that were not known, by probability.
+    truth, examples, shown, r_hat
+        What true keyphrases say, the first documents, those whose text the page shows, and the
+        largest R-hat of a sampler.
     """
 
     documents: int
     candidates: int
     observed: int
-    selected: int
-    expected_false: float
-    expected_true: FloatArray
+    with_known: int
+    count: IntArray
+    with_new: IntArray
+    right: FloatArray
+    right_by_node: FloatArray
+    expected: float
+    own_name: int
+    parts: int
+    example: Term | None
+    beyond_limit: int
+    alike: int
     terms: TermCounts
     histogram: IntArray
-    confusion: IntArray
-    examples: tuple[Example, ...]
+    truth: Truth
+    examples: tuple[Document, ...]
+    shown: tuple[ShownDocument, ...]
     r_hat: float | None
-    above: FloatArray
-    by_rate: FloatArray | None = None
-    expected: float = 0.0
-    with_new: int = 0
-    with_likely: int = 0
-    own_name_likely: int = 0
-    own_name_right: float = 0.0
-    parts: int = 0
-    example: str = ""
-    with_known: int = 0
-    beyond_limit: int = 0
-    alike: int = 0
-    cut: tuple[float | None, int | None] = (None, None)
-    to_label: tuple[DocumentToLabel, ...] = ()
-    shown: tuple[ShownDocument, ...] = ()
-    hidden: HiddenLists | None = None
-    scored: bool = False
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Known keyphrases among the best of their text, ranked as if its list were not known.
+
+    Attributes
+    ----------
+    documents, known, best
+        Documents with a list; known ones, at most ``best`` of each.
+    by_model, by_tf_idf
+        Shares of them among the ``best`` by this model, and by TF-IDF.
+    apart
+        The former less the latter.
+    """
+
+    documents: int
+    known: int
+    best: int
+    by_model: float
+    by_tf_idf: float
+    apart: Estimate
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All partitions once the selection is decided, and what only all of them together say.
+
+    ``least`` and ``most`` are those of `flows.keywords.answer.Rules`.
+    """
+
+    parts: Sequence[KeywordSummary]
+    least: float | None
+    most: int | None
+    to_label: Sequence[DocumentToLabel]
+    ranking: Ranking | None = None
+
+
+def ranking_of(known: IntArray, by_model: IntArray, by_tf_idf: IntArray, best: int) -> Ranking:
+    """Compare rankings by the known ones of each document [D] that they have among the ``best``."""
+    possible = np.minimum(known, best)
+    document = np.repeat(np.arange(possible.size), possible)
+    apart = ((by_model - by_tf_idf) / np.maximum(possible, 1))[document]
+    total = int(possible.sum())
+    return Ranking(
+        documents=possible.size,
+        known=total,
+        best=best,
+        by_model=float(by_model.sum() / total),
+        by_tf_idf=float(by_tf_idf.sum() / total),
+        apart=mean_of(apart, document),
+    )
 
 
 def summarise(
-    table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, by_node: FloatArray,
-    by_rate: FloatArray | None, r_hat: float | None, shown: tuple[ShownDocument, ...] = (),
+    table: pa.Table, offsets: IntArray, by_node: FloatArray, r_hat: float | None,
+    shown: tuple[ShownDocument, ...], beyond_limit: int, alike: int,
 ) -> KeywordSummary:  # fmt: skip
     """Summarise one partition's rows of the keywords table, and its sampler if there was one.
 
-    ``by_node`` [K, M] are the rows' probabilities at each node of the rate; ``by_rate`` [2, M] at
-    half of a given one and at twice.
+    ``by_node`` [K, M] are the rows' probabilities at each node of the rate.
     """
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
-    found = selected & ~observed
-    sure = found & (probability > LEVELS[0])
-    own = table["own_name"].to_numpy().astype(bool)
-    new, given, likely = (
-        np.diff(np.concatenate([[0], np.cumsum(on)])[offsets]) for on in (found, observed, sure)
-    )
-    # The words that the user gave prove nothing of what was found.
-    known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
-    true = pc.fill_null(gold, False).to_numpy().astype(bool)
-    whole = table["part_of"].to_pylist()
-    part = np.array([one is not None for one in whole], bool)
-    confusion = [
-        int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
-        for s in (True, False)
-    ]  # fmt: skip
+    new = selected & ~observed
+    above = [new & ((probability > level) | (level == 0.0)) for level in LEVELS]
+    likely = above[1]
+    document = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    part_of = table["part_of"].to_pylist()
+    parts = [row for row, whole in enumerate(part_of) if whole is not None]
+    terms = table["term"].to_pylist()
+    example = None
+    if parts:
+        example = Term(terms[parts[0]], probability[parts[0]], part_of[parts[0]])
     return KeywordSummary(
         documents=len(offsets) - 1,
         candidates=len(table),
         observed=int(observed.sum()),
-        selected=int(selected.sum()),
-        expected_false=float(np.sum(1.0 - probability[found])),
-        expected_true=by_node[:, found].sum(axis=1),
-        terms=_count_terms(table, found, observed, sure),
+        with_known=np.unique(document[observed]).size,
+        count=np.array([rows.sum() for rows in above]),
+        with_new=np.array([np.unique(document[rows]).size for rows in above]),
+        right=np.array([probability[rows].sum() for rows in above]),
+        right_by_node=np.array([by_node[:, rows].sum(axis=1) for rows in above]),
+        expected=float(probability[~observed].sum()),
+        own_name=int(np.sum(likely & table["own_name"].to_numpy().astype(bool))),
+        parts=len(parts),
+        example=example,
+        beyond_limit=beyond_limit,
+        alike=alike,
+        terms=_count_terms(table, new, observed, likely),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
-        confusion=np.array(confusion, np.int64),
-        examples=_examples(table, offsets, probability, observed, selected),
-        r_hat=r_hat,
-        above=_above(probability[found]),
-        by_rate=None
-        if by_rate is None or not len(by_rate)
-        else np.array([by_rate[:, found & (probability > p)].sum(1) for p in (0.0, *LEVELS)]),
-        expected=float(probability.sum()),
-        with_new=int(np.count_nonzero(new)),
-        with_likely=int(np.count_nonzero(likely)),
-        own_name_likely=int(np.count_nonzero(sure & own)),
-        own_name_right=float(probability[sure & own].sum()),
-        parts=int(np.count_nonzero(part)),
-        example=next(
-            (f"{table['term'][int(i)].as_py()} of {whole[i]}" for i in np.flatnonzero(part)), ""
-        ),
-        with_known=int(np.count_nonzero(given)),
+        truth=_truth(table["gold"], document, probability, observed, new, likely),
+        examples=_examples(table, offsets, probability, observed, new),
         shown=shown,
+        r_hat=r_hat,
     )
 
 
-def _above(probability: FloatArray) -> FloatArray:
-    """Return how many are more probable than each of `LEVELS`, and their sum, [L, 2]."""
-    counted = [probability[probability > level] for level in LEVELS]
-    return np.array([(one.size, one.sum()) for one in counted])
+def _truth(
+    gold: pa.ChunkedArray, document: IntArray, probability: FloatArray, observed: BoolArray,
+    new: BoolArray, likely: BoolArray,
+) -> Truth:  # fmt: skip
+    # The words that the user gave prove nothing of what was found.
+    rows = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
+    true = pc.fill_null(gold, False).to_numpy().astype(bool)
+    _, of = np.unique(document[rows], return_inverse=True)
+    size = of.max(initial=-1) + 1
+
+    def total(of_candidate: FloatArray | BoolArray) -> FloatArray:
+        return np.bincount(of, of_candidate[rows], size).astype(float)
+
+    def count(which: BoolArray) -> IntArray:
+        return total(which).astype(np.int64)
+
+    return Truth(
+        selected=count(new),
+        right=count(new & true),
+        likely=count(likely),
+        likely_right=count(likely & true),
+        true=count(true),
+        expected=total(new * probability),
+    )
 
 
 def _examples(
-    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any,
-) -> tuple[Example, ...]:  # fmt: skip
-    """Take the documents with most known and found keyphrases, then in order."""
-    worth = np.zeros(0, int)
-    if len(observed):
-        known = np.add.reduceat(observed.astype(int), offsets[:-1])
-        found = np.add.reduceat((selected & ~observed).astype(int), offsets[:-1])
-        likely = np.add.reduceat((probability > LEVELS[0]) & selected & ~observed, offsets[:-1])
-        worth = _worth_showing(known, found, likely)
-    chosen = sorted(np.argsort(-worth, kind="stable")[:MOST_DOCUMENTS])
+    table: pa.Table, offsets: IntArray, probability: FloatArray, observed: BoolArray,
+    new: BoolArray,
+) -> tuple[Document, ...]:  # fmt: skip
+    """Take the documents with most likely, new and known keyphrases."""
+    counts = [
+        np.diff(np.concatenate([[0], np.cumsum(rows)])[offsets])
+        for rows in (new & (probability > LIKELY), new, observed)
+    ]
+    likely, found, known = counts
+    worth = 10**6 * likely + 10**3 * found + np.minimum(known, 6)
     examples = []
-    for d in chosen:
-        first = int(offsets[d])
-        own = slice(first, int(offsets[d + 1]))
-        terms = table["term"].slice(first, own.stop - first).to_pylist()
-        sure, known, taken = (a[own].tolist() for a in (probability, observed, selected))
-        unknown = sorted((i for i, k in enumerate(known) if not k), key=lambda i: -sure[i])
-        best = [i for i in unknown if taken[i]]
-        whole = table["part_of"].slice(first, len(terms)).to_pylist()
-        rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
+    for d in np.argsort(-worth, kind="stable")[:MOST_DOCUMENTS]:
+        first, last = offsets[d], offsets[d + 1]
+        rows = table.slice(first, last - first).select(["doc_id", "term", "part_of"]).to_pylist()
+        order = np.argsort(-probability[first:last], kind="stable")
+        given, taken = observed[first:last], new[first:last]
+        best = [
+            Term(rows[i]["term"], float(probability[first + i]), rows[i]["part_of"] or "")
+            for i in order
+        ]
+        chosen = list(zip(order, best, strict=True))
         examples.append(
-            Example(
-                doc_id=table["doc_id"][first].as_py(),
-                known=tuple(term for term, k in zip(terms, known, strict=True) if k),
-                found=tuple((terms[i], sure[i]) for i in best),
-                likely=tuple((terms[i], sure[i]) for i in rest),
-                wholes={terms[i]: whole[i] for i in best if whole[i]},
+            Document(
+                name=rows[0]["doc_id"],
+                known=tuple(rows[i]["term"] for i in np.flatnonzero(given)),
+                new=tuple(one for i, one in chosen if taken[i]),
+                next=tuple(one for i, one in chosen if not (taken[i] or given[i]))[:MOST_NEXT],
             )
         )
     return tuple(examples)
-
-
-def _worth_showing(known: Any, found: Any, likely: Any) -> Any:
-    """Return what an example shows: most where many likely ones are found, then many of any."""
-    return 1e6 * likely + 1e3 * found + np.minimum(known, 6)
-
-
-def order_of(example: Example) -> float:
-    """Return what examples are sorted by: those that show most first."""
-    likely = sum(p > LEVELS[0] for _, p in example.found)
-    return -float(_worth_showing(len(example.known), len(example.found), likely))

@@ -73,8 +73,42 @@ class ShownDocument:
     @property
     def size(self) -> int:
         """Bytes on the page, about."""
-        forms = sum(len(form) for one in self.keyphrases for form in (*one.forms, one.text))
-        return len(json.dumps(self.text)) + 2 * forms + 60 * (1 + len(self.keyphrases))
+        texts = sum(len(t) for one in self.keyphrases for t in (*one.forms, one.text, one.stem))
+        return len(json.dumps(self.text)) + 2 * texts + 90 * (1 + len(self.keyphrases))
+
+
+@dataclass(frozen=True)
+class ShownTerm:
+    """A keyphrase of shown documents: in how many of all documents it is new, and known."""
+
+    text: str
+    new: int
+    known: int
+
+
+@dataclass(frozen=True)
+class Widget:
+    """What `documents.js` shows.
+
+    Attributes
+    ----------
+    documents
+        The documents.
+    terms
+        Their keyphrases by stem.
+    whole
+        Whether the counts of the terms are of all documents.
+    has_probabilities
+        Whether a keyphrase has a probability, not a score.
+    key
+        What a keyphrase is called: keyphrase, or keyword.
+    """
+
+    documents: list[ShownDocument]
+    terms: dict[str, ShownTerm]
+    whole: bool
+    has_probabilities: bool
+    key: str
 
 
 def keep_texts(documents: pa.Table, index: int, paths: RunPaths) -> None:
@@ -135,7 +169,11 @@ def shown_documents(
     own = table.select(["stem", "term", "probability"]).take(pa.array(wanted)).to_pylist()
     phrases = {
         row: Keyphrase(
-            one["stem"], one["term"], one["probability"], bool(known[row]), tuple(found[row])
+            one["stem"],
+            one["term"],
+            round(one["probability"], 4),
+            bool(known[row]),
+            tuple(found[row]),
         )
         for row, one in zip(wanted.tolist(), own, strict=True)
     }

@@ -101,7 +101,7 @@ def histogram(
         line["mark"] |= {"color": _BELOW, "strokeWidth": 2}
         line["encoding"] |= {"y": {"value": 0}, "y2": {"value": "height"}}
         layers.append(line)
-        how += f" None left of the line at {limit:.2f} is selected."
+        how += f" Selected ones are right of the line at {limit:.2f}."
     return _chart(title, layers, x=_shares(x_label), y=y, how=how)
 
 

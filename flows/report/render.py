@@ -12,6 +12,7 @@ import base64
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -101,6 +102,8 @@ class Shown:
         What is new, the fit that was applied, and the chart of the bound, where there is one.
     meant
         What settings mean that are empty, by name.
+    page_data
+        What only the page shows: see `flows.family.ShowsMore`.
     """
 
     family: str
@@ -113,6 +116,7 @@ class Shown:
     fit: AppliedFit | None = None
     trace: Spec | None = None
     meant: Mapping[str, object] = field(default_factory=dict)
+    page_data: Any = None
 
 
 def page(shown: Shown) -> str:
@@ -147,7 +151,12 @@ def caveat(family: str, answer: Any, commands: Commands) -> str:
 
 def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
     """Return what to know before a decision, one sentence or two each."""
-    lines = say(family, "warnings", answer, commands).splitlines()
+    return lines_of(family, "warnings", answer, commands)
+
+
+def lines_of(family: str, macro: str, *given: Any) -> list[str]:
+    """Return what a macro of a family's ``words.jinja`` says, one line each."""
+    lines = say(family, macro, *given).splitlines()
     return [figures.squeeze(line) for line in lines if line.strip()]
 
 
@@ -181,6 +190,7 @@ def _render(shown: Shown, name: str) -> str:
         "fit": shown.fit,
         "trace": shown.trace,
         "meant": shown.meant,
+        "page_data": shown.page_data,
         "column_lines": column_summary(record.columns),
         "column_summary": "; ".join(column_summary(record.columns)),
         "unsaid": unsaid(record.dropped, record.warnings),
@@ -223,6 +233,7 @@ def environment(package: str = "flows") -> Environment:
     made.filters |= figures.FILTERS
     made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
     made.tests["below"] = lambda one: figures.verdict(one) == "below"
+    made.filters["quoted"] = shlex.quote
     made.globals |= {
         "plots": plots,
         "pattern": pattern,

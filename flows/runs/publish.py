@@ -34,7 +34,7 @@ from flows.data.runs import (
 )
 from flows.data.table import ROW_ID
 from flows.events import Published
-from flows.family import Answers, Finished, Reports, Selects
+from flows.family import Answers, Finished, Reports, Selects, ShowsMore
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots, render
@@ -121,6 +121,7 @@ def _answered(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> Made:
         name, answer, record, commands, run.paths.file("report.html"),
         rows_command(run.paths, run.paths.target), news_of(run), applied, trace,
         {**run.settings.defaults(), "partitions": record.partitions},
+        run.family.page_data(finished) if isinstance(run.family, ShowsMore) else None,
     )  # fmt: skip
     outcome = _numbers(run.paths, record) | {"text": render.terminal(shown)}
     return Made(record, render.page(shown), outcome, render.markdown(shown))

@@ -145,6 +145,6 @@ def test_a_folder_has_its_known_keywords_in_a_csv(tmp_path, capsys):
     assert code == 0, err
     found = json.loads(out)
     assert found["rows_read"] == 32
-    assert found["results"]["observed"] == 8 + 2 + 1 + 1
+    assert found["results"]["known"]["found"] == 8 + 2 + 1 + 1
     shown = " ".join(found["warnings"])
-    assert "1 row of keywords.csv names no document: none.txt" in shown
+    assert "1 row of keywords.csv without a document of that name (none.txt)" in shown

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from flows.keywords.documents import prepare
-from flows.keywords.notices import notes_of
-from flows.keywords.settings import KeywordSettings
+from flows.report.render import lines_of
+from tests.cases.documents_read import reading
 from vbmodels.keywords import segmenting
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.languages import LanguageError
@@ -110,11 +110,11 @@ def test_the_language_of_every_document_is_detected_and_said():
     assert found == {"german": 1, "french": 1, "english": 1, "": 1, "chinese": 1}
     assert {"Krankenkassen", "qualité de l'eau", "growth"} <= set(every)
     assert "die" not in every
-    (notice, *_) = notes_of(prepared.report, KeywordSettings())
-    assert notice.startswith("Languages: German 1 document, French 1, ")
+    (notice, *_) = lines_of("keywords", "read_notes", reading(prepared.report))
+    assert notice.startswith("Languages: German 1, French 1, ")
     assert notice.endswith(
         "; 1 too short or not clear, read as English. If that is wrong, add --set language=NAME."
     )
     prepared, _, _ = read("auto", ENGLISH, ENGLISH)
-    assert notes_of(prepared.report, KeywordSettings()) == []
+    assert lines_of("keywords", "read_notes", reading(prepared.report)) == []
     assert read("german", GERMAN, ENGLISH)[0].report.languages == {"german": 2}

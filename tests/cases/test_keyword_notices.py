@@ -6,8 +6,10 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from flows.keywords.documents import prepare
-from flows.keywords.notices import losses_of, notes_of, notices_of
+from flows.keywords.reading import losses_of
 from flows.keywords.settings import KeywordSettings
+from flows.report.render import lines_of
+from tests.cases.documents_read import reading
 from vbmodels.keywords.reading_report import Report
 from vbmodels.keywords.text import TextOptions
 
@@ -20,7 +22,8 @@ def said(rows):
     report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
     assert KEPT.validate_json(KEPT.dump_json(report)) == report
     losses = losses_of(report, settings)
-    notes = [*notes_of(report, settings), *notices_of(report, settings)]
+    macros = ("read_notes", "read_warnings")
+    notes = [text for macro in macros for text in lines_of("keywords", macro, reading(report))]
     return notes, [one for one in losses if one.count and not one.is_large]
 
 
@@ -37,21 +40,11 @@ def test_absent_keyphrases_are_said_with_their_share_and_why():
     ]
     notices, small = said(rows)
     assert notices == [
-        "3 of 4 known keyphrases are not in their documents' text, so nothing is learned from them "
+        "Nothing is learned from 3 of 4 known keyphrases, not in their documents' text "
         f"(a: trade policy, b: hospitals nurses (its words are apart), c: {long} (more than 12 "
         "words)). Where the text spells one otherwise, write it in the list as in the text."
     ]
     assert small == []
-
-
-def test_another_separator_that_would_find_them_is_named():
-    for sign, shown in ((",", ","), ("|", "|"), ("\t", "\\t"), ("，", "，")):
-        keywords = [f"graph database{sign} nodes"]
-        rows = [{"doc_id": "a", "text": "A graph database of nodes.", "keywords": keywords}]
-        (notice,), _ = said(rows)
-        assert notice.endswith(
-            f" Split at '{shown}', 1 of these are found: --set 'list_separator=\"{shown}\"'."
-        )
 
 
 def test_a_list_with_the_separator_of_csv_is_split():
@@ -68,7 +61,7 @@ def test_documents_without_a_candidate_are_said_with_names():
     notices, small = said(rows)
     assert len(notices) == 1
     assert notices[0].startswith(
-        "3 of 20 documents have no candidate and no row in the result (d0, d1, d2): they are empty"
+        "No candidate in 3 of 20 documents, so no row in the result (d0, d1, d2): they are empty"
     )
     assert small == []
     notices, small = said(rows[1:] + [{**rows[-1], "doc_id": f"e{i}"} for i in range(20)])
@@ -77,8 +70,3 @@ def test_documents_without_a_candidate_are_said_with_names():
     assert (one.reason, one.count, one.examples) == (
         "document without a candidate", 2, ["d1", "d2"],
     )  # fmt: skip
-
-
-def test_what_was_stripped_is_said():
-    rows = [{"doc_id": "a", "text": "<p>Soil &amp; water</p>", "keywords": []}]
-    assert said(rows)[0] == ["Markup or running heads were taken out of 1 document (a (HTML))."]

@@ -122,14 +122,14 @@ def test_documents_without_a_term_are_said_and_a_score_needs_the_same_file(
     code, out, err = run(capsys, "keywords", *given, "vocabulary=terms.txt")
     assert code == 0, err
     text = " ".join((out + err).split())
-    assert "10 of 40 documents have no candidate" in text
+    assert "No candidate in 10 of 40 documents" in text
     assert "they hold no term of the vocabulary" in text
     (tmp_path / "more.txt").write_text("quality of life\nIL-6\nIL 6\nzebra\nhigh levels\n", "utf-8")
     given = (*given[:1], "more", *given[2:], "vocabulary=more.txt", "--set")
     code, out, err = run(capsys, "keywords", *given, "vocabulary_only=false")
     assert code == 0, err
     text = " ".join((out + err).split())
-    assert "2 of 5 terms of the vocabulary are in no text (zebra, high levels)." in text
+    assert "No text has 2 of 5 terms of the vocabulary (zebra, high levels)." in text
     assert "vocabulary_only=false takes other terms" not in text
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path / "else")

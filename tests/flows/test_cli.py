@@ -66,26 +66,26 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        storage.MARK, "ask", "keyphrases", "keywords", "posterior", "report.html", "run.json",
-        "trace.parquet",
+        storage.MARK, "ask", "keyphrases", "keywords", "posterior", "ranked", "report.html",
+        "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
     assert record.converged
     table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(4))
     assert table.column_names == [
         "doc_id", "term", "surface", "stem", "words", "probability", "observed", "selected", "rank",
-        "position", "occurrences", "own_name",
+        "position", "occurrences", "own_name", "part_of", "gold",
     ]  # fmt: skip
     probability = table["probability"].to_numpy()
     observed, selected = (table[c].to_numpy(zero_copy_only=False) for c in ("observed", "selected"))
     assert np.all((probability >= 0) & (probability <= 1))
     assert np.all(probability[observed] == 1)
     assert np.all(selected[observed])
-    assert record.results["precision"] > 0.8
+    assert record.results["measured"]["precision"]["value"] > 0.8
     new = selected & ~observed
     share = float(np.mean(1.0 - probability[new]))
     assert share <= 0.1
-    assert record.results["expected_false_share"] == pytest.approx(share)
+    assert record.results["levels"][0]["right"]["value"] == pytest.approx(1.0 - share)
     trace = storage.read_table(place.file("trace.parquet"))["elbo"].to_numpy()
     assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
 

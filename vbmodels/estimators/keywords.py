@@ -238,8 +238,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             for part, every in zip(parts, batches, strict=True)
         ]
         q = self._run(self._model(prior), counted)
-        if phrases and (sentence := self.model_.too_many(q.observed)):
-            warnings.warn(sentence, stacklevel=4)
+        most = self.model_.most_per_document(q.observed) if phrases else None
+        if most is not None:
+            warnings.warn(
+                f"keyphrases={self.model_.per_document:g} is more than a document can have: "
+                f"expected at most {most:.3g}",
+                stacklevel=4,
+            )
         own, its = self._regression()
         self.feature_names_ = PHRASE_FEATURES if phrases else FEATURE_NAMES
         self.coef_means_ = its.mean

@@ -42,6 +42,8 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         [D + 1] candidates of each document.
     fold, complete
         [D] as in `KeywordBatch`.
+    place
+        [D] their places in their partition.
     """
 
     x: FloatArray
@@ -49,6 +51,7 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
     offsets: IntArray
     fold: IntArray
     complete: BoolArray
+    place: IntArray
 
     @classmethod
     def of(cls, units: KeywordBatch, most: int, most_rows: int) -> LabelledDocuments:
@@ -62,7 +65,7 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         rows = np.flatnonzero(chosen[units.document_of_word])
         offsets = np.concatenate([[0], np.cumsum(units.sizes[labelled])]).astype(np.int64)
         fold, complete = units.fold[labelled], units.complete[labelled]
-        return cls(units.features[rows], units.y[rows], offsets, fold, complete)
+        return cls(units.features[rows], units.y[rows], offsets, fold, complete, labelled)
 
     @classmethod
     def joined(cls, parts: Sequence[LabelledDocuments]) -> LabelledDocuments:
@@ -74,6 +77,7 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             fold=np.concatenate([one.fold for one in parts]),
             complete=np.concatenate([one.complete for one in parts]),
+            place=np.concatenate([one.place for one in parts]),
         )
 
     @property

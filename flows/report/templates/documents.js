@@ -64,16 +64,14 @@ class Documents {
     const data = JSON.parse(place.querySelector("script").textContent);
     Object.assign(this, data);
     // Files of a folder are shown without it.
-    const folders = this.documents.map((one) => one.id.slice(0, one.id.lastIndexOf("/") + 1));
+    const folders = this.documents.map((one) => one.doc_id.slice(0, one.doc_id.lastIndexOf("/") + 1));
     const common = folders.reduce((a, b) => {
       while (!b.startsWith(a)) a = a.slice(0, a.lastIndexOf("/", a.length - 2) + 1);
       return a;
     });
-    this.documents.forEach((one) => { one.name = one.id.slice(common.length); });
+    this.documents.forEach((one) => { one.name = one.doc_id.slice(common.length); });
     this.documents.forEach((one) => {
-      one.lower = `${one.id}\n${one.text}`.toLowerCase();
-      one.keyphrases = one.keyphrases.map(([term, text, probability, known, forms]) =>
-        ({ term, text, probability, known, forms }));
+      one.lower = `${one.doc_id}\n${one.text}`.toLowerCase();
     });
     this.search = element("input", { type: "search", placeholder: "name or words", ariaLabel: "search the documents" });
     this.count = element("div", { className: "count" });
@@ -105,7 +103,7 @@ class Documents {
     for (const [name, count] of [["known", known], ["new", one.keyphrases.length - known]]) {
       if (count) counts.append(" ", element("span", { className: name, title: `${count} ${name}` }, String(count)));
     }
-    const button = element("button", { type: "button" }, element("span", { title: one.id }, one.name), counts);
+    const button = element("button", { type: "button" }, element("span", { title: one.doc_id }, one.name), counts);
     if (one === this.shown) button.ariaCurrent = "true";
     button.addEventListener("click", () => this.open(one));
     return element("li", {}, button);
@@ -116,20 +114,20 @@ class Documents {
     this.find();
     const chips = element("div", { className: "chips" });
     for (const phrase of one.keyphrases) {
-      chips.append(this.chip(phrase.term, phrase.text, phrase.known, this.number(phrase)));
+      chips.append(this.chip(phrase.stem, phrase.text, phrase.known, this.number(phrase)));
     }
     const none = one.text ? `no ${this.key} of this document` : "this document is empty";
     const legend = one.keyphrases.length
       ? element("div", { className: "legend" }, element("mark", { className: "known" }, "known"), " ",
-          element("mark", { className: "new" }, "new"), this.scores ? "" : " with its probability")
+          element("mark", { className: "new" }, "new"), this.has_probabilities ? " with its probability" : "")
       : element("div", { className: "legend" }, none);
     const text = element("div", { className: "text", tabIndex: 0 }, ...this.marked(one));
     if (one.cut) text.append(" …");
-    this.page.replaceChildren(element("h3", { title: one.id }, one.name), legend, chips, text);
+    this.page.replaceChildren(element("h3", { title: one.doc_id }, one.name), legend, chips, text);
   }
 
   number(phrase) {
-    return this.scores || phrase.known ? "" : phrase.probability.toFixed(2);
+    return phrase.known || !this.has_probabilities ? "" : phrase.probability.toFixed(2);
   }
 
   chip(term, text, known, note) {
@@ -157,15 +155,15 @@ class Documents {
       const mark = element("mark", { className: known ? "known" : "new" }, piece);
       mark.title = over.map(({ phrase }) => `${phrase.text}: ${phrase.known ? "known" : "new"}` +
         (this.number(phrase) && `, probability ${this.number(phrase)}`)).join("\n");
-      mark.addEventListener("click", () => this.openTerm(over[0].phrase.term));
+      mark.addEventListener("click", () => this.openTerm(over[0].phrase.stem));
       return mark;
     });
   }
 
-  openTerm(term) {
-    const [written, found, given] = this.terms[term];
-    const here = this.documents.filter((one) => one.keyphrases.some((p) => p.term === term));
-    const own = here.map((one) => one.keyphrases.find((p) => p.term === term));
+  openTerm(stem) {
+    const { text: written, new: found, known: given } = this.terms[stem];
+    const here = this.documents.filter((one) => one.keyphrases.some((p) => p.stem === stem));
+    const own = here.map((one) => one.keyphrases.find((p) => p.stem === stem));
     const all = Math.max(found + given, here.length);
     const back = element("button", { type: "button", className: "back" }, `← ${this.shown.name}`);
     back.addEventListener("click", () => this.open(this.shown));
@@ -175,31 +173,31 @@ class Documents {
     const counts = `In ${least}${plural(all, "document")}${kinds && ": "}${kinds}` +
       (here.length < all ? `; ${here.length} of them here.` : ".");
     this.page.replaceChildren(back, element("h3", {}, written || own[0].text),
-      element("div", { className: "legend" }, counts), ...this.others(term, here), ...this.examples(term, here));
+      element("div", { className: "legend" }, counts), ...this.others(stem, here), ...this.examples(stem, here));
   }
 
-  others(term, here) {
+  others(stem, here) {
     const counts = new Map();
     for (const one of here) {
       for (const other of one.keyphrases) {
-        if (other.term === term) continue;
-        const entry = counts.get(other.term) ?? { text: other.text, known: false, count: 0 };
+        if (other.stem === stem) continue;
+        const entry = counts.get(other.stem) ?? { text: other.text, known: false, count: 0 };
         entry.count += 1;
         entry.known ||= other.known;
-        counts.set(other.term, entry);
+        counts.set(other.stem, entry);
       }
     }
     const most = [...counts].sort((a, b) => b[1].count - a[1].count).slice(0, MOST_OTHERS);
     if (!most.length) return [];
     const chips = element("div", { className: "chips" }, ...most.map(([other, entry]) =>
       this.chip(other, entry.text, entry.known, String(entry.count))));
-    return [element("div", { className: "legend" }, `Other ${this.keys} of these documents, and in how many of them`), chips];
+    return [element("div", { className: "legend" }, `Other ${this.key}s of these documents, and in how many of them`), chips];
   }
 
-  examples(term, here) {
+  examples(stem, here) {
     const shown = [];
     for (const one of here) {
-      const phrase = one.keyphrases.find((p) => p.term === term);
+      const phrase = one.keyphrases.find((p) => p.stem === stem);
       const [place] = placesOf(one.text, phrase.forms);
       if (!place) continue;
       const from = place[0] < AROUND ? 0 : one.text.slice(0, place[0] - AROUND).search(/\S*$/);

@@ -20,6 +20,7 @@ from flows.fit.driver import FitError
 from flows.keywords import shards
 from flows.keywords.documents import prepare
 from flows.keywords.settings import KeywordSettings
+from flows.report.answers import of_results
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
@@ -112,36 +113,31 @@ def test_known_phrases_are_labels_and_hidden_ones_are_found(done):
     assert (best["rank"] <= 5).all()
 
 
-def test_the_report_and_the_record_say_what_was_found(done):
-    place, record, outcome = done
-    page = storage.read_bytes(place.file("report.html")).decode()
-    results = record.results
+def test_the_answer_is_that_of_the_table(done):
+    place, record, _ = done
+    found = of_results(KeywordSettings, record.results)
     phrases = table_of(place, record).to_pandas()
     new = phrases[phrases.selected & ~phrases.observed]
-    assert results["documents_with_new"] == new.doc_id.nunique()
-    some = "" if new.doc_id.nunique() == 150 else f"{new.doc_id.nunique()} of "
-    assert "Keyphrases by document" in page
-    assert results["keyword_rate_sources"] == ["known keyphrases", "other corpora"]
-    low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
-    assert new.probability.min() > 0.5
-    assert outcome["lines"][0] == (
-        f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
-        "to be right, each more probable than not"
-    )
-    assert "about as good (95" in " ".join(tile["note"] for tile in record.tiles)
-    assert 0.5 < results["known_among_best"] <= 1.0
-    least, most = results["known_among_best_apart"][1:]
-    assert -0.3 < least <= 0.0 <= most < 0.3
-    assert "at most 10 of a document, ranked as if its list were not known" in page
-    assert "is too few for you" not in page
-    assert f"A probability of at least {results['least_probability']:.3f}: the limit" in page
-    assert results["known_given"] - results["known_absent"] >= results["observed"]
-    assert record.warnings[0].startswith("How many keyphrases a document has is estimated")
-    assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
-    assert results["candidates"] == len(phrases)
-    selected = phrases[phrases.selected & ~phrases.observed]
-    assert selected.probability.min() >= results["least_probability"]
-    assert selected["rank"].max() <= results["most_per_document"]
+    assert (found.new.count, found.new.documents) == (len(new), new.doc_id.nunique())
+    assert found.new.right.value == pytest.approx(new.probability.mean())
+    assert found.new.right.low < found.new.right.value < found.new.right.high
+    assert found.counts.candidates == len(phrases)
+    assert found.rate.sources == ("known keyphrases", "other corpora")
+    assert found.known.given - found.known.absent >= found.known.found == phrases.observed.sum()
+    ranked = storage.read_table(place.table("ranked", 0)).to_pandas()
+    possible = ranked.known.clip(upper=10).sum()
+    assert found.ranking.by_model == pytest.approx(ranked.by_model.sum() / possible)
+    assert found.ranking.by_tf_idf == pytest.approx(ranked.by_tf_idf.sum() / possible)
+    assert found.ranking.apart.low <= 0.0 <= found.ranking.apart.high
+    known = phrases[phrases.observed].groupby("doc_id").size()
+    assert ranked.set_index("doc_id").known.to_dict() == known[ranked.doc_id].to_dict()
+    assert new.probability.min() >= found.rules.least
+    assert new["rank"].max() <= found.rules.most
+    unknown = phrases[~phrases.observed]
+    right = unknown.gold.astype(bool)
+    assert found.measured.precision.value == pytest.approx(right[unknown.selected].mean())
+    assert found.measured.recall.value == pytest.approx(unknown.selected[right].mean())
+    assert found.measured.precision.low < found.measured.precision.value
     posterior = storage.read_table(place.file("posterior/parameters.parquet"))
     assert {"coefficient", "keyword_rate", "length_exponent"} == set(posterior["name"].to_pylist())
 
@@ -181,17 +177,15 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     known = pa.array([["machine of support", "predict price"]] * 60)
     whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
     pq.write_table(whole, tmp_path / "in.parquet")
-    place, record, outcome = run(
-        tmp_path / "in.parquet", tmp_path / "out", partitions=1, prior="none"
-    )
+    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1, prior="none")
     assert not any(table_of(place, record)["selected"].to_pylist())
-    assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
+    assert record.results["doubts"]["learned"] == "nothing"
     assert any("not in its document" in one.reason and one.count == 120 for one in record.dropped)
     assert storage.read_table(place.table("ask", 0)).num_rows == 20
     # Other corpora say what such a document's keyphrases are.
     place, record, _ = run(tmp_path / "in.parquet", tmp_path / "other", partitions=1)
     assert any(table_of(place, record)["selected"].to_pylist())
-    assert any("nothing to learn from but other corpora" in one for one in record.warnings)
+    assert record.results["doubts"]["learned"] == "other corpora"
 
 
 def without_labels(size):
@@ -200,33 +194,27 @@ def without_labels(size):
 
 def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
     pq.write_table(without_labels(40), tmp_path / "in.parquet")
-    place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out")
-    found, table = record.results["found"], table_of(place, record).to_pandas()
-    new = table[table.selected & ~table.observed].doc_id.nunique()
-    assert outcome["lines"][0].startswith(
-        f"{found} keyphrases in {'' if new == 40 else f'{new} of '}40 documents without known "
-        "keyphrases; "
-    )
-    assert outcome["lines"][0].endswith(" % expected to be right, none more probable than not")
-    assert record.warnings[0].startswith("How many keyphrases a document has is estimated ")
-    assert "lists=complete" not in record.warnings[0]
-    assert record.results["keyword_rate_sources"] == ["other corpora"]
+    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out")
+    table = table_of(place, record).to_pandas()
+    assert record.results["levels"][1]["count"] == 0
+    (question,) = record.warnings
+    assert "lists=complete" not in question
+    assert record.results["rate"]["sources"] == ["other corpora"]
     assert table.groupby("doc_id").selected.sum().between(1, 15).all()
     best = table[table["rank"] == 1]
     stem = Normaliser(TextOptions())
     terms = {" ".join(str(stem(word)) for word in t.split()) for t in (*SUBJECTS, *THINGS)}
     assert best.stem.isin(terms).mean() > 0.8
     assert storage.read_table(place.table("ask", 0)).num_rows == 20
-    assert not any("not reliable" in one for one in record.warnings[1:])  # said once
-    score = launch_score(place.root, str(tmp_path / "in.parquet"), str(tmp_path / "score"),
-                         ComputeSettings())  # fmt: skip
-    assert "keyphrases=" not in score["lines"][0]
-    said = [one for one in open_run(str(tmp_path / "score"))[1].warnings if "keyphrases" in one]
-    assert len(said) == 1
-    assert "is estimated from other corpora: in another fit, set keyphrases, or mark" in said[0]
-    _, given, outcome = run(tmp_path / "in.parquet", tmp_path / "given", keyphrases=2.0)
-    assert "keyphrases=" not in outcome["lines"][0]
-    assert given.results["expected_right"][0] == given.results["expected_right"][1]
+    launch_score(place.root, str(tmp_path / "in.parquet"), str(tmp_path / "score"),
+                 ComputeSettings())  # fmt: skip
+    scored = open_run(str(tmp_path / "score"))[1].results
+    assert (scored["fit"]["files"], scored["fit"]["seen"]) == (1, 1)
+    assert scored["levels"][0]["count"] == record.results["levels"][0]["count"]
+    _, given, _ = run(tmp_path / "in.parquet", tmp_path / "given", keyphrases=2.0)
+    right = given.results["levels"][0]["right"]
+    assert right["low"] < right["value"] < right["high"]
+    assert given.results["rate"]["is_exact"]
 
 
 def test_a_book_has_no_thousands_of_keyphrases(tmp_path):
@@ -238,7 +226,7 @@ def test_a_book_has_no_thousands_of_keyphrases(tmp_path):
         pq.write_table(table, tmp_path / f"{name}.parquet")
         place, record, _ = run(tmp_path / f"{name}.parquet", tmp_path / name, partitions=1)
         assert table_of(place, record).num_rows > 1000
-        assert record.results["selected"] <= 15
+        assert record.results["levels"][0]["count"] <= 15
 
 
 def test_lists_that_are_complete_are_said_once(tmp_path):
@@ -264,7 +252,7 @@ def test_a_prior_of_ones_own_is_a_file(tmp_path):
     path.write_text(learn_keyword_prior(corpora).to_json())
     _, ours, _ = run(tmp_path / "in.parquet", tmp_path / "ours", prior=str(path))
     _, theirs, _ = run(tmp_path / "in.parquet", tmp_path / "theirs")
-    assert ours.results["keyword_rate"] != theirs.results["keyword_rate"]
+    assert ours.results["rate"]["share"] != theirs.results["rate"]["share"]
     path.write_text("{}")
     with pytest.raises(InputError, match="it is not a prior that vbflows wrote"):
         run(tmp_path / "in.parquet", tmp_path / "bad", prior=str(path))
@@ -294,8 +282,8 @@ def test_random_keyphrases_are_not_better_than_tf_idf(tmp_path):
         documents.select(["text"]).append_column("keywords", [lists]), tmp_path / "in.parquet"
     )
     _, record, _ = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
-    _, low, high = record.results["known_among_best_apart"]
-    assert low <= 0.0 <= high
+    apart = record.results["ranking"]["apart"]
+    assert apart["low"] <= 0.0 <= apart["high"]
 
 
 def test_terms_are_matched_as_phrases():

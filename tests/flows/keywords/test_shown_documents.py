@@ -54,18 +54,18 @@ def data_of(page):
 
 def test_every_document_is_there_with_what_to_mark(done):
     data = data_of(page_of(done))
-    documents = {one["id"]: one for one in data["documents"]}
+    documents = {one["doc_id"]: one for one in data["documents"]}
     assert len(documents) == 42
     first = documents["d0"]
-    assert [p[1] for p in first["keyphrases"] if p[3]] == ["C++", "heat exchangers"]
-    forms = {form for p in first["keyphrases"] if p[3] for form in p[4]}
+    assert [p["text"] for p in first["keyphrases"] if p["known"]] == ["C++", "heat exchangers"]
+    forms = {form for p in first["keyphrases"] if p["known"] for form in p["forms"]}
     assert {"C++", "heat exchanger", "heat exchangers", "Heat exchangers"} <= forms
-    assert any(not p[3] for p in documents["d39"]["keyphrases"])
+    assert any(not p["known"] for p in documents["d39"]["keyphrases"])
     assert documents["markup"]["text"].strip() == "The heat exchangers of Köln."
     assert documents["empty"]["keyphrases"] == []
-    terms = {text: (new, known) for text, new, known in data["terms"]}
-    assert terms["C++"][1] == LABELLED
-    assert terms["C++"][0] + terms["C++"][1] <= 40
+    terms = {one["text"]: one for one in data["terms"].values()}
+    assert terms["C++"]["known"] == LABELLED
+    assert terms["C++"]["new"] + terms["C++"]["known"] <= 40
 
 
 def test_the_file_for_taggers_has_each_document_and_its_keyphrases(done):
@@ -95,10 +95,10 @@ def test_of_many_documents_a_sample_is_shown_that_fits_the_page(tmp_path, monkey
     place, _, _ = run(tmp_path / "in.parquet", tmp_path / "out", keyphrases=4.0, partitions=3)
     page = page_of(place)
     data = data_of(page)
-    shown = [one["id"] for one in data["documents"]]
+    shown = [one["doc_id"] for one in data["documents"]]
     assert 3 <= len(shown) < 20
     assert shown == sorted(shown, key=rows()["doc_id"].to_pylist().index)
-    assert f"{len(shown)} of 42 documents are here, drawn at random." in page
+    assert f"Here: {len(shown)} of 42 documents, drawn at random." in page
     assert all(len(one["text"]) <= 100 for one in data["documents"])
     assert len(json.dumps(data["documents"])) < 7000
 

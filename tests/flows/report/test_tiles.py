@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flows.experts.tiles import tiles_of as experts
-from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
 from flows.report.page import Findings, Tile
 from flows.report.page import render as page_of
@@ -56,42 +55,6 @@ def test_experts():
         "0.015 to 0.150 (95\u00a0%); lower is better; always saying 30.4\u00a0% has 0.615",
     )
     assert found["against boosted trees"][0] == "no clear difference"
-
-
-def test_keywords():
-    results = {
-        "found": 921, "documents": 277, "documents_with_new": 209, "candidates": 26_424,
-        "observed": 394, "expected_right": [0.398, 0.4021],
-        "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["your setting"],
-        "keyword_rate_log_sd": 0.4,
-        "known_given": 669, "known_absent": 266,
-        "f": 0.576, "precision": 0.5, "recall": 0.68,
-    }  # fmt: skip
-    found = shown(keywords(results))
-    assert found["new keyphrases"] == (
-        "921",
-        "in 209 of 277 documents",
-    )
-    assert found["known keyphrases"] == (
-        "394",
-        "of 669 given; 266 are not in their document's text; 9 other forms of one that is listed",
-    )
-    wrong = "by the model's own estimate: about 554 of the 921 are wrong"
-    assert found["expected to be right"] == ("40 %", wrong)
-    without = {name: value for name, value in results.items() if name != "f"}
-    assert "estimate, not measured: about" in shown(keywords(without))["expected to be right"][1]
-    number = "from your setting; of 95 candidate phrases, on average"
-    assert found["keyphrases assumed in a text"] == ("3.6 (2.4 to 5.4)", number)
-    assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
-    results["expected_right"] = [0.21, 0.54]
-    results["keyword_rate_log_sd"] = 0.0
-    assert shown(keywords(results))["expected to be right"][0] == "21 to 54 %"
-    results["expected_right"] = [0.04, 0.99]
-    assert "expected to be right" not in shown(keywords(results))
-    results["keyword_rate_sources"] = ["known keyphrases", "other corpora"]
-    assert shown(keywords(results))["keyphrases assumed in a text"][1] == (
-        "from known keyphrases and other corpora; of 95 candidate phrases, on average"
-    )
 
 
 

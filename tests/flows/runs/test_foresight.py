@@ -54,19 +54,11 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
 
 
 @pytest.mark.thorough
-def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
-    said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
-    assert "estimated from the known ones and other corpora, roughly. Give the mean" in said
-    assert (
-        "of a few documents: --set keyphrases=MEAN. Or say what your lists are: --set lists="
-        in said
-    )
-    for given in ("keyphrases=12", "lists=some", "lists=complete"):
-        said = " ".join(checked(capsys, "keywords", corpus, "--set", given)["warnings"])
-        assert "estimated from" not in said
+def test_what_a_check_of_keywords_warns_of_the_run_warns_of(corpus, tmp_path, capsys):
     words = ("--set", "unit=word")
-    said = " ".join(checked(capsys, "keywords", corpus, *words)["warnings"])
-    assert "--set keyword_rate=SHARE" in said
+    assert "--set keyword_rate=SHARE" in " ".join(
+        checked(capsys, "keywords", corpus, *words)["warnings"]
+    )
     rate = (*words, "--set", "keyword_rate=30%", "--set", "prior=none")
     before = checked(capsys, "keywords", corpus, *rate)["warnings"]
     assert run(capsys, "keywords", corpus, tmp_path, *rate)[0] == 0

@@ -268,8 +268,8 @@ def test_more_keyphrases_than_a_document_can_have_are_reported_and_cut(corpus):
     each = batch.n_phrases / batch.words.n_documents
     coverage = (observed.known + 0.5) / (observed.listed + 0.5)
     most = 0.95 * each / coverage
-    assert Keyphrases(per_document=0.99 * most).too_many(observed) is None
-    assert Keyphrases().too_many(observed) is None
+    assert Keyphrases(per_document=0.99 * most).most_per_document(observed) is None
+    assert Keyphrases().most_per_document(observed) is None
     model = Keyphrases(per_document=1.01 * most)
-    assert f"expected at most {most:.3g}, as it has {each:.3g}" in model.too_many(observed)
+    assert model.most_per_document(observed) == pytest.approx(most)
     assert model.phrase_rate(observed) == 0.95

@@ -212,18 +212,12 @@ class Keyphrases:
         coverage = (observed.known + count * share) / (observed.listed + count)
         return float(self.per_document * coverage * observed.n_documents / observed.n_phrases)
 
-    def too_many(self, observed: PhraseObserved) -> str | None:
-        """Say so where documents cannot have as many keyphrases as the user says."""
+    def most_per_document(self, observed: PhraseObserved) -> float | None:
+        """Return the most keyphrases that documents can have; None unless the user says more."""
         rate = self._given_rate(observed)
         if rate is None or rate <= HIGHEST_RATE:
             return None
-        given = self.per_document or 0.0
-        each = observed.n_phrases / observed.n_documents
-        return (
-            f"keyphrases={given:g} is more than a document can have: expected at most "
-            f"{HIGHEST_RATE * given / rate:.3g}, as it has {each:.3g} candidate phrases on "
-            f"average; {HIGHEST_RATE:g} of these are taken for keyphrases"
-        )
+        return HIGHEST_RATE * (self.per_document or 0.0) / rate
 
     def _phrases_at(self, q: PhraseGlobal, moments: Moments) -> CorpusGlobal:
         """Start the phrases' regression."""

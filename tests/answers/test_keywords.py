@@ -1,0 +1,92 @@
+"""Answers of keywords: kept words of each kind, and what no page may say whatever the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flows.evaluate.estimate import Estimate
+from flows.keywords.answer import Answer, Expected, Measured, Sampler
+from flows.keywords.settings import KeywordSettings
+from flows.report import render
+from tests.answers.keyword_runs import RUNS
+from tests.answers.snapshots import ODD, compare, kept, shown, words
+
+KEPT = {path.stem: path for path in kept("keywords")}
+
+
+def answer_of(name: str) -> Answer:
+    return shown(KEPT[name], KeywordSettings).answer
+
+
+def headline(answer: Answer) -> str:
+    return shown(KEPT["number"], KeywordSettings, answer).record.headline
+
+
+def test_all_kinds_of_answers_are_kept():
+    assert set(KEPT) == set(RUNS)
+    found = {name: answer_of(name) for name in KEPT}
+    assert {one.likely.count > 0 for one in found.values()} == {True, False}
+    assert {one.new.count > 0 for one in found.values()} == {True, False}
+    assert found["titles"].cannot_tell
+    assert found["gold"].measured
+    assert found["gibbs"].sampler.disagrees
+    assert (found["score"].fit.seen, found["score_seen"].fit.seen) == (0, 1)
+    assert found["score"].fit.ranking == found["number"].ranking
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_kept_answer_is_said_in_the_kept_words(name):
+    one = shown(KEPT[name], KeywordSettings)
+    compare(KEPT[name], "html", words(render.page(one)))
+    compare(KEPT[name], "txt", render.terminal(one) + "\n")
+    assert not ODD.search(render.markdown(one))
+
+
+def with_counts(answer: Answer, new: int, likely: int) -> Answer:
+    right = None if answer.model == "textrank" else Expected(0.42, 0.21, 0.54)
+    levels = tuple(
+        replace(level, count=n, documents=n, right=right if n else None)
+        for level, n in zip(answer.levels, (new, likely, 0), strict=True)
+    )
+    counts = replace(answer.counts, documents=max(new, 1))
+    return replace(answer, levels=levels, counts=counts)
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("count", [1, 1_234_567])
+@pytest.mark.parametrize("likely", [True, False])
+def test_a_headline_has_at_most_90_characters(name, count, likely):
+    changed = with_counts(answer_of(name), count, count if likely else 0)
+    for measured in (None, Measured(9, Estimate(0.5, 0.41, 0.59), None, 0.5, None, 0.4)):
+        said = headline(replace(changed, measured=measured))
+        assert 20 < len(said) <= 90, said
+        assert not ODD.search(said)
+        assert said.startswith(f"{count:,} ")
+
+
+def test_with_nothing_new_there_is_no_list_and_no_advice_to_take_it():
+    page = words(render.page(shown(KEPT["number"], KeywordSettings,
+                                   with_counts(answer_of("number"), 0, 0))))  # fmt: skip
+    assert "likely.csv" not in page
+    assert "is selected" in page
+
+
+@pytest.mark.parametrize("ends", [(0.0004, 0.0013), (0.004, 0.013), (-0.5, -0.1), (-0.1, 0.5)])
+def test_better_and_worse_are_said_of_what_is_printed(ends):
+    one = answer_of("number")
+    ranking = replace(one.ranking, apart=Estimate(sum(ends) / 2, *ends))
+    found = shown(KEPT["number"], KeywordSettings, replace(one, ranking=ranking))
+    page, text = words(render.page(found)), render.terminal(found)
+    assert ("against TF-IDF\nbetter" in page) == ("TF-IDF: better" in text) == (ends[0] > 0.0)
+    assert ("TF-IDF ranks known keyphrases better" in page) == (ends[1] < 0.0)
+    assert not ODD.search(text)
+
+
+def test_chains_of_which_one_does_not_move_are_said():
+    one = replace(answer_of("gibbs"), sampler=Sampler(None, 40))
+    (said,) = render.warnings("keywords", one, shown(KEPT["gibbs"], KeywordSettings).commands)
+    assert not ODD.search(said)
+    assert one.sampler.disagrees
+    assert not Sampler(1.01, 40).disagrees
