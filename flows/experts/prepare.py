@@ -25,6 +25,7 @@ from flows.experts.design import (
     choose_scale,
     read_basis,
     read_design,
+    replace_target,
     sums_of,
     write_basis,
 )
@@ -57,7 +58,6 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
     ONE_VALUE,
-    ColumnSums,
     constant_columns,
     encoded_sums,
     names_of,
@@ -96,10 +96,8 @@ def prepared(
     of_encoding.write(paths, encoding, work=True)
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
-    built = each(build, indices, settings, paths, fitted is not None, copies)
-    warnings += tuple(of_encoding.unseen_values([strange for _, strange, _ in built]))
-    if encoding.target is not None or len(encoding.labels) > 2:  # of two, the report says it
-        warnings += tuple(of_encoding.beyond_ranges([beyond for _, _, beyond in built]))
+    built = each(build, indices, paths, fitted is not None, copies)
+    warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
@@ -116,7 +114,7 @@ def prepared(
         )
     if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
-    partitions = tuple(url for url, _, _ in built)
+    partitions = tuple(url for url, _ in built)
     return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
 
 
@@ -244,19 +242,6 @@ def _columns(
         used = f"left out: {reasons[name]}" if name in reasons else USED
         found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
     return tuple(found)
-
-
-def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:
-    """Return the encoding with a number as label, whose scale the sums say."""
-    if sums is None or bool(sums.constant[0]):
-        raise InputError.of(
-            file="settings", column="test_share",
-            expected="rows with different numbers left for the fit",
-            found="one number" if sums is not None else "none",
-            remedy="lower test_share or give more rows",
-        )  # fmt: skip
-    scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
-    return encoding.model_copy(update={"labels": [], "target": scaled})
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
