@@ -9,14 +9,13 @@ from math import sqrt
 import numpy as np
 from scipy.special import pdtr, pdtrc
 
-from flows.evaluate.auroc import auroc_interval
+from flows.evaluate.auroc import auroc, auroc_interval
 from flows.evaluate.estimate import Estimate, mean_of, share_of
 from flows.evaluate.rivals import (
     CLASSES,
     LABEL,
     Rival,
     Target,
-    auroc_of,
     class_loss,
     compare,
     label_loss,
@@ -170,7 +169,7 @@ def of_label(
     """
     losses, of_base = label_loss(truth, p), label_loss(truth, base)
     gain = mean_of(of_base - losses, group)
-    area = auroc_of(truth, p) or 0.5
+    area = auroc(truth.astype(int), p)
     # Rows of a group may be alike to any degree: each label of a group counts once.
     groups = [np.unique(group[truth == value]).size for value in (1, 0)]
     low, high = auroc_interval(area, *groups)

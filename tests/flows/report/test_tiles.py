@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from flows.bags.tiles import tiles_of as bags
-from flows.experts.tiles import tiles_of as experts
 from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
@@ -59,29 +58,6 @@ def test_bags():
     assert found["log loss"] == ("0.190", "0.693 for the base rate")
     found = shown(bags(results | {"log_loss_se": 0.02}, "40 scored bags"))
     assert found["log loss"] == ("0.190", "0.151 to 0.229 (95\u00a0%); 0.693 for the base rate")
-
-
-def test_experts():
-    assert shown(experts({}))["accuracy"][0] == "not known"
-    results = {
-        "accuracy": 0.957, "accuracy_interval": [0.93, 0.982], "test_rows": 46, "log_loss": 0.0822,
-        "log_loss_interval": [0.0151, 0.1499], "share_log_loss": 0.6145,
-        "test_positives": 14,
-        "baselines": {
-            "boosted trees": {"log_loss": 0.08, "more": -0.002, "interval": [-0.1, 0.1]},
-            "this model without experts": {"log_loss": 0.01, "more": -0.07, "interval": [-1, -0.5]},
-        },
-    }  # fmt: skip
-    found = shown(experts(results))
-    assert found["accuracy"] == (
-        "95.7\u00a0%",
-        "93.0\u00a0% to 98.2\u00a0% (95\u00a0%); 46 held-out rows; higher is better",
-    )
-    assert found["log loss"] == (
-        "0.082",
-        "0.015 to 0.150 (95\u00a0%); lower is better; always saying 30.4\u00a0% has 0.615",
-    )
-    assert found["against boosted trees"][0] == "no clear difference"
 
 
 def test_keywords():
