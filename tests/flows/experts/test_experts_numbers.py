@@ -61,10 +61,8 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert mine["label"].null_count == 50
     results = latest(tmp_path / "new")[1]["results"]
     rows = results["fit"]["test"]["rows"]
-    assert results["ends"] == [
-        min(mine["predicted"].to_pylist()),
-        max(mine["predicted"].to_pylist()),
-    ]
+    predicted = mine["predicted"].to_pylist()
+    assert results["ends"] == [min(predicted), max(predicted)]
     assert not any(rows_of(latest(tmp_path / "new")[0])["held_out"].to_pylist())
     assert sum(theirs["held_out"].to_pylist()) == rows
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
