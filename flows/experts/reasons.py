@@ -95,8 +95,8 @@ class Reasons:
         found = []
         for u in most:
             first, *more = (forms.encoding.columns[j] for j in every[u])
-            name = f"{first.name} {_cell(rows, first, i)}"
-            found.append(Move(f"{name} +{len(more)}" if more else name, round(moved[u], 1)))
+            cell = f"{first.name} {_cell(rows, first, i)}"
+            found.append(Move(cell, round(float(moved[u]), 1), len(more)))
         others = len(every) - len(most)
         # What is rounded off is the start's where no other cell is left to have it.
         start, rest = (start, rest) if others else (start + rest, 0.0)
@@ -128,6 +128,8 @@ class Shown:
         That of the fit.
     reasons
         What explains them.
+    is_new
+        Whether they may be outside the ranges of the fit.
     """
 
     names: pa.Table
@@ -135,13 +137,14 @@ class Shown:
     ends: FloatArray | None
     encoding: Encoding
     reasons: Reasons
+    is_new: bool = False
 
     def first(self, by: FloatArray, most: int, explained: int = 0) -> Picked:
         """Return the rows of the smallest ``by`` [N], but for those of NaN; some with reasons."""
         order = np.argsort(by, kind="stable")[: min(most, int(np.sum(~np.isnan(by))))]
         why: list[Why | None] = [None] * order.size
         why[:explained] = self.reasons.why(order[:explained])
-        far = self.reasons.outside
+        far = self.reasons.outside if self.is_new else np.zeros(len(by), bool)
         some = self.names.take(order)
         found = []
         for i, name, label, own in zip(

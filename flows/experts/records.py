@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Move:
-    """A cell, its column's name first, and what it adds to the log odds of its row."""
+    """A cell, its column's name first, and what it adds to the log odds of its row.
+
+    With it go ``more`` cells, of columns that measure much the same.
+    """
 
     cell: str
     adds: float
+    more: int = 0
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def score(
     rows = pa.table([*arrays, pa.array(held), *groups], schema=schema.arrow)
     storage.write_table(paths.table("rows", index), rows)
     reasons = reasons_of(model, posterior, forms, paths, index)
-    shown = Shown(rows, found.own, found.ends, forms.encoding, reasons)
+    shown = Shown(rows, found.own, found.ends, forms.encoding, reasons, is_new)
     lists = lists_of_score(shown, index) if is_new else worst_of(shown, batch, held, forms)
     counted = replace(_counted(shown, batch, is_new), lists=lists, shares=shares)
     if index > 0:
@@ -264,10 +264,11 @@ def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
     beyond = None
     if is_new:
         beyond = count_beyond(reasons.raw, shown.encoding, shown.names["id"].to_pylist())
+    is_label = shown.own.shape[1] == 1 and shown.ends is None
     counted = Scored(
         own.size,
         int(fitted.sum()),
-        int(np.sum(fitted & (truth_of(batch) == 1.0))),
+        int(np.sum(fitted & (truth_of(batch) == 1.0))) if is_label else 0,
         np.zeros(BINS, np.int64),
         np.zeros(0, np.int64),
         beyond=beyond,

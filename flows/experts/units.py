@@ -331,14 +331,14 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
             return []
         return [
             "Labels of rows that follow each other in the file are alike (correlation "
-            f"{found.alike:.2f}). If the rows are in order of time, figures on held-out rows hold "
+            f"{found.alike:.2f}). If the rows are in order of time, figures on tested rows hold "
             "for rows between the fitted ones, not for later rows."
         ]
     name = found.repeated
     return [
         f"The rows of each value of {name} have one label. If {name} names what the rows are of, "
-        f"--column {shlex.quote(f'group={name}')} holds the rows of each out together; otherwise "
-        "figures on held-out rows are too good."
+        f"--column {shlex.quote(f'group={name}')} leaves the rows of each out together; otherwise "
+        "figures on tested rows are too good."
     ]
 
 
@@ -347,14 +347,14 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     said = []
     if units.grouped:
         name = settings.columns[GROUP]
-        text = f"rows of one {name} are held out together: {units.grouped:,} groups"
+        text = f"rows of one {name} are left out together: {units.grouped:,} groups"
         if units.design_effect > 1.05:
             text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"
         said.append(text)
     if units.copies:
         said.append(
             f"rows with copies, equal in the label and all columns that predict: {units.copies:,}; "
-            "they are held out together"
+            "they are left out together"
         )
     return said
 

@@ -52,7 +52,7 @@ def test_reasons_are_what_columns_add_beyond_a_usual_cell():
 
 def test_columns_that_measure_the_same_are_one_reason():
     said = reasons(groups=[("age", "smokes")], weights=(2.0, 1.0, -2.9, 0.5, 0.5)).why(np.arange(3))
-    assert said[0] == why(1.1, ("age 65 +1", 3.5), ("site c", -2.9))
+    assert said[0] == why(1.1, ("age 65", 3.5, 1), ("site c", -2.9))
 
 
 def test_a_flag_is_a_reason_by_its_word():
