@@ -44,7 +44,7 @@ from flows.experts.labels import (
 )
 from flows.experts.log_target import logged_where_better
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import find_units, hold_out_warnings, may_name_groups, said_of_units
+from flows.experts.units import FOLDS, find_units, hold_out_warnings, may_name_groups, said_of_units
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
@@ -77,12 +77,14 @@ def prepared(
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
+    further_fits = 0.0
     if fitted is None:
         chosen = _choose_columns(parts, about, settings, paths, each)
         encoding, design, basis, copies = (
             chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
         warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
+        further_fits = chosen.further_fits
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -115,7 +117,7 @@ def prepared(
     if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
     partitions = tuple(url for url, _ in built)
-    return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
+    return Prepared(partitions, batch, warnings, (), columns, notes, further_fits)
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class ChosenColumns:
     warnings: tuple[str, ...]
     columns: tuple[ColumnRead, ...]
     notes: tuple[str, ...]
+    further_fits: float
 
 
 def _choose_columns(
@@ -222,7 +225,8 @@ def _choose_columns(
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
-    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes)
+    further = float(FOLDS - 1) if units.folds.size else 0.0  # of that many fifths of the rows each
+    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
 
 
 def _columns(

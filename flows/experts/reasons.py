@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.mixed import FLAG
+from flows.data.mixed import NUMBER
 from flows.data.mixed_rows import cells_of
 from flows.experts.design import Forms, rows_from
 from flows.experts.encoding import Encoding, outside
@@ -95,7 +95,7 @@ class Reasons:
         found = []
         for u in most:
             first, *more = (forms.encoding.columns[j] for j in every[u])
-            cell = f"{first.name} {_cell(rows, first, i)}"
+            cell = f"{first.name} {_cell(rows, first, i, own[every[u][0]])}"
             found.append(Move(cell, round(float(moved[u]), 1), len(more)))
         others = len(every) - len(most)
         # What is rounded off is the start's where no other cell is left to have it.
@@ -103,13 +103,14 @@ class Reasons:
         return Why(tuple(found), others, round(rest, 1) + 0.0, round(start, 1) + 0.0, odds + 0.0)
 
 
-def _cell(rows: pa.Table, one: Encoded, row: int) -> str:
+def _cell(rows: pa.Table, one: Encoded, row: int, value: float) -> str:
+    """Write a cell: a number as the fit read it, another as the file has it."""
     cell = cells_of(rows, one.name)[row].as_py()
-    if cell is None:
+    if cell is None or np.isnan(value):
         return "missing"
-    if isinstance(cell, float):
-        return ("no", "yes")[cell != 0.0] if one.kind == FLAG else f"{cell:.4g}"
-    return str(cell)
+    if one.kind == NUMBER:
+        return f"{value:.4g}"
+    return ("no", "yes")[cell != 0.0] if isinstance(cell, float) else str(cell)
 
 
 @dataclass(frozen=True)
