@@ -225,7 +225,7 @@ def _choose_columns(
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
-    further = float(FOLDS - 1) if units.folds.size else 0.0  # of that many fifths of the rows each
+    further = float(FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
 from flows.data import storage
@@ -75,6 +76,9 @@ class _Part:
     x
         The columns as they came, but for categories, which are columns of 0 and 1; a missing number
         is NaN; [N, D]. Where no trees are grown it has none.
+    seen
+        Of the fitted rows: how many, the sum of ridge regression's predictions, and that of their
+        numbers, or their counts by class; [2 + W].
     """
 
     truth: FloatArray
@@ -84,6 +88,7 @@ class _Part:
     found: Mapping[str, FloatArray]
     ends: FloatArray
     x: FloatArray
+    seen: FloatArray
 
     @classmethod
     def joined(cls, parts: Sequence[_Part]) -> _Part:
@@ -94,7 +99,15 @@ class _Part:
             for name in ("truth", "unit", "fitted", "tested", "ends", "x")
         }
         found = {name: np.concatenate([one.found[name] for one in parts]) for name in first.found}
-        return cls(**arrays, found=found)
+        seen = np.sum([one.seen for one in parts], axis=0)
+        return cls(**arrays, found=found, seen=seen)
+
+    def of_tested_rows(self) -> _Part:
+        """Return it without the other rows."""
+        names = ("truth", "unit", "fitted", "tested", "ends", "x")
+        arrays = {name: getattr(self, name)[self.tested] for name in names}
+        found = {name: one[self.tested] for name, one in self.found.items()}
+        return _Part(**arrays, found=found, seen=self.seen)
 
 
 def write_tested(
@@ -121,29 +134,29 @@ def write_tested(
         cuts = np.cumsum(rows)[:-1]
         for index, own in enumerate(np.split(found[OWN], cuts)):
             _write_without(index, own, encoding, paths)
-        found = {name: one[tested] for name, one in found.items()}
+        found, ends = {name: one[tested] for name, one in found.items()}, ends[tested]
+        counts = [int(one.sum()) for one in np.split(tested, cuts)]
         told = Tested(tuple(found), len(folds), 0.0, tuple(worst[:WORST]))
     else:
         others = _others_of(model, q) if settings.baselines else {}
-        whole = _Part.joined(each(_held_out, indices, others, with_trees, paths))
-        tested = whole.tested
-        if tested.sum() < 2:
+        parts = each(_held_out, indices, others, with_trees, paths)
+        counts = [int(one.tested.sum()) for one in parts]
+        if sum(counts) < 2:
             return None
+        whole = _Part.joined(parts)
         found = _compared(whole, model, q, with_trees, encoding, settings)
-        ends = whole.ends
+        ends = whole.ends[whole.tested]
         told = Tested(tuple(found), 0, 0.0)
-    at = 0
-    for index, here in enumerate(np.split(tested, np.cumsum(rows)[:-1])):
-        part = {name: one[at : at + here.sum()] for name, one in found.items()}
-        own_ends = ends[tested][at : at + here.sum()]
-        _write_part(index, here, part, own_ends, encoding, paths)
-        at += int(here.sum())
+    stops = np.cumsum(counts)
+    for index, rows_of in enumerate(zip(stops - counts, stops, strict=True)):
+        here = slice(*rows_of)
+        part = {name: one[here] for name, one in found.items()}
+        _write_part(index, part, ends[here], encoding, paths)
     return replace(told, seconds=perf_counter() - began)
 
 
 def _write_part(
     index: int,
-    tested: BoolArray,
     found: Mapping[str, FloatArray],
     ends: FloatArray,
     encoding: Encoding,
@@ -151,11 +164,12 @@ def _write_part(
 ) -> None:
     labels = encoding.labels if len(encoding.labels) > 2 else []
     schema = tested_rows(tuple(found), labels, encoding.target is not None)
-    rows = storage.read_table(paths.table("rows", index), ["id", "label"])
-    rows = rows.filter(pa.array(tested))
-    unit = read_units(paths, index)
+    rows = storage.read_table(paths.table("rows", index))
+    tested = pc.or_(rows["held_out"], pc.is_valid(rows["without_it"]))
+    keys, units = read_units(paths, index)
+    unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
     numbers = [*ends.T, *(column for one in found.values() for column in one.T)]
-    arrays = [rows["id"], rows["label"], pa.array(unit[1].number_of(unit[0].cells)[tested])]
+    arrays = [one.filter(tested) for one in (rows["id"], rows["label"], unit)]
     arrays += [pa.array(np.ascontiguousarray(one)) for one in numbers]
     storage.write_table(paths.table("tested", index), pa.table(arrays, schema=schema.arrow))
 
@@ -212,7 +226,13 @@ def _part_of(
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
-    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x)
+    y = truth[fitted]
+    lines = float(found[RIDGE][fitted].sum()) if RIDGE in found else 0.0
+    sums = np.array([y.sum()])
+    if target is None and predicted.own.shape[1] > 1:
+        sums = np.bincount(y.astype(int), minlength=predicted.own.shape[1])
+    seen = np.array([y.size, lines, *sums], float)
+    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x, seen)
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
@@ -224,7 +244,8 @@ def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: Ru
         names, ends = ["predicted"], np.column_stack([rows["low"], rows["high"]])
     own = Predicted(np.column_stack([rows[name] for name in names]), ends)
     table = storage.read_table(paths.part("rows", index))
-    return _part_of(batch, forms, own, is_held_out(batch), others, with_trees, table)
+    part = _part_of(batch, forms, own, is_held_out(batch), others, with_trees, table)
+    return part if with_trees else part.of_tested_rows()
 
 
 @dataclass(frozen=True)
@@ -303,26 +324,23 @@ def _compared(
 ) -> dict[str, FloatArray]:
     """Return what each model predicts of the tested rows, this one and the base first; [n, W]."""
     fitted, tested, target = whole.fitted, whole.tested, encoding.target
-    y, rows = whole.truth[fitted], int(tested.sum())
+    size, lines_in_all, *sums = whole.seen
     others = {name: one[tested] for name, one in whole.found.items()}
     found = {OWN: others.pop(OWN)}
     classes = found[OWN].shape[1]
-    base = np.array([y.mean()])
-    if classes > 1:
-        base = np.bincount(y.astype(int), minlength=classes) / y.size
-    found[BASE] = np.tile(base, (rows, 1))
+    found[BASE] = np.tile(np.array(sums) / size, (len(found[OWN]), 1))
     if RIDGE in others:
         lines = others.pop(RIDGE)
         assert target is not None
         if q.chosen is not None and q.chosen.form == "lines" and not q.chosen.pairs_weight:
             lines = found[OWN]
         elif target.logged:  # from the median to the mean (Duan 1983)
-            lines = lines * (y.mean() / whole.found[RIDGE][fitted].mean())
+            lines = lines * (sums[0] / lines_in_all)
         others[POISSON if target.count else RIDGE] = lines
     found |= others
     if not with_trees:
         return found
-    x, new = whole.x[fitted], whole.x[tested]
+    x, new, y = whole.x[fitted], whole.x[tested], whole.truth[fitted]
     if target is not None:
         found[TREES] = _number_trees(x, y, new, settings.seed, target.count)[:, None]
         return found
