@@ -102,6 +102,8 @@ class Prepared:
         Rows that ingest kept and that turned out to be of no use once all were together.
     columns
         How every column of the input was read, and whether it is used.
+    further_fits
+        What fits that test the one cost, in fits.
     """
 
     partitions: tuple[str, ...]
@@ -110,6 +112,7 @@ class Prepared:
     dropped: tuple[Dropped, ...] = ()
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
+    further_fits: float = 0.0
 
 
 def with_effective_size(

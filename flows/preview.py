@@ -69,8 +69,10 @@ class Estimate:
         That the fit of the first partition took where it ended while it was timed; else None.
     most_sweeps
         After which the fit stops, if it has not converged.
+    further_fits
+        Fits that test the one; see `flows.family.Prepared`.
     seconds
-        Of the whole run in one process: reading, the fit, and the rest of a small run:
+        Of the whole run in one process: reading, the fits, and the rest of a small run:
         tables, baselines, the report.
     columns
         How every column was read, and whether it is used.
@@ -92,6 +94,7 @@ class Estimate:
     sweeps: int | None = None
     most_sweeps: int | None = None
     usual_sweeps: int = RunSettings.usual_sweeps
+    further_fits: float = 0.0
     seconds: float | None = None
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
@@ -124,7 +127,8 @@ def _time(found: Estimate) -> str:
     """Say what a run takes, of which parts that is the sum, and how far off it may be."""
     total = found.seconds or 0.0
     sweeps = found.sweeps or found.usual_sweeps
-    fit = _duration(sweeps * (found.seconds_a_sweep or 0.0))
+    fit = sweeps * (found.seconds_a_sweep or 0.0)
+    tests = f", tests {_duration(found.further_fits * fit)}" if found.further_fits else ""
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
     most = _MANY if found.most_sweeps is None else min(_MANY, found.most_sweeps)
     longer = 0.0 if found.sweeps else max(most - sweeps, 0) * (found.seconds_a_sweep or 0.0)
@@ -132,8 +136,8 @@ def _time(found: Estimate) -> str:
     more = f"; kernels were compiled in {_duration(compiled)}, once on this machine"
     return (
         f"time: about {_duration(total)} ({_range(total, longer)}) in one process: reading "
-        f"{_duration(found.seconds_to_read or 0.0)}, fit {fit} ({many}; at most "
-        f"{found.most_sweeps:,}), start, tables and report {_duration(_REST)}"
+        f"{_duration(found.seconds_to_read or 0.0)}, fit {_duration(fit)} ({many}; at most "
+        f"{found.most_sweeps:,}){tests}, start, tables and report {_duration(_REST)}"
         f"{more if compiled >= 1.0 else ''}"
     )
 
@@ -241,7 +245,8 @@ def estimate(
         q, warned, costs = _begin(run.model, run.prepared, run.settings)
         if costs:
             fit = (costs["sweeps"] or costs["usual_sweeps"]) * costs["seconds_a_sweep"]
-            costs["seconds"] = read + fit + _REST
+            more = costs["further_fits"] = run.prepared.further_fits
+            costs["seconds"] = read + fit * (1.0 + more) + _REST
         foreseen = (
             family.warnings_before_fit(q, run.settings)
             if isinstance(family, WarnsBeforeFit)

@@ -65,10 +65,15 @@ def thresholds_of(truth: FloatArray, p: FloatArray, group: IntArray) -> tuple[Th
 
 
 def _ends(found: Sequence[Threshold]) -> list[float]:
-    """Return the highest that misses none and the lowest without a false alarm."""
-    none_missed = [one.at for one in found if one.missed == 0]
-    no_alarm = [one.at for one in found if one.alarms == 0]
-    return none_missed[-1:] + no_alarm[:1]
+    """Return the highest that misses none and the lowest without a false alarm.
+
+    One that calls what one of `ALWAYS` calls is left out.
+    """
+    usual = [(one.missed, one.alarms) for one in found if one.matters]
+    none_missed = [one for one in found if one.missed == 0]
+    no_alarm = [one for one in found if one.alarms == 0]
+    ends = none_missed[-1:] + no_alarm[:1]
+    return [one.at for one in ends if (one.missed, one.alarms) not in usual]
 
 
 def called_at(p: FloatArray) -> IntArray:

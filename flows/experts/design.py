@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import Beyond, Encoding, Target, count_beyond, strange
+from flows.experts.encoding import Encoding, Target, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -26,7 +27,7 @@ from flows.experts.units import Units, read_units
 from flows.faults import Fault, InputError, missing_columns, shown
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountPosterior, CountRows
 from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
@@ -40,6 +41,7 @@ from vbmodels.experts.columns import (
     ColumnSums,
     blocks_of,
     encoded,
+    encoded_sums,
     scaled,
     too_large,
 )
@@ -222,10 +224,14 @@ def _fill(encoding: Encoding) -> FloatArray:
 
 
 def sums_of(
-    index: int, kinds: Mapping[str, Rule], labels: Labels | Target, settings: ExpertSettings,
+    index: int,
+    kinds: Mapping[str, Rule],
+    labels: Labels | Target,
+    settings: ExpertSettings,
     paths: RunPaths,
-) -> Summed:  # fmt: skip
-    """Sum up a partition's columns, read as they were found to be."""
+    fold: int | None = None,
+) -> Summed:
+    """Sum up a partition's columns, read as they were found to be; labels without a ``fold``."""
     table = storage.read_table(paths.part("rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
     y = None
@@ -239,7 +245,7 @@ def sums_of(
     keys, units = read_units(paths, index)
     numbers = [i for i, rule in enumerate(kinds.values()) if rule.kind != CATEGORY]
     x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
-    fitted = (t != 0.0) & ~units.held_out(keys, settings)
+    fitted = (t != 0.0) & ~units.held_out(keys, fold)
     sums = ColumnSums.of(x, t * fitted)
     classes = np.bincount(codes[fitted], minlength=n_classes)
     sample = None
@@ -295,19 +301,19 @@ def choose_scale(
 
 
 def build(
-    index: int, settings: ExpertSettings, paths: RunPaths, new: bool, copies: float
-) -> tuple[str, dict[str, tuple[int, int]], Beyond]:
+    index: int, paths: RunPaths, new: bool, copies: float
+) -> tuple[str, dict[str, tuple[int, int]]]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
     ``copies`` is how many times the whole table repeats: rows weigh that much less.
 
     Returns
     -------
-    url, counts, beyond
-        Where the arrays are, cells that the fit knew nothing of (`encoding.strange`), and rows with
-        numbers outside its ranges.
+    url, counts
+        Where the arrays are, and cells that the fit knew nothing of (`encoding.strange`).
     """
-    design, encoding = read_design(paths, work=True), working_encoding(paths)
+    forms = replace(Forms.of(paths), copies=copies)
+    design, encoding = forms.design, forms.encoding
     table = storage.read_table(paths.part("rows", index))
     kinds = encoding.kinds
     there = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
@@ -316,7 +322,6 @@ def build(
     names = table[tables_of.ID].to_pylist()
     raw, wrong = tables_of.raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
-    codes, t, y = _labels_in(table, encoding, names)
     found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
     if found:
         row, column = found
@@ -329,27 +334,72 @@ def build(
             found=f"{float(value)!r} in the row {names[row]!r}",
             remedy="give the column in another unit, or leave it out",
         )
-    fitted, groups = np.zeros(len(t)), None
-    if not new:
-        keys, units = read_units(paths, index)
-        fitted = ((t != 0.0) & ~units.held_out(keys, settings)).astype(float)
-        groups = units.number_of(keys.cells)
-    weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
-    weight = fitted * weighs * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
-    own = t, digests_of(names), weight, groups
-    plain = rows_from(raw, encoding, design, read_basis(paths, work=True), own, copies)
-    batch: State = plain
-    if y is not None and isinstance(plain, CodedRows):
-        count = encoding.target is not None and encoding.target.count
-        batch = CountRows(plain, y) if count else TargetRows(plain, y)
-    elif len(encoding.labels) > 2:
-        of = OrderedRows if encoding.ordered else ClassRows
-        batch = of(plain, codes, len(encoding.labels))
     url = paths.part("partitions", index, "npz")
-    storage.write_bytes(url, to_bytes(batch))
-    if not new:
-        return url, {}, Beyond(0, {}, ())
-    return url, strange(raw, encoding), count_beyond(raw, encoding, names)
+    if new:
+        storage.write_bytes(url, to_bytes(forms.batch(table, raw)))
+        return url, strange(raw, encoding)
+    keys, units = read_units(paths, index)
+    groups, fitted = units.number_of(keys.cells), ~units.held_out(keys)
+    storage.write_bytes(url, to_bytes(forms.batch(table, raw, groups, fitted)))
+    return url, {}
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What columns become in a fit; ``copies`` is by how much less each row weighs."""
+
+    encoding: Encoding
+    design: Design
+    basis: Basis | None
+    copies: float
+
+    @classmethod
+    def of(cls, paths: RunPaths) -> Forms:
+        """Return those of a run at work, in which a row counts once."""
+        return cls(working_encoding(paths), read_design(paths, True), read_basis(paths, True), 1.0)
+
+    @classmethod
+    def without(
+        cls, fold: int, indices: Sequence[int], settings: ExpertSettings, paths: RunPaths
+    ) -> Forms:
+        """Return those of a fit without a fold: of its labels it knows nothing."""
+        encoding, design = working_encoding(paths), read_design(paths, work=True)
+        labels = encoding.target or encoding.classes
+        kinds, units = encoding.kinds, read_units(paths, indices[0])[1]
+        parts = [sums_of(index, kinds, labels, settings, paths, fold) for index in indices]
+        summed = reduce(add, parts)
+        if encoding.target is not None:
+            encoding = replace_target(encoding, encoding.target, summed.target)
+        sums = encoded_sums(summed.columns, encoding.columns)
+        columns = [str(name) for name in design.columns]
+        design, _ = choose_scale(columns, sums, summed.classes, settings, design.mean_weight)
+        basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
+        copies = 1.0 if summed.sample is None else summed.sample.repeats
+        return cls(encoding, design, basis, copies * units.design_effect)
+
+    def batch(
+        self,
+        table: pa.Table,
+        raw: FloatArray,
+        groups: IntArray | None = None,
+        fitted: BoolArray | None = None,
+    ) -> Any:
+        """Return rows of a table with cells [N, C] as the model's; of new data none is fitted."""
+        encoding, names = self.encoding, table[tables_of.ID].to_pylist()
+        codes, t, y = _labels_in(table, encoding, names)
+        given = np.zeros(len(t)) if fitted is None else ((t != 0.0) & fitted).astype(float)
+        weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+        classes = self.design.weights[np.maximum(codes, 0)]
+        weight = given * weighs * classes / (self.copies * self.design.mean_weight)
+        own = t, digests_of(names), weight, groups
+        rows = rows_from(raw, encoding, self.design, self.basis, own, self.copies)
+        if y is not None and isinstance(rows, CodedRows):
+            is_count = encoding.target is not None and encoding.target.count
+            return CountRows(rows, y) if is_count else TargetRows(rows, y)
+        if len(encoding.labels) > 2:
+            of = OrderedRows if encoding.ordered else ClassRows
+            return of(rows, codes, len(encoding.labels))
+        return rows
 
 
 def rows_from(
@@ -366,6 +416,19 @@ def rows_from(
         x = np.clip(x, -basis.limit, basis.limit)
     rows = Rows.of(x, t, key, weight, design.sparse, groups)
     return rows if basis is None or steps is None else CodedRows(rows, steps, basis, copies)
+
+
+def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:
+    """Return the encoding with a number as label, whose scale the sums say."""
+    if sums is None or bool(sums.constant[0]):
+        raise InputError.of(
+            file="settings", column="test_share",
+            expected="rows with different numbers left for the fit",
+            found="one number" if sums is not None else "none",
+            remedy="lower test_share or give more rows",
+        )  # fmt: skip
+    scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
+    return encoding.model_copy(update={"labels": [], "target": scaled})
 
 
 def _labels_in(

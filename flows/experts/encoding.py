@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
@@ -31,7 +30,7 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.options import RARE_BELOW
 
-SOME, MOST_BEYOND = 3, 20
+MOST_BEYOND = 20
 """Rows that are named as examples."""
 _FILE = "columns.json"
 _TWO_SIDED, _LEAST = 1.959964, 1e-300
@@ -269,12 +268,12 @@ def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[f
 class Beyond(NamedTuple):
     """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
 
-    ``some`` has each such number of the first: row, column, value, the fit's range, prediction.
+    ``some`` has each such number of the first: row, column, value, and the ends of the range.
     """
 
     rows: int
     columns: Mapping[str, int]
-    some: Sequence[tuple[str, ...]]
+    some: Sequence[tuple[str, str, float, float, float]]
 
 
 def outside(raw: FloatArray, encoding: Encoding) -> BoolArray:
@@ -284,10 +283,8 @@ def outside(raw: FloatArray, encoding: Encoding) -> BoolArray:
     return np.asarray((raw < low) | (raw > high))
 
 
-def count_beyond(
-    raw: FloatArray, encoding: Encoding, names: Sequence[str], said: Sequence[str] = ()
-) -> Beyond:
-    """Count rows [N, C] with numbers outside the ranges of the fit; ``said`` is what each gets."""
+def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> Beyond:
+    """Count rows [N, C] with numbers outside the ranges of the fit."""
     far = outside(raw, encoding)
     rows = np.flatnonzero(far.any(axis=1))
     some = []
@@ -295,37 +292,9 @@ def count_beyond(
         i = int(rows[place])
         column = encoding.columns[j].name
         low, high = encoding.ranges[column]
-        cells = f"{raw[i, j]:.4g}", f"{low:.4g} to {high:.4g}", said[i] if said else ""
-        some.append((names[i], column, *cells))
+        some.append((names[i], column, float(raw[i, j]), low, high))
     counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
     return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
-
-
-def beyond_ranges(parts: Sequence[Beyond], table: str = "") -> list[str]:
-    """Say which rows of a new table have numbers outside the ranges of the fit.
-
-    ``table`` is the part of the report that has the numbers.
-    """
-    count = sum(one.rows for one in parts)
-    if not count:
-        return []
-    text = (
-        f"{count:,} row{' has' if count == 1 else 's have'} numbers outside the range of the "
-        "fit, where predictions are extrapolated"
-    )
-    some = [one for part in parts for one in part.some]
-    if table:
-        text += f": {listed([*dict.fromkeys(row for row, *_ in some)], SOME)} (see {table})"
-    else:
-        names = [f"{row}: {column} {value} (fit: {fit})" for row, column, value, fit, _ in some]
-        text += f": {'; '.join(names[:SOME])}{'; ...' * (len(some) > SOME)}"
-    if count > (MOST_BEYOND if table else SOME):
-        by = sum((Counter(one.columns) for one in parts), Counter[str]()).most_common()
-        text += f". Rows by column: {listed([f'{name} ({n:,})' for name, n in by])}"
-    return [
-        f"{text}. Check these values; correct them and score again. Where they are right, do not "
-        "rely on the prediction."
-    ]
 
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:

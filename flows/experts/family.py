@@ -14,58 +14,36 @@ from flows.data.mixed_rows import joined
 from flows.data.partition import Part
 from flows.data.row_weights import with_named
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths, read_record
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.experts import check, numbers, several
+from flows.experts import check, scored, tested
 from flows.experts import ingest as tables_of
+from flows.experts.answer import Answer, answer_of
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
-from flows.experts.class_report import class_report
-from flows.experts.design import (
-    effects_in,
-    groups_in,
-    read_basis,
-    read_design,
-    working_encoding,
-    write_basis,
-)
+from flows.experts.design import read_basis, read_design, working_encoding, write_basis
 from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
-from flows.experts.number_report import number_report
-from flows.experts.numbers import NumberModel, NumberSummary
-from flows.experts.predictions import OF_FIT, Reasons, predictions_of
 from flows.experts.prepare import prepared
-from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
-from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
+from flows.experts.schema import ROWS_IN
+from flows.experts.scored import Scored
 from flows.experts.settings import ExpertSettings
-from flows.experts.several import ClassSummary
-from flows.experts.summary import (
-    DRAWS,
-    ExpertSummary,
-    summarise,
-    with_baselines,
-    worst_rows,
-)
-from flows.experts.units import GROUP, read_names, row_groups
-from flows.experts.weights import parameters_of, table_of
+from flows.experts.units import GROUP, row_groups
+from flows.experts.weights import parameters_in
 from flows.family import (
     Checked,
     CheckedPiece,
     Each,
-    Findings,
+    Finished,
     Ingested,
     Prepared,
-    with_effective_size,
 )
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
-from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.forms import AnyPosterior, make, names_of
+from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
-from vbmodels.experts.posterior import unweighted
 
 
 class Experts:
@@ -163,94 +141,38 @@ class Experts:
         return OneVersusRest(model) if prepared.batch is ClassRows else model
 
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
-        settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> ExpertSummary | ClassSummary | NumberSummary:  # fmt: skip
-        """Write the probability of every row and who is responsible for it."""
-        found: ExpertSummary | ClassSummary | NumberSummary
-        new = fitted is not None
-        if isinstance(model, OneVersusRest):
-            found = several.score(model, q, batch, index, settings, paths, new)
-        elif isinstance(model, NumberModel):
-            found = numbers.score(model, q, batch, index, settings, paths, new)
-        else:
-            return self._score(model, q, batch, index, settings, paths, fitted)
-        if not new:
-            return found
-        rows = storage.read_table(paths.table("rows", index))
-        return replace(found, applied=True, predictions=predictions_of(rows))
-
-    def _score(
-        self, model: Any, q: Any, batch: Any, index: int, settings: ExpertSettings,
-        paths: RunPaths, fitted: RunPaths | None,
-    ) -> ExpertSummary:  # fmt: skip
-        new = fitted is not None
-        posterior: AnyPosterior = model.posterior(q)
-        weights = read_design(paths, work=True).weights
-        found = posterior.predict(batch)
-        found = replace(found, probability=unweighted(found.probability, weights))
-        encoding = working_encoding(paths)
-        kept, of = read_names(paths, index, settings)
-        schema = expert_rows(len(found.responsibility), encoding.labels[-1], bool(of)).arrow
-        arrays = [
-            kept[tables_of.ID], kept[LABEL],
-            pa.array(found.probability), *map(pa.array, found.responsibility),
-            pa.array((batch.t != 0.0) & (batch.weight == 0.0) & (not new)), *of,
-        ]  # fmt: skip
-        rows = pa.table(arrays, schema=schema)
-        storage.write_table(paths.table("rows", index), rows)
-        design, basis = read_design(paths, work=True), read_basis(paths, work=True)
-        most = 50 if index < 4 else 10  # those nearest to 0.5 are hardly all in one partition
-        reasons = Reasons(
-            paths.part("rows", index),
-            lambda one: unweighted(posterior.predict(one).probability, weights),
-            encoding,
-            design,
-            basis,
-            most,
-        )
-        more: dict[str, Any] = {"worst": worst_rows(batch, found.probability, rows, reasons)}
-        if fitted is not None:
-            of_fit = {} if index else read_record(fitted).results
-            fit = {name: of_fit[name] for name in OF_FIT if name in of_fit}
-            predictions = replace(predictions_of(rows, reasons), fit=fit)
-            more.update(applied=True, predictions=predictions)
-        named = names_of(posterior, design.columns, basis)
-        if index == 0:
-            table = pa.table(table_of(posterior, named), schema=EXPERTS.arrow)
-            storage.write_table(paths.table("experts", 0), table)
-        drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
-        if index > 0:
-            return replace(summarise(batch, found, drawn, ()), **more)
-        effects, pairs = effects_in(posterior, encoding, design, basis)
-        groups = groups_in(posterior, encoding, design, basis)
-        more.update(effects=effects, pairs=pairs, groups=groups, encoding=encoding)
-        return replace(summarise(batch, found, drawn, named.mixture[:-1]), **more)
+        self,
+        model: Any,
+        q: Any,
+        batch: Any,
+        local: Any,
+        index: int,
+        *,
+        settings: ExpertSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Scored:
+        """Write what is predicted of every row, and who is responsible for it."""
+        return scored.score(model, q, batch, index, settings, paths, fitted is not None)
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[Any], *,
-        settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Compare a fit with simple forms on the rows that it has not seen."""
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Any],
+        *,
+        settings: ExpertSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[Sequence[Any], Any]:
+        """Predict rows without their labels, by this model and by others."""
         if fitted is not None:
             return summaries, q
-        if isinstance(model, NumberModel):
-            columns = len(read_design(paths, work=True).columns)
-            return numbers.with_baselines(summaries, model, q, columns, settings, paths, each), q
-        if isinstance(model, OneVersusRest):
-            columns = len(read_design(paths, work=True).columns)
-            return with_baselines(summaries, {}, columns, settings, paths, each), q
-        if not any(summary.held_out[0] > 0.0 for summary in summaries):
-            return summaries, q
-        others = {}
-        if isinstance(model, AdditiveExperts):
-            others["logistic regression"] = model.baseline(q)
-            if q.additive.weight > 0.0:
-                others[WITHOUT_PROCESS] = model.without_process(q)
-            if q.points:
-                others[WITHOUT_EXPERTS] = model.additive_part(q)
-        columns = len(read_design(paths, work=True).columns)
-        return with_baselines(summaries, others, columns, settings, paths, each), q
+        rows = [one.rows for one in summaries]
+        found = tested.write_tested(model, q, rows, settings, paths, each)
+        first, *others = summaries
+        return [replace(first, tested=found), *others], q
 
     def keep(
         self, q: Any, settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None
@@ -263,29 +185,11 @@ class Experts:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the additive part, where there is one, and of the best start."""
-        if isinstance(model, OneVersusRest):
-            return several.parameters(model, q)
-        if isinstance(model, NumberModel):
-            return numbers.parameters(model, q)
-        return parameters_of(model.posterior(q))
+        return parameters_in(model, q)
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[Any],
-        ingested: Sequence[Ingested], settings: ExpertSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        if isinstance(model, OneVersusRest):
-            found = class_report(summaries, settings)
-        elif isinstance(model, NumberModel):
-            found = number_report(summaries, settings)
-        else:
-            chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
-            chosen = additive = None
-            if isinstance(model, AdditiveExperts):
-                chosen, additive = q.chosen, q.additive
-            found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
-        found.results["unlabelled_rows"] = int(sum(one.notes["unlabelled"] for one in ingested))
-        return with_effective_size(found, ingested, settings)
+    def answer(self, finished: Finished) -> Answer:
+        """Return everything that a reader of the run may see."""
+        return answer_of(finished)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""

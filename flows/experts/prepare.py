@@ -25,6 +25,7 @@ from flows.experts.design import (
     choose_scale,
     read_basis,
     read_design,
+    replace_target,
     sums_of,
     write_basis,
 )
@@ -43,7 +44,7 @@ from flows.experts.labels import (
 )
 from flows.experts.log_target import logged_where_better
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import find_units, hold_out_warnings, may_name_groups, said_of_units
+from flows.experts.units import FOLDS, find_units, hold_out_warnings, may_name_groups, said_of_units
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
@@ -57,7 +58,6 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
     ONE_VALUE,
-    ColumnSums,
     constant_columns,
     encoded_sums,
     names_of,
@@ -77,12 +77,14 @@ def prepared(
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
+    further_fits = 0.0
     if fitted is None:
         chosen = _choose_columns(parts, about, settings, paths, each)
         encoding, design, basis, copies = (
             chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
         warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
+        further_fits = chosen.further_fits
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -96,10 +98,8 @@ def prepared(
     of_encoding.write(paths, encoding, work=True)
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
-    built = each(build, indices, settings, paths, fitted is not None, copies)
-    warnings += tuple(of_encoding.unseen_values([strange for _, strange, _ in built]))
-    if encoding.target is not None or len(encoding.labels) > 2:  # of two, the report says it
-        warnings += tuple(of_encoding.beyond_ranges([beyond for _, _, beyond in built]))
+    built = each(build, indices, paths, fitted is not None, copies)
+    warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
@@ -116,8 +116,8 @@ def prepared(
         )
     if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
-    partitions = tuple(url for url, _, _ in built)
-    return Prepared(partitions, batch, warnings, columns=columns, notes=notes)
+    partitions = tuple(url for url, _ in built)
+    return Prepared(partitions, batch, warnings, (), columns, notes, further_fits)
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ class ChosenColumns:
     warnings: tuple[str, ...]
     columns: tuple[ColumnRead, ...]
     notes: tuple[str, ...]
+    further_fits: float
 
 
 def _choose_columns(
@@ -224,7 +225,8 @@ def _choose_columns(
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
-    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes)
+    further = float(FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
+    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
 
 
 def _columns(
@@ -244,19 +246,6 @@ def _columns(
         used = f"left out: {reasons[name]}" if name in reasons else USED
         found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
     return tuple(found)
-
-
-def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:
-    """Return the encoding with a number as label, whose scale the sums say."""
-    if sums is None or bool(sums.constant[0]):
-        raise InputError.of(
-            file="settings", column="test_share",
-            expected="rows with different numbers left for the fit",
-            found="one number" if sums is not None else "none",
-            remedy="lower test_share or give more rows",
-        )  # fmt: skip
-    scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
-    return encoding.model_copy(update={"labels": [], "target": scaled})
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from flows.data.table import (
     ROW_WEIGHT,
     TEXT,
     Column,
+    Kind,
     Table,
     optional,
 )
@@ -51,59 +52,59 @@ ROWS_IN = Table(
 
 _ID = Column("id", TEXT, "name of the row")
 _LABEL = Column("label", TEXT, "label of the row, as the file has it; empty without", nullable=True)
+_NUMBER = Column("label", NUMBER, "number of the row in the file; empty without", nullable=True)
+_LOW = Column("low", NUMBER, "lower end of the row's 95 % interval")
+_HIGH = Column("high", NUMBER, "upper end of the row's 95 % interval")
 _HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
 _GROUP = Column("group", TEXT, "what the row is of, as the file has it", nullable=True)
 
 
-def _group(grouped: bool) -> list[Column]:
-    return [_GROUP] if grouped else []
+_WITHOUT = (
+    "prediction by a fit without this row, its copies and its group; empty where the row is held "
+    "out of every fit, or has no label"
+)
 
 
-def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
+def _tested(kind: Kind, grouped: bool, is_new: bool) -> list[Column]:
+    """Return the last columns of the rows: how each was tested, of new data none, and its group."""
+    found = [_HELD_OUT, _GROUP] if grouped else [_HELD_OUT]
+    return found if is_new else [Column("without_it", kind, _WITHOUT, nullable=True), *found]
+
+
+def expert_rows(n_experts: int, label: str, grouped: bool = False, is_new: bool = False) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
+    meaning = "probability, 0 to 1, that this expert predicts the row (given its label, if known)"
     return Table(
         "rows",
         "Every row with its label, its probability and the share of each expert in it.",
         (
             _ID,
             _LABEL,
-            Column(
-                f"probability_{label}", NUMBER, f"probability that the label is {label}, 0 to 1"
-            ),
-            *(
-                Column(
-                    f"expert_{k + 1}",
-                    NUMBER,
-                    "probability, 0 to 1, that this expert predicts the row (given its label, if "
-                    "known)",
-                )
-                for k in range(n_experts)
-            ),
-            _HELD_OUT,
-            *_group(grouped),
+            Column(probability_of(label), NUMBER, f"probability that the label is {label}, 0 to 1"),
+            *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
+            *_tested(NUMBER, grouped, is_new),
         ),
     )
 
 
-def number_rows(grouped: bool = False) -> Table:
+def number_rows(grouped: bool = False, is_new: bool = False) -> Table:
     """Return the table of rows with a predicted number."""
     return Table(
         "rows",
         "Every row with its label and its predicted number.",
         (
             _ID,
-            Column("label", NUMBER, "number of the row in the file; empty without", nullable=True),
+            _NUMBER,
             Column("predicted", NUMBER, "predicted number (its mean), in the unit of the label"),
             Column("sd", NUMBER, "standard deviation of the row's number around it"),
-            Column("low", NUMBER, "lower end of the row's 95 % interval"),
-            Column("high", NUMBER, "upper end of the row's 95 % interval"),
-            _HELD_OUT,
-            *_group(grouped),
+            _LOW,
+            _HIGH,
+            *_tested(NUMBER, grouped, is_new),
         ),
     )
 
 
-def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
+def class_rows(labels: Sequence[str], grouped: bool = False, is_new: bool = False) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
@@ -113,11 +114,43 @@ def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
             _LABEL,
             Column("predicted", TEXT, "most probable label"),
             *(
-                Column(f"probability_{one}", NUMBER, "probability of this label, 0 to 1")
+                Column(probability_of(one), NUMBER, "probability of this label, 0 to 1")
                 for one in labels
             ),
-            _HELD_OUT,
-            *_group(grouped),
+            *_tested(TEXT, grouped, is_new),
+        ),
+    )
+
+
+def probability_of(label: str) -> str:
+    """Return the name of the column of a label's probabilities."""
+    return f"probability_{label}"
+
+
+def model_column(model: str, label: str = "") -> str:
+    """Return the name of the column of what a model predicts; of one of several labels."""
+    return f"{model}: {label}" if label else model
+
+
+def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -> Table:
+    """Return the table of tested rows with what each model predicts, without their labels.
+
+    ``labels`` are those of several classes; of two, and of a number, each model has one column.
+    """
+    meaning = "predicted number, by this model" if is_number else "probability, by this model"
+    return Table(
+        "tested",
+        "Every tested row with what this model and others predict without its label.",
+        (
+            _ID,
+            _NUMBER if is_number else _LABEL,
+            Column("unit", INT64, "rows of one number, copies or a group, were left out together"),
+            *((_LOW, _HIGH) if is_number else ()),
+            *(
+                Column(model_column(model, label), NUMBER, meaning)
+                for model in models
+                for label in labels or [""]
+            ),
         ),
     )
 

@@ -23,6 +23,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     own_file = "vbflows experts tumours.csv out/ --column label=diagnosis --column id=patient"
     page = "docs/pipelines/experts.md"
+    answer = "flows.experts.answer"
     first = ("target", "positive", "test_share", "n_experts", "class_weight")
     usual_sweeps = 300
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -57,15 +58,17 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     baselines: bool = Field(
         True,
-        description="Whether the report compares the model with boosted trees on the "
-        "held-out rows.",
+        description="Whether the report compares the model with boosted trees and regression on "
+        "the tested rows.",
     )
-    test_share: float = Field(
-        0.1,
+    test_share: float | None = Field(
+        None,
         ge=0.0,
         lt=0.9,
         description="Share of the labelled rows held out of the fit, to measure how good it is; "
-        "met roughly, as each row is drawn alone.",
+        "met roughly, as each row is drawn alone. By default 0.1 of 5,000 labelled rows and more, "
+        "and of those that inference mh fits; fewer rows are all fitted, and tested by five more "
+        "fits, each without a fifth of them.",
     )
 
     @property

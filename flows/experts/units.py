@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,8 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.columns import cell_keys
 
 GROUP = ROW_GROUP.name
+HELD_OUT, FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000
+"""Share of the rows that is held out; folds, and labelled rows below which these test all rows."""
 REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
 LEAST_IN_ORDER, ALIKE = 50, 0.5
@@ -38,6 +40,10 @@ SAME_LABEL, MOST_OF_ONE = 0.9, 2.0
 """Share of pairs of copies that have one label, at least, and rows of each combination, at most."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
+
+
+def _none() -> IntArray:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,13 @@ class Units(State):
         How many named groups there are; 0 without.
     design_effect
         How many rows of a group say as much of the label as one of another (Kish 1965).
+    share
+        Share of the labelled rows that the fit never sees.
+    seed
+        What they are drawn by, with their names.
+    fold_names, folds
+        Where all rows are tested by folds: the least name of every unit with a label, in
+        increasing order, and its fold, -1 for one that no fit does without; [U] each.
     """
 
     cells: IntArray
@@ -79,15 +92,38 @@ class Units(State):
     copies: int
     grouped: int
     design_effect: float = 1.0
+    share: float = 0.0
+    seed: int = 0
+    fold_names: IntArray = field(default_factory=_none)
+    folds: IntArray = field(default_factory=_none)
 
     def number_of(self, cells: IntArray) -> IntArray:
         """Return the unit's number of rows with these cells; [N]."""
         return self._found(cells, self.number, cells)
 
-    def held_out(self, keys: RowKeys, settings: ExpertSettings) -> BoolArray:
-        """Say which rows are held out, by the least name of their unit alone; [N]."""
+    def held_out(self, keys: RowKeys, fold: int | None = None) -> BoolArray:
+        """Say which rows are kept from the fit, or from that without a fold; [N].
+
+        The former goes by the least name of a row's unit alone.
+        """
         names = self._found(keys.cells, self.name, keys.names)
-        return np.asarray(hashed(names, 3 + 8 * settings.seed, 1)[0] < settings.test_share)
+        if fold is None:
+            return np.asarray(hashed(names, 3 + 8 * self.seed, 1)[0] < self.share)
+        at = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
+        known = (self.fold_names[at] == names) & ~np.isnan(keys.label)
+        return np.asarray(known & (self.folds[at] == fold))
+
+    def tested(self, keys: list[RowKeys], settings: ExpertSettings, numeric: bool) -> Units:
+        """Return the units with a share of rows to hold out, or with folds that test all rows."""
+        names = np.concatenate([self._found(k.cells, self.name, k.names) for k in keys])
+        label = np.concatenate([k.label for k in keys])
+        known = ~np.isnan(label)
+        many = known.sum() >= MOST_IN_FOLDS or settings.inference == "mh"
+        share = HELD_OUT if settings.test_share is None and many else settings.test_share
+        if share is not None:
+            return replace(self, share=share, seed=settings.seed)
+        own, folds = dealt(names[known], label[known], settings.seed, numeric)
+        return replace(self, seed=settings.seed, fold_names=own, folds=folds)
 
     def _found(self, cells: IntArray, values: IntArray, alone: IntArray) -> IntArray:
         if not self.cells.size:
@@ -114,17 +150,17 @@ def find_units(
     prefix = f"{file_name(*urls)}:" if len(urls) == 1 else ""
     indices = [part.index for part in parts]
     kept = each(_keep_keys, indices, kinds, named, labels, prefix, paths)
-    units = join_units([keys for keys, _ in kept], isinstance(labels, Target))
+    every, numeric = [keys for keys, _ in kept], isinstance(labels, Target)
+    units = join_units(every, numeric).tested(every, settings, numeric)
     storage.write_bytes(_url(paths), to_bytes(units))
-    every = [keys for keys, _ in kept]
-    fitted = [~np.isnan(one.label) & ~units.held_out(one, settings) for one in every]
+    fitted = [~np.isnan(one.label) & ~units.held_out(one) for one in every]
     cells, label = (
         np.concatenate([getattr(one, n)[kept] for one, kept in zip(every, fitted, strict=True)])
         for n in ("cells", "label")
     )
     repeated = "" if units.grouped else _deciding([pairs for _, pairs in kept])
     labels_in_order = np.concatenate([one.label for one in every])
-    alike = neighbours_alike(labels_in_order, isinstance(labels, Target))
+    alike = neighbours_alike(labels_in_order, numeric)
     return RowUnits(units, cells, label, repeated, alike)
 
 
@@ -295,14 +331,14 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
             return []
         return [
             "Labels of rows that follow each other in the file are alike (correlation "
-            f"{found.alike:.2f}). If the rows are in order of time, figures on held-out rows hold "
+            f"{found.alike:.2f}). If the rows are in order of time, figures on tested rows hold "
             "for rows between the fitted ones, not for later rows."
         ]
     name = found.repeated
     return [
         f"The rows of each value of {name} have one label. If {name} names what the rows are of, "
-        f"--column {shlex.quote(f'group={name}')} holds the rows of each out together; otherwise "
-        "figures on held-out rows are too good."
+        f"--column {shlex.quote(f'group={name}')} leaves the rows of each out together; otherwise "
+        "figures on tested rows are too good."
     ]
 
 
@@ -311,14 +347,14 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     said = []
     if units.grouped:
         name = settings.columns[GROUP]
-        text = f"rows of one {name} are held out together: {units.grouped:,} groups"
+        text = f"rows of one {name} are left out together: {units.grouped:,} groups"
         if units.design_effect > 1.05:
             text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"
         said.append(text)
     if units.copies:
         said.append(
             f"rows with copies, equal in the label and all columns that predict: {units.copies:,}; "
-            "they are held out together"
+            "they are left out together"
         )
     return said
 
@@ -338,8 +374,7 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     if not (group != names).any():
         known = ~np.isnan(label)
         if not are_copies(cell[known], label[known]):
-            none = np.zeros(0, np.int64)
-            return Units(none, none, none, copies=0, grouped=0)
+            return Units(_none(), _none(), _none(), copies=0, grouped=0)
     else:
         _, of = np.unique(group, return_inverse=True)
         links = coo_array((np.ones(n), (of, cell + n)), shape=(2 * n, 2 * n))
@@ -355,6 +390,36 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     number, name = least[:, unit[shared[first]]]
     copies = 0 if grouped else int(np.sum(count[cell] > 1))
     return Units(known, number, name, copies, grouped, effect)
+
+
+def dealt(
+    names: IntArray, label: FloatArray, seed: int, numeric: bool
+) -> tuple[IntArray, IntArray]:
+    """Deal units to folds: their names [U] in increasing order, and the fold of each, [U].
+
+    Units of a class are dealt in turn. Those without which a fit would lack a class have none, -1.
+
+    Parameters
+    ----------
+    names
+        Name of each row's unit; [N].
+    label
+        Number of each row's class, or a number itself; [N].
+    seed
+        Decides the order in which units are dealt.
+    numeric
+        Whether labels are numbers.
+    """
+    own, first, of = np.unique(names, return_index=True, return_inverse=True)
+    classes = np.zeros(names.size) if numeric else label
+    order = np.lexsort((hashed(own, 3 + 8 * seed, 1)[0], classes[first]))
+    folds = np.empty(own.size, np.int64)
+    folds[order] = np.arange(own.size) % FOLDS
+    for one in np.unique(classes):
+        there = np.unique(of[classes == one])
+        if np.unique(folds[there]).size < 2:
+            folds[there] = -1
+    return own, folds
 
 
 def are_copies(cell: IntArray, label: FloatArray) -> bool:

@@ -101,22 +101,6 @@ def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.nda
     return predict
 
 
-def compared_classes(
-    name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int,
-    group: IntArray | None = None,
-) -> Baseline:  # fmt: skip
-    """Compare probabilities [n, K] with the model's; the AUROC is the mean of the classes'."""
-    at = np.arange(truth.size)
-    losses = [-np.log(np.maximum(q[at, truth], 1e-15)) for q in (p, own)]
-    areas = [
-        auroc(truth == k, p[:, k])
-        for k in range(p.shape[1])
-        if 0 < np.count_nonzero(truth == k) < truth.size
-    ]
-    area = float(np.mean(areas)) if areas else np.nan
-    return _compare(name, area, losses[0], losses[1], seed, group)
-
-
 def compared(
     name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int,
     group: IntArray | None = None,

@@ -348,14 +348,15 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
     """Return the table that has the answer, and the options that show it.
 
     That is one with rows, of these one with a selection (of several the one with most rows), else
-    one with a probability, else the first; empty texts where there is none.
+    one with a probability or a prediction, else the first; empty texts where there is none.
     """
     found = []
     for name in tables_of(paths):
         files = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
         columns = storage.parquet_file(files[0]).schema_arrow.names
         rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
-        chosen, ranked = selection_in(columns), probability_in(columns)
+        chosen = selection_in(columns)
+        ranked = probability_in(columns) or "predicted" in columns
         options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
         order = (not rows, not chosen, not ranked, -rows if chosen else 0)
         found.append((*order, name, options.strip()))

@@ -31,3 +31,8 @@ def probabilities_of(folder):
     rows = rows_of(folder)
     (name,) = (one for one in rows.column_names if one.startswith("probability_"))
     return rows[name].to_numpy()
+
+
+def rivals_of(record):
+    """Return the models that a run is compared with, by name."""
+    return {one["name"]: one for one in record["results"]["test"]["rivals"]}

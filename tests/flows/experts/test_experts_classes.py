@@ -8,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
-from flows.report.baselines import SHARE
 from tests.flows.commands import setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of
+from tests.flows.experts.runs import latest, rivals_of, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.3", "tau=1")
 NAMES = ["blue", "green", "red"]
@@ -42,27 +41,24 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
     columns, chance = table()
     rows = rows_of(folder)
     names = [f"probability_{name}" for name in NAMES]
-    assert rows.column_names == ["id", "label", "predicted", *names, "held_out"]
+    assert rows.column_names == ["id", "label", "predicted", *names, "without_it", "held_out"]
     assert rows["label"].to_pylist() == columns["label"]
     assert rows["id"].to_pylist() == columns["id"]
     p = np.column_stack([rows[f"probability_{name}"].to_numpy() for name in NAMES])
     np.testing.assert_allclose(p.sum(1), 1.0)
     assert rows["predicted"].to_pylist() == [NAMES[k] for k in p.argmax(1)]
     assert np.mean(np.sum(chance * np.log(chance / p), axis=1)) < 0.15
-    results = record["results"]
-    assert results["labels"] == NAMES
-    assert results["test_rows"] == np.sum(results["confusion"]) > 100
-    assert results["accuracy"] == np.trace(results["confusion"]) / results["test_rows"]
-    baselines = results["baselines"]
-    assert set(baselines) == {"multinomial logistic regression", "boosted trees", SHARE}
-    assert results["log_loss"] < baselines["multinomial logistic regression"]["log_loss"]
-    for one in baselines.values():
-        assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
+    results, rivals = record["results"], rivals_of(record)
+    test, loss = results["test"], results["test"]["loss"]["value"]
+    assert results["names"]["classes"] == NAMES
+    assert test["rows"] == np.sum(test["counts"]) > 100
+    assert test["right"] == np.trace(test["counts"])
+    assert set(rivals) == {"multinomial logistic regression", "boosted trees"}
+    assert loss < rivals["multinomial logistic regression"]["loss"]
+    for one in rivals.values():
+        assert one["more"]["value"] == pytest.approx(one["loss"] - loss)
     assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)
-    assert set(results["forms"]) == set(NAMES)
-    page = (folder / "report.html").read_text()
-    for heading in ("How good it is", "What each class needed", "What each column adds"):
-        assert heading in page
+    assert [one["of"] for one in results["effects"]] == NAMES
 
 
 @pytest.mark.thorough

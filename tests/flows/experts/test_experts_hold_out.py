@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.data.names import digests_of
-from flows.experts.units import RowKeys, join_units
+from flows.experts.units import RowKeys, dealt, join_units
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
 from vbmodels.core.sampling import hashed
@@ -93,8 +93,8 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     more = setting_args("test_share=0.3")
     succeed("experts", given, tmp_path / "plain", *more)
     plain = latest(tmp_path / "plain")[1]
-    assert plain["results"]["auroc"] > 0.9
-    assert plain["results"]["one_label_per"] == "patient"
+    assert plain["results"]["test"]["auroc"]["value"] > 0.9
+    assert plain["results"]["repeated"] == "patient"
     assert any("--column group=patient" in text for text in plain["warnings"])
     assert not any("--exclude patient" in text for text in plain["warnings"])
     succeed("experts", given, tmp_path / "out", *more, "--column", "group=patient")
@@ -102,13 +102,12 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     rows = rows_of(run).to_pydict()
     sides = {(of, held) for of, held in zip(rows["group"], rows["held_out"], strict=True)}
     assert len(sides) == 60
-    results = record["results"]
-    low, high = results["auroc_interval"]
-    assert low < 0.5 < high
-    assert results["log_loss"] > 0.6
+    test = record["results"]["test"]
+    assert test["auroc"]["low"] < 0.5 < test["auroc"]["high"]
+    assert test["loss"]["value"] > 0.6
     new = written(tmp_path, {n: v for n, v in columns.items() if n != "patient"}, "new.parquet")
     succeed("score", tmp_path / "out", new, tmp_path / "scored")
-    assert "not shown to be better" in record["headline"]
+    assert not test["better"]
 
 
 def test_rows_whose_labels_are_alike_count_less():
@@ -148,3 +147,41 @@ def test_a_column_that_holds_the_label_is_asked_about(tmp_path, wrong):
     succeed("experts", given, tmp_path / "out", *setting_args("test_share=0.3"))
     warnings = " ".join(latest(tmp_path / "out")[1]["warnings"])
     assert "Is left known before the label is?" in warnings
+
+
+def test_folds_hold_all_of_a_unit_and_every_class_is_in_every_fit():
+    """Units of a class are dealt in turn; those without which a fit lacks a class have no fold."""
+    rng = np.random.default_rng(3)
+    label = np.repeat([0.0, 1.0, 2.0], [40, 12, 3])
+    names = rng.permutation(10**6)[:55]
+    names[-3:] = names[-1]
+    own, folds = dealt(names, label, 0, False)
+    of = folds[np.searchsorted(own, names)]
+    assert np.bincount(of[:40]).tolist() == [8] * 5
+    assert set(np.bincount(of[40:52], minlength=5)) <= {2, 3}
+    assert set(of[-3:]) == {-1}
+    again, same = dealt(names[::-1], label[::-1], 0, False)
+    assert np.array_equal(again, own)
+    assert np.array_equal(same, folds)
+
+
+@pytest.mark.parametrize("kind", ["label", "number"])
+def test_a_row_is_predicted_without_its_group_in_any_partitioning(tmp_path, kind):
+    """Labels that groups alone have are not predicted, though the fit of all rows knows them."""
+    rng = np.random.default_rng(2)
+    given = patients(rng, lambda patient: rng.integers(0, 2, 60)[patient])
+    if kind == "number":
+        given["label"] = given["label"] + 0.01 * rng.standard_normal(600)
+    path, without = written(tmp_path, given), []
+    for parts in (1, 4):
+        more = setting_args("n_experts=1", "gaussian_process=false", "baselines=no")
+        target = tmp_path / f"out{parts}"
+        succeed("experts", path, target, "--partitions", parts, "--column", "group=patient", *more)
+        run, record = latest(target)
+        rows, tested = rows_of(run), rows_of(run, "tested")
+        assert tested["id"].to_pylist() == rows["id"].to_pylist()
+        assert tested["this model"].to_pylist() == rows["without_it"].to_pylist()
+        assert len(set(tested["unit"].to_pylist())) == 60
+        assert not record["results"]["test"]["better"]
+        without.append(rows["without_it"].to_numpy())
+    np.testing.assert_allclose(*without, atol=1e-5)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flows.commands import printed, refused, setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of, written
+from tests.flows.experts.runs import latest, rivals_of, rows_of, written
 
 
 def houses(n=400, seed=0):
@@ -34,26 +34,19 @@ def fitted(tmp_path_factory):
 def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
     folder, record = latest(fitted)
     results, rows = record["results"], rows_of(folder)
-    assert rows.column_names == ["id", "label", "predicted", "sd", "low", "high", "held_out"]
+    assert rows.column_names[:6] == ["id", "label", "predicted", "sd", "low", "high"]
     y = rows["label"].to_numpy()
     np.testing.assert_array_equal(y, houses()["label"])
     away = y - rows["predicted"].to_numpy()
     assert 0.9 < np.mean(np.abs(away) < 1.96 * rows["sd"].to_numpy()) < 1.0
-    assert results["test_rows"] > 80
-    assert results["r2"] > 0.95
-    low, high = results["rmse_interval"]
-    assert low < results["rmse"] < high
-    assert 250.0 < results["rmse"] < 400.0 < results["mean_rmse"]
-    assert set(results["baselines"]) == {"the mean", "ridge regression", "boosted trees"}
-    assert results["baselines"]["the mean"]["interval"][0] > 0.5
-    assert results["baselines"]["the mean"]["rmse"] == pytest.approx(results["mean_rmse"])
-    assert results["baseline_seconds"] > 0.0
-    assert list(results["effects"])[:2] == ["area", "town"]
+    test = results["test"]
+    assert test["rows"] > 80
+    assert test["explained"]["value"] > 0.95
+    assert test["loss"]["low"] < test["loss"]["value"] < test["loss"]["high"]
+    assert 250.0 < test["loss"]["value"] < 400.0 < test["base"]
+    assert set(rivals_of(record)) == {"ridge regression", "boosted trees"}
+    assert list(results["effects"][0]["strengths"])[:2] == ["area", "town"]
     assert any("--set target=classes" in warning for warning in record["warnings"])
-    page = (folder / "report.html").read_text()
-    for heading in ("How good it is", "What each column adds", "model minus baseline"):
-        assert heading in page
-    assert "R2 0.9" in page
     assert set(rows_of(folder, "experts")["role"].to_pylist()) == {"additive"}
 
 
@@ -66,22 +59,17 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
         mine["predicted"].to_numpy(), theirs["predicted"].to_numpy()[:50], rtol=1e-10
     )
     assert mine["label"].null_count == 50
-    page = (latest(tmp_path / "new")[0] / "report.html").read_text()
-    rows = latest(fitted)[1]["results"]["test_rows"]
-    assert "50 rows have a predicted" in page
-    assert ". No labels here, so nothing new is measured; the fit had R2 0.9" in page
-    assert f") on {rows} held-out rows.</h1>" in page
+    results = latest(tmp_path / "new")[1]["results"]
+    rows = results["fit"]["test"]["rows"]
+    predicted = mine["predicted"].to_pylist()
+    assert results["ends"] == [min(predicted), max(predicted)]
     assert not any(rows_of(latest(tmp_path / "new")[0])["held_out"].to_pylist())
     assert sum(theirs["held_out"].to_pylist()) == rows
     largest = max(zip(mine["predicted"].to_pylist(), mine["id"].to_pylist(), strict=True))[1]
-    assert f">{largest}</td>" in page.partition("Largest (5)")[2].partition("</tr>\n<tr>")[0]
-    assert "Smallest (5)" in page
+    assert results["lists"]["all"]["rows"][0]["name"] == largest
     labelled = {**new, "label": columns["label"][:50]}
     succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")
-    assert latest(tmp_path / "known")[1]["results"]["test_rows"] == 50
-    page = (latest(tmp_path / "known")[0] / "report.html").read_text()
-    said = "of the 50 scored rows with a label, and hold if the fit has seen none of them."
-    assert said in page
+    assert latest(tmp_path / "known")[1]["results"]["test"]["rows"] == 50
 
 
 def test_text_and_partitions_change_nothing(fitted, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.flows.commands import printed, refused, setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of, written
+from tests.flows.experts.runs import latest, rivals_of, rows_of, written
 
 GRADES = np.array(["low", "medium", "high"])
 
@@ -30,13 +30,13 @@ def fitted(tmp_path_factory):
 def test_probabilities_are_those_between_two_classes(fitted):
     folder, record = latest(fitted)
     rows, results = rows_of(folder), record["results"]
-    assert rows.column_names[3:-1] == [f"probability_{one}" for one in GRADES]
-    p = np.column_stack([rows[name].to_numpy() for name in rows.column_names[3:-1]])
+    assert rows.column_names[3:-2] == [f"probability_{one}" for one in GRADES]
+    p = np.column_stack([rows[name].to_numpy() for name in rows.column_names[3:-2]])
     np.testing.assert_allclose(p.sum(1), 1.0)
     assert p.min() >= 0.0
-    assert results["labels"] == list(GRADES)
-    linear = results["baselines"]["multinomial logistic regression"]["log_loss"]
-    assert results["log_loss"] < linear
+    assert results["names"]["classes"] == list(GRADES)
+    linear = rivals_of(record)["multinomial logistic regression"]["loss"]
+    assert results["test"]["loss"]["value"] < linear
     experts = rows_of(folder, "experts")
     assert set(experts["label"].to_pylist()) == {"above low", "above medium"}
     assert "without an order" not in " ".join(record["warnings"])

@@ -178,7 +178,8 @@ def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
     more = ["--set", 'categories=["zone"]', "--set", 'missing=["?"]', "--set", "positive=sick"]
     succeed("experts", path, tmp_path / "out", *QUICK, *more)
     folder, record = latest(tmp_path / "out")
-    assert record["results"]["labels"] == ["well", "sick"]
+    names = record["results"]["names"]
+    assert (names["negative"], names["positive"]) == ("well", "sick")
     kept = json.loads((folder / "posterior" / "columns.json").read_text())
     zone, rating = kept["columns"]
     assert (zone["kind"], sorted(zone["levels"])) == ("category", ["1", "2", "3"])

@@ -1,0 +1,528 @@
+"""Everything that a reader of a run of experts may see, as data: ``results`` of run.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+
+from flows.data import storage
+from flows.data.names import digests_of
+from flows.data.row_weights import WEIGHT
+from flows.data.runs import RunRecord
+from flows.evaluate.rivals import COUNT, NUMBER
+from flows.evaluate.tested import (
+    ClassTest,
+    LabelTest,
+    NumberTest,
+    of_classes,
+    of_label,
+    of_number,
+)
+from flows.evaluate.thresholds import AT, Threshold, thresholds_of
+from flows.experts.effects import MOST_OF_CLASS, Effects, effects_shown
+from flows.experts.encoding import Encoding
+from flows.experts.parts import Chain, Expert, Part, chains_of, experts_in, parts_of
+from flows.experts.records import Outside, Row, Tested
+from flows.experts.schema import model_column, probability_of
+from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored
+from flows.experts.settings import ExpertSettings
+from flows.experts.tested import BASE, OWN
+from flows.experts.units import GROUP
+from flows.family import Finished
+from flows.report.answers import of_results
+from vbmodels.core.levels import NO, YES
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.bmem.metropolis import SampledExperts
+
+Kind = Literal["label", "classes", "levels", "number", "count"]
+Test = LabelTest | ClassTest | NumberTest
+MOST_TESTED = 1_000_000
+"""Tested rows that are measured: of more every second, every fourth, and so on."""
+MOST_OUTSIDE = 20
+GOOD, PERFECT, LEAST = 0.95, 0.999, 5
+"""AUROC that a column may give away, that one does, and rows of each label that this takes."""
+NEARLY_ALL = 0.8
+"""Share of the score's variance from which on one column may give a good AUROC away."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the user calls things, as the file has them.
+
+    Attributes
+    ----------
+    id, label
+        Columns.
+    positive, negative
+        Of two labels.
+    are_words
+        Whether these say what they are: not so 1 and 0, yes and no.
+    classes
+        Of several, in their order.
+    column
+        Column of the table rows to sort by.
+    """
+
+    id: str
+    label: str
+    positive: str = ""
+    negative: str = ""
+    are_words: bool = False
+    classes: tuple[str, ...] = ()
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows: all, those without a label, those fitted, and of these with the positive label.
+
+    ``effective`` is how many rows of one weight would say as much, where rows are weighted.
+    """
+
+    rows: int
+    unlabelled: int
+    fitted: int
+    positives: int
+    effective: float | None
+
+
+@dataclass(frozen=True)
+class Clear:
+    """Rows on one side that are clear: those in the fit's ranges, those outside, wrong ones."""
+
+    rows: int
+    outside: int
+    expected_wrong: float
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Rows of a list, of so many."""
+
+    rows: tuple[Row, ...]
+    of: int
+
+
+@dataclass(frozen=True)
+class OfFit:
+    """What the fit that a score applies has measured; see `Answer`."""
+
+    test: Test | None
+    thresholds: tuple[Threshold, ...]
+    folds: int
+    base: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a run.
+
+    Attributes
+    ----------
+    kind
+        What is predicted.
+    names, counts
+        What the user calls things, and numbers of rows.
+    on
+        Which rows are tested: new ones, held-out ones, or all by folds.
+    folds
+        How many there were.
+    test, thresholds
+        How well these rows are predicted; None where nothing is measured.
+    base
+        What is predicted of a row of which nothing is known: the share of the positive label or of
+        each class, or the mean.
+    spread
+        Tested rows by probability, the positive ones first; of a score all rows.
+    predicted, unclear
+        Rows that are clearly not, unclear, and clearly positive; or by their most probable class,
+        the most frequent first; rows of which no label is clear.
+    clear
+        Of a score of two labels: rows that are clearly positive, and clearly not.
+    called
+        Rows of a score at or above each of the fit's thresholds.
+    ends
+        Smallest and largest predicted number.
+    lists
+        Rows by the name of their list: worst, unclear, first, last, all.
+    outside, outside_rows, outside_columns
+        Numbers outside the fit's ranges, the first ones; how many rows have any, and by column.
+    effects
+        What columns add, to the one sum or to that of each class.
+    parts
+        What predicts, the largest weight first.
+    left_out_loss
+        Log loss in cross-validation on the fitted rows, by which the form was chosen.
+    experts, unsure_shares
+        The mixture's, and whether their shares are hardly determined.
+    chains, largest_r_hat
+        A sampler's.
+    repeated
+        The column whose values have one label each, though rows of one are fitted and tested.
+    giving_away
+        The column that alone may make the predictions nearly perfect.
+    seconds
+        What fitting folds and other models took.
+    files, seen
+        Input files of a score, and those of them that the fit has read.
+    fit
+        Of a score.
+    """
+
+    kind: Kind
+    names: Names
+    counts: Counts
+    on: Literal["new", "held out", "folds"]
+    folds: int
+    test: Test | None
+    thresholds: tuple[Threshold, ...]
+    base: tuple[float, ...]
+    spread: tuple[tuple[int, ...], ...]
+    predicted: dict[str, int]
+    unclear: int
+    clear: tuple[Clear, ...]
+    called: tuple[int, ...]
+    ends: tuple[float, float] | None
+    lists: dict[str, Listed]
+    outside: tuple[Outside, ...]
+    outside_rows: int
+    outside_columns: dict[str, int]
+    effects: tuple[Effects, ...]
+    parts: tuple[Part, ...]
+    left_out_loss: float | None
+    experts: tuple[Expert, ...]
+    unsure_shares: bool
+    chains: tuple[Chain, ...]
+    largest_r_hat: float | None
+    repeated: str
+    giving_away: str
+    seconds: float
+    files: int
+    seen: int
+    fit: OfFit | None
+
+
+def answer_of(finished: Finished) -> Answer:
+    """Return the answer of a finished run."""
+    scored: Sequence[Scored] = finished.summaries
+    tested = scored[0].tested
+    about = next(one.about for one in scored if one.about is not None)
+    encoding, is_new = about.encoding, finished.fit is not None
+    kind, of_fit = _kind_of(encoding), _of_fit(finished.fit)
+    # Of input that the fit has read nothing is measured.
+    rows = None if finished.seen else _tested_rows(finished, encoding, tested)
+    base = () if of_fit is None else of_fit.base
+    if rows is not None and BASE in rows.found:
+        base = tuple(float(one) for one in rows.found[BASE].mean(axis=0))
+    test = None if rows is None else _measure(rows, kind, base)
+    is_label = isinstance(test, LabelTest)
+    beyond = [one.beyond for one in scored if one.beyond is not None]
+    thresholds: tuple[Threshold, ...] = ()
+    if is_label and rows is not None:
+        thresholds = thresholds_of(rows.truth, rows.found[OWN][:, 0], rows.group)
+    called = _sum([one.called for one in scored])
+    old = of_fit.thresholds if of_fit is not None and is_new else ()
+    effects = () if is_new else _effects_of(about, kind)
+    repeated = "" if is_new or not encoding.repeated else encoding.repeated
+    found = Answer(
+        kind=kind,
+        names=_names_of(encoding, kind, finished.settings),
+        counts=_counts_of(finished, scored),
+        on=_tested_on(is_new, tested),
+        folds=0 if tested is None else tested.folds,
+        test=test,
+        thresholds=thresholds,
+        base=base,
+        spread=_spread_of(rows, scored, kind, is_new),
+        predicted=_predicted_in(scored, encoding, kind),
+        unclear=sum(one.unclear for one in scored),
+        clear=_clear_of(scored) if kind == "label" and is_new else (),
+        called=tuple(int(called[AT.index(one.at)]) for one in old) if called.size else (),
+        ends=_ends_of(scored) if kind in ("number", "count") else None,
+        lists=_lists_of(scored, tested, is_new),
+        outside=tuple(Outside(*one) for part in beyond for one in part.some)[:MOST_OUTSIDE],
+        outside_rows=sum(one.rows for one in beyond),
+        outside_columns=dict(sum((Counter(one.columns) for one in beyond), Counter())),
+        effects=effects,
+        parts=(),
+        left_out_loss=None,
+        experts=(),
+        unsure_shares=False,
+        chains=(),
+        largest_r_hat=None,
+        repeated=repeated,
+        giving_away=_giving_away(test, effects) if is_label and not repeated else "",
+        seconds=0.0 if tested is None else tested.seconds,
+        files=finished.files,
+        seen=finished.seen,
+        fit=of_fit,
+    )
+    return found if is_new else _with_model(found, finished, scored, about)
+
+
+def _with_model(
+    found: Answer, finished: Finished, scored: Sequence[Scored], about: AboutModel
+) -> Answer:
+    """Add what is known of the model."""
+    model, q = finished.model, finished.q
+    chains: tuple[Chain, ...] = ()
+    experts: tuple[Expert, ...] = ()
+    largest, unsure = None, False
+    if isinstance(model, SampledExperts):
+        chains, largest = chains_of(model.diagnose(q))
+    parts, loss = parts_of(model, q)
+    shares = [one.shares for one in scored if one.shares is not None]
+    only = isinstance(model, AdditiveExperts) and not q.points
+    if shares and not only:
+        rows = found.counts.rows
+        experts, unsure = experts_in(model.posterior(q), shares, about.columns, rows)
+    return replace(
+        found,
+        parts=parts,
+        left_out_loss=loss,
+        experts=experts,
+        unsure_shares=unsure,
+        chains=chains,
+        largest_r_hat=largest,
+    )
+
+
+def _kind_of(encoding: Encoding) -> Kind:
+    if encoding.target is not None:
+        return "count" if encoding.target.count else "number"
+    if len(encoding.labels) == 2:
+        return "label"
+    return "levels" if encoding.ordered else "classes"
+
+
+def _names_of(encoding: Encoding, kind: Kind, settings: ExpertSettings) -> Names:
+    name, label = (settings.columns.get(one, one) for one in ("id", "label"))
+    if kind in ("number", "count"):
+        return Names(name, label, column="predicted")
+    if kind != "label":
+        return Names(name, label, classes=tuple(encoding.labels), column="predicted")
+    negative, positive = encoding.labels
+    words = positive.isalpha() and positive.lower() not in (*YES, *NO)
+    return Names(name, label, positive, negative, words, column=probability_of(positive))
+
+
+def _counts_of(finished: Finished, scored: Sequence[Scored]) -> Counts:
+    notes = [one.notes for one in finished.ingested]
+    effective = None
+    if WEIGHT in finished.settings.columns:
+        total, squares = (sum(one[name] for one in notes) for name in ("weight", "squared_weight"))
+        effective = total**2 / squares if squares else 0.0
+    return Counts(
+        rows=sum(one.rows for one in scored),
+        unlabelled=int(sum(one["unlabelled"] for one in notes)),
+        fitted=sum(one.fitted for one in scored),
+        positives=sum(one.positives for one in scored),
+        effective=effective,
+    )
+
+
+def _tested_on(is_new: bool, tested: Tested | None) -> Literal["new", "held out", "folds"]:
+    if is_new:
+        return "new"
+    return "folds" if tested is not None and tested.folds else "held out"
+
+
+def _of_fit(record: RunRecord | None) -> OfFit | None:
+    """Return what a fit has measured; None where its record is one of another version."""
+    if record is None:
+        return None
+    try:
+        fit: Answer = of_results(ExpertSettings, record.results)
+    except ValidationError:
+        return None
+    return OfFit(fit.test, fit.thresholds, fit.folds, fit.base)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Tested rows: their labels as numbers, their groups, and predictions [n, W] by model."""
+
+    truth: FloatArray
+    group: IntArray
+    ends: FloatArray
+    found: dict[str, FloatArray]
+
+    def take(self, rows: slice | np.ndarray) -> _Rows:
+        """Return some of them."""
+        found = {name: one[rows] for name, one in self.found.items()}
+        return _Rows(self.truth[rows], self.group[rows], self.ends[rows], found)
+
+
+def _tested_rows(finished: Finished, encoding: Encoding, tested: Tested | None) -> _Rows | None:
+    """Read tested rows from the published tables; of very many, some."""
+    step, kept = 1, list[_Rows]()
+    for part in _read(finished, encoding, tested):
+        kept.append(part.take(slice(None, None, step)))
+        if sum(one.truth.size for one in kept) > MOST_TESTED:
+            step, kept = 2 * step, [one.take(slice(None, None, 2)) for one in kept]
+    if sum(one.truth.size for one in kept) < 2:
+        return None
+    truth, group, ends = (
+        np.concatenate([getattr(one, name) for one in kept]) for name in ("truth", "group", "ends")
+    )
+    found = {name: np.concatenate([one.found[name] for one in kept]) for name in kept[0].found}
+    return _Rows(truth, group, ends, found)
+
+
+def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iterator[_Rows]:
+    if finished.fit is None and tested is None:
+        return
+    columns = _columns_of(encoding, tested)
+    for index in range(len(finished.summaries)):
+        name = "rows" if tested is None else "tested"
+        table = storage.read_table(finished.paths.table(name, index))
+        group = _groups_of(table) if tested is None else table["unit"].to_numpy()
+        truth = _truth_in(table, encoding)
+        ends = np.empty((len(truth), 0))
+        if encoding.target is not None:
+            ends = np.column_stack([table["low"], table["high"]])
+        found = {
+            model: np.column_stack([table[one] for one in names])
+            for model, names in columns.items()
+        }
+        yield _Rows(truth, group, ends, found).take(~np.isnan(truth))
+
+
+def _columns_of(encoding: Encoding, tested: Tested | None) -> dict[str, list[str]]:
+    """Return the columns of each model's predictions: of tested rows, or of those of a score."""
+    several = len(encoding.labels) > 2
+    if tested is not None:
+        labels = encoding.labels if several else [""]
+        return {model: [model_column(model, one) for one in labels] for model in tested.models}
+    if encoding.target is not None:
+        return {OWN: ["predicted"]}
+    first = 0 if several else 1
+    return {OWN: [probability_of(one) for one in encoding.labels[first:]]}
+
+
+def _truth_in(table: pa.Table, encoding: Encoding) -> FloatArray:
+    if encoding.target is not None:
+        return np.asarray(table["label"].to_numpy(), float)
+    codes = encoding.classes.of_rows(table["label"].combine_chunks())
+    return np.where(codes < 0, np.nan, codes)
+
+
+def _groups_of(rows: pa.Table) -> IntArray:
+    """Return the numbers of rows' groups; a row without one is alone."""
+    names = rows["id"].to_pylist()
+    if GROUP not in rows.column_names:
+        return digests_of(names)
+    groups = rows[GROUP].to_pylist()
+    return digests_of([name if of is None else of for of, name in zip(groups, names, strict=True)])
+
+
+def _measure(rows: _Rows, kind: Kind, base: tuple[float, ...]) -> Test | None:
+    """Test what is predicted; None where all tested rows have one label."""
+    own, truth, group = rows.found[OWN], rows.truth, rows.group
+    rivals = {name: one for name, one in rows.found.items() if name not in (OWN, BASE)}
+    if kind in ("classes", "levels"):
+        shares = base or np.bincount(truth.astype(int), minlength=own.shape[1]) / truth.size
+        same = rows.found.get(BASE, np.tile(shares, (truth.size, 1)))
+        return of_classes(truth, own, same, group, rivals, kind == "levels")
+    same = rows.found.get(BASE, np.full((truth.size, 1), base[0] if base else truth.mean()))
+    theirs = {name: one[:, 0] for name, one in rivals.items()}
+    if kind == "label":
+        if np.unique(truth).size < 2:
+            return None
+        return of_label(truth, own[:, 0], same[:, 0], group, theirs)
+    inside = ((rows.ends[:, 0] < truth) & (truth < rows.ends[:, 1])).astype(float)
+    target = COUNT if kind == "count" else NUMBER
+    return of_number(truth, own[:, 0], same[:, 0], group, theirs, target, inside)
+
+
+def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def _spread_of(
+    rows: _Rows | None, scored: Sequence[Scored], kind: Kind, is_new: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Count rows by probability: tested ones by their label, or all of a score."""
+    if kind == "label" and rows is not None:
+        p, bins = rows.found[OWN][:, 0], len(scored[0].spread) // 2
+        counts = [np.histogram(p[rows.truth == one], bins, (0.0, 1.0))[0] for one in (1.0, 0.0)]
+        return tuple(tuple(one.tolist()) for one in counts)
+    if kind in ("number", "count") or not is_new:
+        return ()
+    return (tuple(_sum([one.spread for one in scored]).tolist()),)
+
+
+def _predicted_in(scored: Sequence[Scored], encoding: Encoding, kind: Kind) -> dict[str, int]:
+    counts = [int(one) for one in _sum([one.predicted for one in scored])]
+    if kind == "label":
+        return dict(zip(("negative", "unclear", "positive"), counts, strict=True))
+    pairs = zip(encoding.labels, counts, strict=True)
+    return dict(sorted(pairs, key=lambda one: -one[1]))
+
+
+def _clear_of(scored: Sequence[Scored]) -> tuple[Clear, ...]:
+    return tuple(
+        Clear(int(rows - outside), int(outside), float(wrong))
+        for rows, wrong, outside in _sum([one.clear for one in scored])
+    )
+
+
+def _ends_of(scored: Sequence[Scored]) -> tuple[float, float] | None:
+    low, high = min(one.ends[0] for one in scored), max(one.ends[1] for one in scored)
+    return (low, high) if low <= high else None
+
+
+def _lists_of(scored: Sequence[Scored], tested: Tested | None, is_new: bool) -> dict[str, Listed]:
+    """Merge the lists of partitions; a score of few rows has one of all."""
+    names = list(dict.fromkeys(name for one in scored for name in one.lists))
+    every = {
+        name: sorted((row for one in scored for row in one.lists.get(name, ())), key=lambda o: o[0])
+        for name in names
+    }
+    if tested is not None and tested.worst:
+        every["worst"] = list(tested.worst)
+    total, unclear = sum(one.rows for one in scored), sum(one.unclear for one in scored)
+    found = {}
+    for name, rows in every.items():
+        of, most = total, LISTED
+        if name == "worst":
+            of, most = len(rows), WORST
+        elif name == "unclear":
+            of, most = unclear, min(unclear, LISTED)
+        elif name == "first" and total <= ALL:
+            most = ALL
+        if rows[:most]:
+            found[name] = Listed(tuple(row for _, row in rows[:most]), of)
+    if is_new and total <= ALL and "first" in found:
+        found["all"] = found.pop("first")
+        found.pop("last", None)
+    return found
+
+
+def _effects_of(about: AboutModel, kind: Kind) -> tuple[Effects, ...]:
+    if kind in ("classes", "levels"):
+        splits = zip(about.encoding.splits, about.effects, strict=True)
+        made = [effects_shown(one, of=of, most=MOST_OF_CLASS) for of, one in splits]
+    else:
+        made = [effects_shown(about.effects[0], about.pairs, about.groups)]
+    return tuple(one for one in made if one is not None)
+
+
+def _giving_away(test: Test | None, effects: Sequence[Effects]) -> str:
+    """Return the column that may give the label away, where predictions are nearly perfect."""
+    if not isinstance(test, LabelTest) or not effects:
+        return ""
+    fewer = min(test.positives, test.rows - test.positives)
+    squares = [one**2 for one in effects[0].strengths.values()]
+    if test.auroc.value < GOOD or fewer < LEAST:
+        return ""
+    if test.auroc.value < PERFECT and squares[0] < NEARLY_ALL * sum(squares):
+        return ""
+    return next(iter(effects[0].strengths))

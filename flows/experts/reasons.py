@@ -1,0 +1,165 @@
+"""Rows of a partition that people look at, and why each is predicted as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.mixed import NUMBER
+from flows.data.mixed_rows import cells_of
+from flows.experts.design import Forms, rows_from
+from flows.experts.encoding import Encoding, outside
+from flows.experts.ingest import raw_of
+from flows.experts.records import Move, Picked, Row, Why
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.experts.columns import Encoded
+from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
+
+NAMED, MOST_NAMED, LEAST, MOST_COLUMNS = 4, 8, 0.05, 300
+"""Cells that are named, and at most where the rest adds more than each; the least log odds of one;
+and columns beyond which no row has reasons."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What explains rows of one partition.
+
+    Attributes
+    ----------
+    url
+        Where they are kept.
+    forms
+        What columns become.
+    predict
+        Gives the probabilities of a batch; None where there is no one probability.
+    """
+
+    url: str
+    forms: Forms
+    predict: Callable[[Any], FloatArray] | None = None
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows, read once they are needed."""
+        return storage.read_table(self.url)
+
+    @cached_property
+    def raw(self) -> FloatArray:
+        """Their cells as the fit read them; [N, C]."""
+        return raw_of(self.table, self.forms.encoding.kinds)[0]
+
+    @cached_property
+    def outside(self) -> BoolArray:
+        """Which rows have numbers outside the ranges of the fit; [N]."""
+        return np.asarray(outside(self.raw, self.forms.encoding).any(axis=1))
+
+    def why(self, picked: IntArray) -> list[Why | None]:
+        """Name the cells that move the log odds of rows [n] most; None where nothing does."""
+        columns, design = self.forms.encoding.columns, self.forms.design
+        if self.predict is None or not 0 < len(columns) <= len(design.columns) <= MOST_COLUMNS:
+            return [None] * len(picked)
+        rows = self.table.take(picked)
+        raw, _ = raw_of(rows, self.forms.encoding.kinds)
+        usual = np.array([one.usual for one in columns])
+        return [self._why(rows, i, own, usual) for i, own in enumerate(raw)]
+
+    @cached_property
+    def _units(self) -> list[list[int]]:
+        """Places of the columns that change together: those that measure much the same."""
+        encoding = self.forms.encoding
+        of = {name: k for k, group in enumerate(encoding.groups) for name in group}
+        units: dict[int | str, list[int]] = {}
+        for j, one in enumerate(encoding.columns):
+            units.setdefault(of.get(one.name, one.name), []).append(j)
+        return list(units.values())
+
+    def _why(self, rows: pa.Table, i: int, own: FloatArray, usual: FloatArray) -> Why | None:
+        forms, every = self.forms, self._units
+        assert self.predict is not None
+        cells = np.vstack([without_each(own, usual, every), usual])
+        p = self.predict(rows_from(cells, forms.encoding, forms.design, forms.basis))
+        moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
+        for count in range(NAMED, MOST_NAMED + 1):
+            most = both_ways(moved, count, LEAST)
+            rest = odds - start - sum(moved[most].round(1))
+            if abs(rest) <= 0.5 * max(abs(moved[most]), default=0.0):
+                break
+        if not most:
+            return None
+        found = []
+        for u in most:
+            first, *more = (forms.encoding.columns[j] for j in every[u])
+            cell = f"{first.name} {_cell(rows, first, i, own[every[u][0]])}"
+            found.append(Move(cell, round(float(moved[u]), 1), len(more)))
+        others = len(every) - len(most)
+        # What is rounded off is the start's where no other cell is left to have it.
+        start, rest = (start, rest) if others else (start + rest, 0.0)
+        return Why(tuple(found), others, round(rest, 1) + 0.0, round(start, 1) + 0.0, odds + 0.0)
+
+
+def _cell(rows: pa.Table, one: Encoded, row: int, value: float) -> str:
+    """Write a cell: a number as the fit read it, another as the file has it."""
+    cell = cells_of(rows, one.name)[row].as_py()
+    if cell is None or np.isnan(value):
+        return "missing"
+    if one.kind == NUMBER:
+        return f"{value:.4g}"
+    return ("no", "yes")[cell != 0.0] if isinstance(cell, float) else str(cell)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows of a partition as people read them.
+
+    Attributes
+    ----------
+    names
+        Table of their names and labels; [N].
+    own
+        Probability of the positive label [N, 1], of each class [N, K], or a number [N, 1].
+    ends
+        Ends of the intervals of numbers; [N, 2].
+    encoding
+        That of the fit.
+    reasons
+        What explains them.
+    is_new
+        Whether they may be outside the ranges of the fit.
+    """
+
+    names: pa.Table
+    own: FloatArray
+    ends: FloatArray | None
+    encoding: Encoding
+    reasons: Reasons
+    is_new: bool = False
+
+    def first(self, by: FloatArray, most: int, explained: int = 0) -> Picked:
+        """Return the rows of the smallest ``by`` [N], but for those of NaN; some with reasons."""
+        order = np.argsort(by, kind="stable")[: min(most, int(np.sum(~np.isnan(by))))]
+        why: list[Why | None] = [None] * order.size
+        why[:explained] = self.reasons.why(order[:explained])
+        far = self.reasons.outside if self.is_new else np.zeros(len(by), bool)
+        some = self.names.take(order)
+        found = []
+        for i, name, label, own in zip(
+            order.tolist(), some["id"].to_pylist(), some["label"].to_pylist(), why, strict=True
+        ):
+            found.append((float(by[i]), self._row(i, name, label, own, bool(far[i]))))
+        return tuple(found)
+
+    def _row(self, i: int, name: str, label: Any, why: Why | None, far: bool) -> Row:
+        own = self.own[i].tolist()
+        if self.ends is not None:
+            low, high = self.ends[i].tolist()
+            return Row(name, label, own[0], low=low, high=high, outside=far)
+        if len(own) > 1:
+            best = int(np.argmax(own))
+            return Row(name, label, self.encoding.labels[best], own[best], outside=far)
+        return Row(name, label, None, own[0], why=why, outside=far)

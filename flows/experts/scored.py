@@ -1,0 +1,324 @@
+"""Results of one partition: the tables of its rows, and what it adds to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.evaluate.rivals import class_loss, label_loss
+from flows.evaluate.tested import CLEAR
+from flows.evaluate.thresholds import called_at
+from flows.experts import ingest as tables_of
+from flows.experts.design import Forms, effects_in, groups_in
+from flows.experts.encoding import Beyond, Encoding, count_beyond
+from flows.experts.labels import LABEL
+from flows.experts.reasons import Reasons, Shown
+from flows.experts.records import Picked, Tested
+from flows.experts.schema import CLASS_EXPERTS, EXPERTS, class_rows, expert_rows, number_rows
+from flows.experts.settings import ExpertSettings
+from flows.experts.units import read_names
+from flows.experts.weights import table_of
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.counts import CountAdditive
+from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
+from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
+from vbmodels.experts.forms import names_of
+from vbmodels.experts.posterior import unweighted
+
+NumberModel = GaussianAdditive | CountAdditive
+BINS = 40
+"""Of the probabilities in the chart."""
+WORST, LISTED, ALL = 10, 50, 200
+"""Rows predicted worst; rows of another list; rows up to which a score lists all of them."""
+BORDER = 0.4
+"""From 0.5: rows whose probabilities are nearer have reasons."""
+DRAWS = 20
+"""Draws of the posterior under which shares of experts are summed up."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What is predicted of rows.
+
+    Attributes
+    ----------
+    own
+        Probability of the positive label [N, 1], of each class [N, K], or a number [N, 1].
+    ends
+        Ends of the 95 % intervals of numbers [N, 2], else None.
+    sd
+        Standard deviations of numbers around their predictions; [N].
+    """
+
+    own: FloatArray
+    ends: FloatArray | None = None
+    sd: FloatArray | None = None
+
+
+def predict(posterior: Any, batch: Any, forms: Forms) -> Predicted:
+    """Predict the rows of a batch that was made by ``forms``."""
+    weights, target = forms.design.weights, forms.encoding.target
+    if target is not None:
+        mean, sd, low, high = target.predicted(*posterior.predict(batch.rows))
+        return Predicted(mean[:, None], np.column_stack([low, high]), sd)
+    if isinstance(batch, ClassRows):
+        return Predicted(unweighted(posterior.probabilities(batch), weights))
+    return Predicted(unweighted(posterior.predict(batch).probability, weights)[:, None])
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of each expert: rows of which it has the largest share, its shares' sum, and that by draws.
+
+    [K], [K] and [draws, K]; the draws are those of every partition.
+    """
+
+    responsible: FloatArray
+    share: FloatArray
+    drawn: FloatArray
+
+
+@dataclass(frozen=True)
+class AboutModel:
+    """What is said of the model: with the first partition.
+
+    Attributes
+    ----------
+    encoding
+        What became of the columns and labels.
+    effects
+        What columns add: to the one sum that there is, or to that of each class.
+    pairs, groups
+        What pairs and groups of columns add.
+    columns
+        Names of the columns of the mixture of experts.
+    """
+
+    encoding: Encoding
+    effects: tuple[tuple[Effect, ...], ...]
+    pairs: tuple[PairEffect, ...] = ()
+    groups: tuple[GroupEffect, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a partition adds to the answer.
+
+    Attributes
+    ----------
+    rows, fitted, positives
+        All, those that were fitted, and those of the latter with the positive label.
+    spread
+        Rows by probability: of the positive label, or of the most probable class; [BINS].
+    predicted
+        Rows below, within and above the unclear probabilities; of classes those of each; [K].
+    unclear
+        Rows of which no label is clear.
+    clear
+        Of two labels, for those that are clearly positive and clearly not: rows, wrong ones
+        expected among those within the ranges of the fit, and rows outside these; [2, 3].
+    called
+        Rows at or above each of the thresholds that are looked at.
+    ends
+        Smallest and largest predicted number.
+    lists
+        Rows by the name of their list.
+    beyond
+        Of a score: rows with numbers outside the ranges of the fit.
+    shares
+        Those of experts, where there are any.
+    about, tested
+        With the first partition; the latter once all are scored.
+    """
+
+    rows: int
+    fitted: int
+    positives: int
+    spread: IntArray
+    predicted: IntArray
+    unclear: int = 0
+    clear: FloatArray = field(default_factory=lambda: np.zeros((2, 3)))
+    called: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    ends: tuple[float, float] = (np.inf, -np.inf)
+    lists: Mapping[str, Picked] = field(default_factory=dict)
+    beyond: Beyond | None = None
+    shares: Shares | None = None
+    about: AboutModel | None = None
+    tested: Tested | None = None
+
+
+def score(
+    model: Any,
+    q: Any,
+    batch: Any,
+    index: int,
+    settings: ExpertSettings,
+    paths: RunPaths,
+    is_new: bool,
+) -> Scored:
+    """Write what is predicted of a partition's rows; return what it adds to the answer."""
+    posterior, forms = model.posterior(q), Forms.of(paths)
+    named, groups = read_names(paths, index, settings)
+    names = [named[tables_of.ID], named[LABEL]]
+    held = is_held_out(batch) & (not is_new)
+    shares, labels = None, forms.encoding.labels
+    if isinstance(model, NumberModel):
+        found = predict(posterior, batch, forms)
+        assert found.ends is not None
+        assert forms.encoding.target is not None
+        given = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
+        names[1] = pa.array(given, from_pandas=True)
+        numbers = [found.own[:, 0], found.sd, *found.ends.T]
+        schema = number_rows(bool(groups), is_new)
+    elif isinstance(model, OneVersusRest):
+        found = predict(posterior, batch, forms)
+        names.append(pa.array(labels, pa.string()).take(pa.array(found.own.argmax(axis=1))))
+        numbers, schema = [*found.own.T], class_rows(labels, bool(groups), is_new)
+    else:
+        whole = posterior.predict(batch)
+        found = Predicted(unweighted(whole.probability, forms.design.weights)[:, None])
+        numbers = [found.own[:, 0], *whole.responsibility]
+        schema = expert_rows(len(whole.responsibility), labels[-1], bool(groups), is_new)
+        best = np.argmax(whole.responsibility, axis=0)
+        shares = Shares(
+            np.bincount(best, minlength=len(whole.responsibility)).astype(float),
+            whole.responsibility.sum(axis=1),
+            posterior.drawn_shares(batch, DRAWS, settings.seed),
+        )
+    arrays = [*names, *(pa.array(np.ascontiguousarray(one)) for one in numbers)]
+    if not is_new:
+        arrays.append(pa.nulls(len(held), schema.arrow.field("without_it").type))
+    rows = pa.table([*arrays, pa.array(held), *groups], schema=schema.arrow)
+    storage.write_table(paths.table("rows", index), rows)
+    reasons = reasons_of(model, posterior, forms, paths, index)
+    shown = Shown(rows, found.own, found.ends, forms.encoding, reasons, is_new)
+    lists = lists_of_score(shown, index) if is_new else worst_of(shown, batch, held, forms)
+    counted = replace(_counted(shown, batch, is_new), lists=lists, shares=shares)
+    if index > 0:
+        return counted
+    return replace(counted, about=_about(model, posterior, forms, paths))
+
+
+def is_held_out(batch: Any) -> np.ndarray:
+    """Say which rows have a label and no weight in the fit; [N]."""
+    return np.asarray(~np.isnan(truth_of(batch)) & (batch.weight == 0.0))
+
+
+def truth_of(batch: Any) -> FloatArray:
+    """Return 0 or 1, the number of a class, or a number on the scale of the fit; NaN without."""
+    if isinstance(batch, ClassRows):
+        return np.where(batch.classes < 0, np.nan, batch.classes)
+    if isinstance(batch, TargetRows):
+        return np.where(batch.rows.t == 0.0, np.nan, batch.y)
+    return np.where(batch.t == 0.0, np.nan, batch.t > 0.0)
+
+
+def reasons_of(model: Any, posterior: Any, forms: Forms, paths: RunPaths, index: int) -> Reasons:
+    """Return what explains rows of a partition."""
+    url = paths.part("rows", index)
+    if isinstance(model, NumberModel | OneVersusRest):
+        return Reasons(url, forms)
+    return Reasons(url, forms, lambda some: predict(posterior, some, forms).own[:, 0])
+
+
+def worst_of(shown: Shown, batch: Any, tested: np.ndarray, forms: Forms) -> dict[str, Picked]:
+    """List the tested rows that are predicted worst."""
+    truth = np.where(tested, truth_of(batch), np.nan)
+    if forms.encoding.target is not None:
+        labels = shown.names["label"].to_numpy()
+        by = np.where(tested, -np.abs(labels - shown.own[:, 0]), np.nan)
+    else:
+        loss = label_loss(truth, shown.own[:, 0])
+        if isinstance(batch, ClassRows):
+            loss = class_loss(np.nan_to_num(truth), shown.own)
+        by = np.where(np.isnan(truth), np.nan, -loss)
+    return {"worst": shown.first(by, WORST, WORST)}
+
+
+def lists_of_score(shown: Shown, index: int) -> dict[str, Picked]:
+    """List the rows of a score by what is predicted, and those that are least clear."""
+    own = shown.own[:, 0] if shown.ends is not None else shown.own.max(axis=1)
+    found = {"first": shown.first(-own, ALL)}
+    if shown.ends is not None:
+        return found | {"last": shown.first(own, LISTED)}
+    if shown.own.shape[1] > 1:
+        return found | {"unclear": shown.first(own, LISTED)}
+    away = np.abs(own - 0.5)
+    near = int(np.sum(away < BORDER))
+    most = LISTED if index < 4 else WORST  # those nearest to 0.5 are hardly all in one partition
+    return found | {"unclear": shown.first(away, LISTED, min(near, most))}
+
+
+def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
+    own, reasons = shown.own.max(axis=1), shown.reasons
+    fitted = batch.weight > 0.0
+    beyond = None
+    if is_new:
+        beyond = count_beyond(reasons.raw, shown.encoding, shown.names["id"].to_pylist())
+    is_label = shown.own.shape[1] == 1 and shown.ends is None
+    counted = Scored(
+        own.size,
+        int(fitted.sum()),
+        int(np.sum(fitted & (truth_of(batch) == 1.0))) if is_label else 0,
+        np.zeros(BINS, np.int64),
+        np.zeros(0, np.int64),
+        beyond=beyond,
+    )
+    low, high = CLEAR
+    if shown.ends is not None:
+        ends = float(own.min(initial=np.inf)), float(own.max(initial=-np.inf))
+        return replace(counted, ends=ends)
+    counted = replace(counted, spread=np.histogram(own, BINS, (0.0, 1.0))[0])
+    if shown.own.shape[1] > 1:
+        counts = np.bincount(shown.own.argmax(axis=1), minlength=shown.own.shape[1])
+        return replace(counted, predicted=counts, unclear=int(np.sum(own < high)))
+    sides = np.array([own >= high, own <= low])
+    unclear = int(own.size - sides.sum())
+    counted = replace(
+        counted,
+        predicted=np.array([sides[1].sum(), unclear, sides[0].sum()]),
+        unclear=unclear,
+        called=called_at(own),
+    )
+    if not is_new:
+        return counted
+    far = reasons.outside
+    clear = [
+        (side.sum(), wrong[side & ~far].sum(), far[side].sum())
+        for side, wrong in zip(sides, (1.0 - own, own), strict=True)
+    ]
+    return replace(counted, clear=np.array(clear, float))
+
+
+def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutModel:
+    """Write the table of weights, and return what is said of the model."""
+    encoding, design, basis = forms.encoding, forms.design, forms.basis
+    url, how = paths.table("experts", 0), (encoding, design, basis)
+    if isinstance(model, OneVersusRest):
+        rows: list[pa.Table] = []
+        every = []
+        for label, one in zip(encoding.splits, posterior.parts, strict=True):
+            columns = table_of(one, names_of(one, design.columns, basis))
+            own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
+            rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
+            every.append(effects_in(one, *how)[0])
+        storage.write_table(url, pa.concat_tables(rows))
+        return AboutModel(encoding, tuple(every))
+    number = isinstance(model, NumberModel)
+    alone = AdditivePosterior(posterior.part, ()) if number else posterior
+    named = names_of(alone, design.columns, basis)
+    storage.write_table(url, pa.table(table_of(alone, named), schema=EXPERTS.arrow))
+    effects, pairs = effects_in(posterior, *how)
+    if number:
+        return AboutModel(encoding, (effects,), pairs)
+    mixture = tuple(str(one) for one in named.mixture[:-1])
+    return AboutModel(encoding, (effects,), pairs, groups_in(posterior, *how), mixture)

@@ -1,0 +1,365 @@
+"""What this model and others predict of rows without their labels: the table of tested rows.
+
+Rows are tested that were held out of the fit, or all of them by folds: each is predicted by a fit
+without its fold, which chooses its form, its scale and its strengths anew. The others are fitted
+to the same rows, scikit-learn's on the columns before they are scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from threadpoolctl import threadpool_limits
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.experts import ingest as tables_of
+from flows.experts.design import Forms, read_batch, read_design, unit_numbers
+from flows.experts.encoding import Encoding
+from flows.experts.labels import LABEL
+from flows.experts.reasons import Shown
+from flows.experts.records import Picked, Row, Tested
+from flows.experts.schema import probability_of, tested_rows
+from flows.experts.scored import (
+    WORST,
+    NumberModel,
+    Predicted,
+    is_held_out,
+    predict,
+    reasons_of,
+    truth_of,
+    worst_of,
+)
+from flows.experts.settings import ExpertSettings
+from flows.experts.units import read_units
+from flows.family import Each
+from flows.report.baselines import class_trees, multinomial
+from vbmodels.core.fit import InProcess, drive
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.experts.additive.counts import mean_of
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.columns import encoded
+
+OWN, BASE = "this model", "base rate"
+"""This model, and what is the same for all rows: shares of the labels, or the mean."""
+TREES = "boosted trees"
+LOGISTIC, MULTINOMIAL = "logistic regression", "multinomial logistic regression"
+RIDGE, POISSON = "ridge regression", "Poisson regression"
+WITHOUT_EXPERTS = "this model without experts"
+WITHOUT_PROCESS = "this model without the Gaussian process"
+LARGEST = 20_000_000
+"""Cells beyond which no trees are grown."""
+FEW_ROWS = 2000
+"""Rows below which trees grow with care."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of a partition, or of all.
+
+    Attributes
+    ----------
+    truth
+        Labels as numbers, of a number in its own unit; NaN without; [N].
+    unit, fitted, tested
+        Their units, and whether the fit has seen them or they are tested; [N].
+    found
+        What is predicted of each, by the model's name; [N, W].
+    ends
+        Ends of the intervals of numbers; [N, 2], else [N, 0].
+    x
+        The columns as they came, but for categories, which are columns of 0 and 1; a missing number
+        is NaN; [N, D]. Where no trees are grown it has none.
+    seen
+        Of the fitted rows: how many, the sum of ridge regression's predictions, and that of their
+        numbers, or their counts by class; [2 + W].
+    """
+
+    truth: FloatArray
+    unit: IntArray
+    fitted: BoolArray
+    tested: BoolArray
+    found: Mapping[str, FloatArray]
+    ends: FloatArray
+    x: FloatArray
+    seen: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Part]) -> _Part:
+        """Join partitions."""
+        first, *_ = parts
+        arrays = {
+            name: np.concatenate([getattr(one, name) for one in parts])
+            for name in ("truth", "unit", "fitted", "tested", "ends", "x")
+        }
+        found = {name: np.concatenate([one.found[name] for one in parts]) for name in first.found}
+        seen = np.sum([one.seen for one in parts], axis=0)
+        return cls(**arrays, found=found, seen=seen)
+
+    def of_tested_rows(self) -> _Part:
+        """Return it without the other rows."""
+        names = ("truth", "unit", "fitted", "tested", "ends", "x")
+        arrays = {name: getattr(self, name)[self.tested] for name in names}
+        found = {name: one[self.tested] for name, one in self.found.items()}
+        return _Part(**arrays, found=found, seen=self.seen)
+
+
+def write_tested(
+    model: Any, q: Any, rows: Sequence[int], settings: ExpertSettings, paths: RunPaths, each: Each
+) -> Tested | None:
+    """Write the table of tested rows of a fit; return what is in it, None where there are none.
+
+    ``rows`` are the numbers of rows of the partitions.
+    """
+    began = perf_counter()
+    indices = list(range(len(rows)))
+    _, units = read_units(paths, 0)
+    columns = len(read_design(paths, work=True).columns)
+    with_trees = settings.baselines and columns * sum(rows) <= LARGEST
+    encoding = Forms.of(paths).encoding
+    if units.folds.size:
+        folds = sorted({*units.folds.tolist()} - {-1})
+        left = each(_fit_without, folds, model, indices, with_trees, settings, paths)
+        if not left:
+            return None
+        found, ends = _assembled(left, sum(rows))
+        tested = ~np.isnan(found[OWN][:, 0])
+        worst = sorted((one for fold in left for one in fold.worst), key=lambda one: one[0])
+        cuts = np.cumsum(rows)[:-1]
+        for index, own in enumerate(np.split(found[OWN], cuts)):
+            _write_without(index, own, encoding, paths)
+        found, ends = {name: one[tested] for name, one in found.items()}, ends[tested]
+        counts = [int(one.sum()) for one in np.split(tested, cuts)]
+        told = Tested(tuple(found), len(folds), 0.0, tuple(worst[:WORST]))
+    else:
+        others = _others_of(model, q) if settings.baselines else {}
+        parts = each(_held_out, indices, others, with_trees, paths)
+        counts = [int(one.tested.sum()) for one in parts]
+        if sum(counts) < 2:
+            return None
+        whole = _Part.joined(parts)
+        found = _compared(whole, model, q, with_trees, encoding, settings)
+        ends = whole.ends[whole.tested]
+        told = Tested(tuple(found), 0, 0.0)
+    stops = np.cumsum(counts)
+    for index, rows_of in enumerate(zip(stops - counts, stops, strict=True)):
+        here = slice(*rows_of)
+        part = {name: one[here] for name, one in found.items()}
+        _write_part(index, part, ends[here], encoding, paths)
+    return replace(told, seconds=perf_counter() - began)
+
+
+def _write_part(
+    index: int,
+    found: Mapping[str, FloatArray],
+    ends: FloatArray,
+    encoding: Encoding,
+    paths: RunPaths,
+) -> None:
+    labels = encoding.labels if len(encoding.labels) > 2 else []
+    schema = tested_rows(tuple(found), labels, encoding.target is not None)
+    rows = storage.read_table(paths.table("rows", index))
+    tested = pc.or_(rows["held_out"], pc.is_valid(rows["without_it"]))
+    keys, units = read_units(paths, index)
+    unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
+    numbers = [*ends.T, *(column for one in found.values() for column in one.T)]
+    arrays = [one.filter(tested) for one in (rows["id"], rows["label"], unit)]
+    arrays += [pa.array(np.ascontiguousarray(one)) for one in numbers]
+    storage.write_table(paths.table("tested", index), pa.table(arrays, schema=schema.arrow))
+
+
+def _write_without(index: int, own: FloatArray, encoding: Encoding, paths: RunPaths) -> None:
+    """Write what fits without their folds predict into the table of all rows."""
+    url = paths.table("rows", index)
+    rows = storage.read_table(url)
+    known = ~np.isnan(own[:, 0])
+    values = pa.array(own[:, 0], from_pandas=True)
+    if own.shape[1] > 1:
+        best = np.argmax(np.nan_to_num(own), axis=1)
+        values = pa.array(encoding.labels, pa.string()).take(pa.array(best, mask=~known))
+    place = rows.schema.get_field_index("without_it")
+    storage.write_table(url, rows.set_column(place, rows.schema.field(place), values))
+
+
+def _others_of(model: Any, q: Any) -> dict[str, Any]:
+    """Return the fits that are this model less some of its parts."""
+    if isinstance(model, NumberModel):
+        return {RIDGE: model.baseline(q)}
+    if not isinstance(model, AdditiveExperts):
+        return {}
+    others: dict[str, Any] = {LOGISTIC: model.baseline(q)}
+    if q.additive.weight > 0.0:
+        others[WITHOUT_PROCESS] = model.without_process(q)
+    if q.points:
+        others[WITHOUT_EXPERTS] = model.additive_part(q)
+    return others
+
+
+def _part_of(
+    batch: Any,
+    forms: Forms,
+    predicted: Predicted,
+    tested: BoolArray,
+    others: Mapping[str, Any],
+    with_trees: bool,
+    table: pa.Table,
+) -> _Part:
+    truth, target, found = truth_of(batch), forms.encoding.target, {OWN: predicted.own}
+    x = np.empty((len(truth), 0))
+    if target is not None:
+        truth = target.values(table[LABEL].combine_chunks())[0]
+    for name, one in others.items():
+        if target is None:
+            found[name] = predict(one, batch, forms).own
+            continue
+        mean = one.project(batch.rows)
+        mean = mean_of(mean) if target.count else mean
+        found[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
+    if with_trees:
+        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        x = encoded(raw, forms.encoding.columns, filled=False)
+    fitted = (batch.weight > 0.0) & ~np.isnan(truth)
+    ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
+    y = truth[fitted]
+    lines = float(found[RIDGE][fitted].sum()) if RIDGE in found else 0.0
+    sums = np.array([y.sum()])
+    if target is None and predicted.own.shape[1] > 1:
+        sums = np.bincount(y.astype(int), minlength=predicted.own.shape[1])
+    seen = np.array([y.size, lines, *sums], float)
+    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x, seen)
+
+
+def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
+    batch, forms = read_batch(paths, index), Forms.of(paths)
+    rows = storage.read_table(paths.table("rows", index))
+    labels, ends = forms.encoding.labels, None
+    names = [probability_of(one) for one in (labels if len(labels) > 2 else labels[-1:])]
+    if forms.encoding.target is not None:
+        names, ends = ["predicted"], np.column_stack([rows["low"], rows["high"]])
+    own = Predicted(np.column_stack([rows[name] for name in names]), ends)
+    table = storage.read_table(paths.part("rows", index))
+    part = _part_of(batch, forms, own, is_held_out(batch), others, with_trees, table)
+    return part if with_trees else part.of_tested_rows()
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a fit without a fold says of its rows: their places among all rows, and predictions."""
+
+    places: IntArray
+    found: Mapping[str, FloatArray]
+    ends: FloatArray
+    worst: Picked = field(default=())
+
+
+def _fit_without(
+    fold: int,
+    model: Any,
+    indices: Sequence[int],
+    with_trees: bool,
+    settings: ExpertSettings,
+    paths: RunPaths,
+) -> _Left:
+    """Fit all rows but those of a fold, and predict these."""
+    forms = Forms.without(fold, indices, settings, paths)
+    tables = [storage.read_table(paths.part("rows", index)) for index in indices]
+    batches, tested = [], []
+    for index, table in zip(indices, tables, strict=True):
+        keys, units = read_units(paths, index)
+        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        out = units.held_out(keys, fold)
+        batches.append(forms.batch(table, raw, units.number_of(keys.cells), ~out))
+        tested.append(out)
+    q = drive(
+        model,
+        InProcess(model, batches),
+        seed=settings.seed,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+    ).q
+    posterior = model.posterior(q)
+    others = _others_of(model, q) if settings.baselines else {}
+    parts = []
+    worst: list[tuple[float, Row]] = []
+    for index, table, batch, out in zip(indices, tables, batches, tested, strict=True):
+        own = predict(posterior, batch, forms)
+        parts.append(_part_of(batch, forms, own, out, others, with_trees, table))
+        rows = storage.read_table(paths.table("rows", index), ["id", "label"])
+        reasons = reasons_of(model, posterior, forms, paths, index)
+        shown = Shown(rows, own.own, own.ends, forms.encoding, reasons)
+        worst += worst_of(shown, batch, out, forms)["worst"]
+    whole = _Part.joined(parts)
+    found = _compared(whole, model, q, with_trees, forms.encoding, settings)
+    return _Left(np.flatnonzero(whole.tested), found, whole.ends[whole.tested], tuple(worst))
+
+
+def _assembled(left: Sequence[_Left], rows: int) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return what folds say in the order of all rows, NaN where no fold has a row.
+
+    What some folds lack, such as a model less a part that a fold's fit has not, is left out.
+    """
+    names = [name for name in left[0].found if all(name in one.found for one in left)]
+    found = {name: np.full((rows, left[0].found[name].shape[1]), np.nan) for name in names}
+    ends = np.full((rows, left[0].ends.shape[1]), np.nan)
+    for one in left:
+        ends[one.places] = one.ends
+        for name in names:
+            found[name][one.places] = one.found[name]
+    return found, ends
+
+
+def _compared(
+    whole: _Part,
+    model: Any,
+    q: Any,
+    with_trees: bool,
+    encoding: Encoding,
+    settings: ExpertSettings,
+) -> dict[str, FloatArray]:
+    """Return what each model predicts of the tested rows, this one and the base first; [n, W]."""
+    fitted, tested, target = whole.fitted, whole.tested, encoding.target
+    size, lines_in_all, *sums = whole.seen
+    others = {name: one[tested] for name, one in whole.found.items()}
+    found = {OWN: others.pop(OWN)}
+    classes = found[OWN].shape[1]
+    found[BASE] = np.tile(np.array(sums) / size, (len(found[OWN]), 1))
+    if RIDGE in others:
+        lines = others.pop(RIDGE)
+        assert target is not None
+        if q.chosen is not None and q.chosen.form == "lines" and not q.chosen.pairs_weight:
+            lines = found[OWN]
+        elif target.logged:  # from the median to the mean (Duan 1983)
+            lines = lines * (sums[0] / lines_in_all)
+        others[POISSON if target.count else RIDGE] = lines
+    found |= others
+    if not with_trees:
+        return found
+    x, new, y = whole.x[fitted], whole.x[tested], whole.truth[fitted]
+    if target is not None:
+        found[TREES] = _number_trees(x, y, new, settings.seed, target.count)[:, None]
+        return found
+    codes, kept = y.astype(int), slice(None) if classes > 1 else slice(1, 2)
+    found[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS)(new)[:, kept]
+    linear = MULTINOMIAL if classes > 1 else LOGISTIC
+    if linear not in found:
+        found[linear] = multinomial(x, codes)(new)[:, kept]
+    return found
+
+
+def _number_trees(
+    x: FloatArray, y: FloatArray, new: FloatArray, seed: int, is_count: bool
+) -> FloatArray:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    how: dict[str, Any] = {"loss": "poisson" if is_count else "squared_error", "random_state": seed}
+    if len(y) < FEW_ROWS:
+        how |= {"learning_rate": 0.05, "max_features": 0.3}
+    model = HistGradientBoostingRegressor(**how)
+    with threadpool_limits(1):
+        return np.asarray(model.fit(x, y).predict(new))

@@ -1,0 +1,93 @@
+"""Commands that pages and warnings of experts name, run as they stand, and what they bring."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.data import storage
+from flows.data.runs import open_run
+from tests.answers.expert_runs import OF, QUICK, command, patients, sources
+from tests.flows.commands import run, setting_args, succeed
+
+
+def steps_of(target) -> list[str]:
+    """Return the commands below "What to do next"."""
+    place, _ = open_run(str(target))
+    page = unescape(storage.read_bytes(place.file("report.html")).decode())
+    [steps] = re.findall(r'<ol class="steps">(.*?)</ol>', page, re.DOTALL)
+    return re.findall(r"<code>(.*?)</code>", steps)
+
+
+def obey(capsys, said: str, new: str = "") -> str:
+    """Run a command as a page has it, its new file named; return what it prints."""
+    program, *words = shlex.split(said.replace("NEW_FILE", new))
+    assert program == "vbflows"
+    code, out, err = run(capsys, *words)
+    assert code == 0, err
+    return out
+
+
+def results_of(target):
+    return open_run(str(target))[1].results
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The sources of the kept runs, and a fit with held-out rows."""
+    place = tmp_path_factory.mktemp("patients")
+    for name, table in sources().items():
+        pq.write_table(pa.table(table), place / f"{name}.parquet")
+    succeed(*command(place, "held_out"))
+    return place
+
+
+def test_all_that_a_fit_advises_runs_and_new_rows_are_predicted(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    score, listed = steps_of(folder / "held_out")
+    obey(capsys, score, "new_labels.parquet")
+    assert results_of(folder / "scored")["test"]["better"]
+    lines = obey(capsys, listed).splitlines()[1:9]
+    chances = [float(line.split()[2].strip("<>")) for line in lines]
+    assert chances == sorted(chances, reverse=True)
+    [written] = steps_of(folder / "scored")
+    file, _, name = written.partition(" > ")
+    assert len(obey(capsys, file).splitlines()) == 41
+    assert name in ("", "rows.csv")
+
+
+def test_a_score_is_measured_once_its_labels_are_known(folder):
+    """As the page of one without labels advises."""
+    for name in ("new", "new_labels"):
+        source, target = folder / f"{name}.parquet", folder / f"of_{name}"
+        succeed("score", folder / "held_out", source, target)
+        assert (results_of(target)["test"] is None) == (name == "new")
+
+
+def test_another_column_makes_a_useless_model_useful(tmp_path):
+    """What "Do not act on these predictions" advises."""
+    columns, odds, rng = patients()
+    given = {"patient": columns["patient"], "noise": rng.normal(size=240)}
+    given["diagnosis"] = np.where(odds > 0.0, "ill", "well")
+    for name, more in (("without", {}), ("with", {"marker": columns["marker"]})):
+        pq.write_table(pa.table(given | more), tmp_path / f"{name}.parquet")
+        succeed("experts", tmp_path / f"{name}.parquet", tmp_path / name, *OF, *QUICK)
+        assert results_of(tmp_path / name)["test"]["better"] is (name == "with")
+
+
+@pytest.mark.thorough
+def test_more_draws_make_chains_agree(folder):
+    found = []
+    for warmup, draws in ((60, 30), (1500, 600)):
+        target = folder / f"draws{draws}"
+        more = ("inference=mh", "n_experts=1", "chains=2", f"warmup={warmup}", f"draws={draws}")
+        more += ("max_iter=4000", "baselines=no")
+        succeed("experts", folder / "label.parquet", target, *OF, *setting_args(*more))
+        found.append(results_of(target)["largest_r_hat"])
+    assert found[1] < 1.05 < found[0]
