@@ -213,7 +213,7 @@ def environment(package: str = "flows") -> Environment:
 
         load = BaseLoader.load
 
-        def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
+        def get_source(self, environment: Environment, template: str) -> Any:
             return super().get_source(environment, template.replace(ESCAPED, WORDS))
 
     class Escaping(Environment):
