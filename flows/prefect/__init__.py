@@ -10,18 +10,43 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+from flows.data.lock import Holder
 from flows.faults import InputError, RunError
 from flows.settings import S3Access
 
 
-def in_flow_run() -> bool:
-    """Whether this code runs inside a Prefect flow run; does not import Prefect."""
+def flow_run_id() -> str:
+    """Return the id of the Prefect flow run that this code is part of; empty outside of one.
+
+    It does not import Prefect.
+    """
     context = sys.modules.get("prefect.context")
-    return context is not None and context.FlowRunContext.get() is not None
+    run = None if context is None else context.FlowRunContext.get()
+    return "" if run is None else str(run.flow_run.id)
+
+
+def in_flow_run() -> bool:
+    """Whether this code runs inside a Prefect flow run."""
+    return bool(flow_run_id())
+
+
+def mark_crashed(dead: Holder | None) -> None:
+    """Let the flow run of a process that died end on its page, where a flow run goes on with it."""
+    if dead is None or not dead.flow_run or dead.flow_run == flow_run_id() or not in_flow_run():
+        return
+    import httpx
+    from prefect import get_client
+    from prefect.exceptions import PrefectException
+    from prefect.states import Crashed
+
+    crashed: Any = Crashed(message="its process died; a later flow run goes on with its work")
+    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
+        client.set_flow_run_state(UUID(dead.flow_run), crashed)  # refused for one that has ended
 
 
 def page(reports: str | None) -> list[Any]:

@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import Any
+from typing import Any, get_type_hints
 
 from prefect import Flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, Crashed
 from prefect.utilities.callables import get_call_parameters
+from pydantic import BaseModel
 
 from flows.data import storage
 from flows.data.lock import RunBusy
@@ -30,6 +32,7 @@ from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
+from flows.settings.load import validated
 
 
 class _Sentences(logging.Filter):
@@ -96,7 +99,7 @@ class PipelineFlow(Flow[..., Any]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the pipeline."""
         if not (in_flow_run() or PREFECT_API_URL.value()):
-            return self.plainly(*args, **kwargs)
+            return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
         body = _Body()
         token = _body.set(body)
         try:
@@ -112,9 +115,14 @@ class PipelineFlow(Flow[..., Any]):
         finally:
             _body.reset(token)
 
-    def plainly(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the pipeline without Prefect."""
-        return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
+    def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters as the function takes them; refuse settings as the command does."""
+        kinds, made = get_type_hints(self.fn), dict(parameters)
+        for name, value in parameters.items():
+            kind = kinds.get(name)
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                made[name] = validated(kind, value)
+        return super().validate_parameters(made)
 
     def with_options(self, **changes: Any) -> Any:
         """Return the flow with other options."""
@@ -137,16 +145,33 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
             outcome = run(*args, **kwargs)
             if not in_flow_run():
                 return outcome
-            return Completed(message=escaped(outcome["lines"][0]), data=outcome)
+            return Completed(message=escaped(outcome["headline"]), data=outcome)
         except (Interrupted, RunBusy) as error:
+            if not in_flow_run():
+                raise
             cancelled = isinstance(error, RunBusy) or isinstance(error.__cause__, CancelledOnPage)
-            if in_flow_run() and cancelled:
-                return Cancelled(message=str(error))
-            raise
+            return (Cancelled if cancelled else Crashed)(message=escaped(str(error)))
 
     description = inspect.cleandoc(function.__doc__ or "")
     call.__doc__ = f"{description}\n{_PARAMETERS}"
-    return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
+    return PipelineFlow(
+        call,
+        name=function.__name__,
+        flow_run_name=_run_name,
+        description=description,
+        persist_result=False,
+    )
+
+
+def _run_name() -> str:
+    """Name a flow run by its source and its start, unless a deployment's user may have named it."""
+    context: Any = FlowRunContext.get()
+    run, source = context.flow_run, storage.given(context.parameters["source"])
+    if run.deployment_id and not run.auto_scheduled:
+        return str(run.name)
+    place = "/".join(storage.shown(source[0]).rpartition("://")[2].rstrip("/").split("/")[-2:])
+    more = f" and {len(source) - 1} more" if len(source) > 1 else ""
+    return f"{place}{more}, {run.expected_start_time:%Y-%m-%d %H:%M} UTC"
 
 
 @contextmanager
@@ -156,10 +181,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
@@ -174,11 +196,16 @@ the run.
 """
 
 
-def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
-    """Return a function as a task of that name."""
+def task_of(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return a function as a task of its name."""
     made: Any = task
-    fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
-    fixed["retry_condition_fn"] = lambda task, task_run, state: is_transient(state.data)
+    name = function.__name__
+    fixed = {
+        "task_run_name": name,
+        "persist_result": False,
+        "cache_policy": NO_CACHE,
+        "retry_condition_fn": lambda task, task_run, state: is_transient(state.data),
+    }
     return made(function, **{"name": name, **fixed, **OPTIONS, **options})
 
 

@@ -31,6 +31,7 @@ from flows.data.runs import (
 from flows.data.storage import StorageError
 from flows.events import Events
 from flows.faults import Fault, InputError
+from flows.prefect import flow_run_id, mark_crashed
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
@@ -121,7 +122,8 @@ def turn(run: Run) -> Iterator[None]:
         return
     made = storage.absent(run.paths.target)
     try:
-        with claim(run.paths.target, run.paths.run_id) as run.turn:
+        with claim(run.paths.target, run.paths.run_id, flow_run=flow_run_id()) as run.turn:
+            mark_crashed(run.turn.dead)
             yield
     finally:
         for folder in made:

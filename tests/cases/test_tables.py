@@ -482,7 +482,7 @@ def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, ca
     weights = [r[6] for r in rows]
     effective = sum(weights) ** 2 / sum(w * w for w in weights)
     assert any(f"effective sample size of {effective:,.0f}" in w for w in found["warnings"])
-    assert f"; effective sample size {effective:,.0f}" in found["lines"][0]
+    assert f"; effective sample size {effective:,.0f}" in found["headline"]
     assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
     code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", "--json")
     assert code == 0

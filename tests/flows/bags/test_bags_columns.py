@@ -98,7 +98,7 @@ def test_a_bag_of_one_class_has_probabilities_that_sum_to_one(tmp_path, capsys):
     found = fitted(capsys, written(tmp_path, pa.table(table)), target, *options)
     results = found["results"]
     assert results["accuracy"] > results["base_accuracy"] + 0.2
-    assert found["lines"][0].startswith("The class of ")
+    assert found["headline"].startswith("The class of ")
     bags = table_of(target, "bags").to_pylist()
     assert len(bags) == 270
     chance: dict[str, dict[str, float]] = {}

@@ -52,7 +52,7 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     found = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
     low, high = found["results"]["auroc_interval"]
     assert low < 0.5 < high
-    assert found["lines"][0].startswith("No better than the base rate on ")
+    assert found["headline"].startswith("No better than the base rate on ")
     best = min(found["results"]["baselines"].values(), key=lambda one: one["log_loss"])
     assert best["interval"][0] <= 0.0
 
@@ -113,7 +113,7 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     """A model that predicts no bag without itself says how to test it; the stack does predict."""
     path = written(tmp_path, instances(40))
     found = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
-    assert found["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
+    assert found["headline"].endswith("set held_out=0.3 to see how well new bags are predicted")
     assert "auroc" not in found["results"]
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     said = (
@@ -125,7 +125,7 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
         r"(?:, )?(?:(\d+|none) of (\d+) (?:with a probability )?below 0.2)?"
         r"(?:, (?:\d+|none) of (\d+) between: look at such .*|; (\d+) of 40 bags are .*)"
     )
-    numbers = re.fullmatch(said, found["lines"][0]).groups()
+    numbers = re.fullmatch(said, found["headline"]).groups()
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     clear, right = (without <= 0.2) | (without >= 0.8), (without > 0.5) == bags["label"].to_numpy()
@@ -190,7 +190,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     )
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert said in page
-    assert f"right for {right} of 40 bags" in found["lines"][0]
+    assert f"right for {right} of 40 bags" in found["headline"]
     assert "P(positive): that a bag is positive, predicted without its own label" in page
     assert "of its group" not in page
     best = bags.without_it.idxmax()
@@ -219,7 +219,7 @@ def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys)
     page = report(tmp_path / "t")
     assert "the model separates few bags. More labelled bags or other features help more" in page
     assert "check these by eye first" not in page
-    assert found["lines"][0].startswith("No better than the base rate")
+    assert found["headline"].startswith("No better than the base rate")
 
 
 def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):

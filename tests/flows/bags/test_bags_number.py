@@ -40,7 +40,7 @@ def test_a_number_is_predicted_with_its_interval(done, capsys):
     assert results["rmse"] < 0.7 * results["mean_rmse"]
     assert results["beats_mean"]
     assert set(results["baselines"]) == {"the mean", "ridge regression", "boosted trees"}
-    assert "each predicted without its own label" in found["lines"][0]
+    assert "each predicted without its own label" in found["headline"]
     assert any("is predicted as one" in text for text in found["warnings"])
     bags = table_of(folder / "out", "bags").to_pandas().sort_values("bag_id")
     np.testing.assert_allclose(bags.label, y)
@@ -70,7 +70,7 @@ def test_new_bags_are_scored_as_the_fit_would(done, capsys, tmp_path):
     pq.write_table(table, tmp_path / "labelled.parquet")
     found = answer(capsys, "score", tmp_path / "out", tmp_path / "labelled.parquet",
                    tmp_path / "again")  # fmt: skip
-    assert "on 60 scored bags" in found["lines"][0]
+    assert "on 60 scored bags" in found["headline"]
     inside = (bags.low.to_numpy() < y) & (y < bags.high.to_numpy())
     assert found["results"]["within_interval"] == pytest.approx(inside.mean())
 
@@ -85,7 +85,7 @@ def test_text_of_numbers_and_held_out_bags(capsys, tmp_path):
     found = answer(capsys, "bags", tmp_path / "in.csv", tmp_path / "out", *LABEL,
                    "--set", "held_out=0.3")  # fmt: skip
     held = found["results"]["held_out"]
-    assert f"on {held} held-out bags" in found["lines"][0]
+    assert f"on {held} held-out bags" in found["headline"]
     bags = table_of(tmp_path / "out", "bags").to_pandas().set_index("bag_id")
     assert np.isnan(bags.label["bag 003"])
     assert bags.without_it.isna().sum() == held + 1
@@ -99,7 +99,7 @@ def test_noise_is_no_better_than_the_mean(capsys, tmp_path):
     noise = pa.array(rng.standard_normal(of.max() + 1)[of])
     pq.write_table(table.set_column(1, "weight", noise), tmp_path / "in.parquet")
     found = answer(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL)
-    assert found["lines"][0].startswith("No better than the mean")
+    assert found["headline"].startswith("No better than the mean")
     assert not found["results"]["beats_mean"]
 
 

@@ -38,7 +38,7 @@ def test_levels_are_predicted_in_their_order(names, capsys, tmp_path):
     assert results["beats_base_rate"]
     assert results["log_loss"] < results["base_log_loss"]
     assert any("in an order" in text for text in found["warnings"])
-    assert found["lines"][0].startswith("The level of ")
+    assert found["headline"].startswith("The level of ")
     bags = table_of(tmp_path / "out", "bags").to_pandas()
     chances = bags[[f"probability_{one}" for one in names]].to_numpy()
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
@@ -53,7 +53,7 @@ def test_new_bags_have_the_levels_of_the_fit(capsys, tmp_path):
     (tmp_path / "new").mkdir()
     new = graded(tmp_path / "new", seed=9)
     found = answer(capsys, "score", tmp_path / "out", new, tmp_path / "scored")
-    assert "on 120 scored bags" in found["lines"][0]
+    assert "on 120 scored bags" in found["headline"]
     assert found["results"]["accuracy"] > 0.5
     table = pq.read_table(new)
     odd = pa.array(["extreme" if one == "high" else one for one in table["grade"].to_pylist()])

@@ -180,9 +180,9 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert f"{likely} of 480 instances have P(primary) above 0.5: they probably make" in page
     assert (
         "%; the more frequent label alone: 50 %), each predicted without its own label. "
-        in found["lines"][0]
+        in found["headline"]
     )
-    assert re.search(f" of {number} between: look at such new bags", found["lines"][0])
+    assert re.search(f" of {number} between: look at such new bags", found["headline"])
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)
@@ -198,7 +198,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     listed = re.findall(r"<td[^>]*>(n\d+)</td>", new)
     assert {*listed} == {f"n{i}" for i in range(80)}
     new, of_fit = new.split("The fit that was applied</h2>")
-    assert found["lines"][0] in of_fit
+    assert found["headline"] in of_fit
     assert "P(primary)</th>" in new
     for wrong in ("without its label", "own label", "all labels", "label in the fit"):
         assert wrong not in new

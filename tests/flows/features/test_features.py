@@ -340,7 +340,7 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     settings = {"partitions": None, "n_features": 12, "max_iter": 600}
     outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
     assert outcome["converged"]
-    assert outcome["lines"][0].startswith("The model describes the answers by 4 yes-or-no features")
+    assert outcome["headline"].startswith("The model describes the answers by 4 yes-or-no features")
     assert outcome["elbo"] > -34_850
 
 

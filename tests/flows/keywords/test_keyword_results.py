@@ -57,7 +57,7 @@ def words_of(place, record):
 def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     source = pipeline_named("keywords").simulate(str(tmp_path / "in"), 200, 2)[0]
     (place, record), outcome = run(source, tmp_path / "out", keyword_rate=0.35, partitions=2)
-    headline, results, words = outcome["lines"][0], record.results, words_of(place, record)
+    headline, results, words = outcome["headline"], record.results, words_of(place, record)
     documents = storage.read_table(source)
     gold = dict(zip(documents["doc_id"].to_pylist(), documents["gold"].to_pylist(), strict=True))
     new = words[words.selected & ~words.observed]

@@ -124,7 +124,7 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert results["keyword_rate_sources"] == ["known keyphrases", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert new.probability.min() > 0.5
-    assert outcome["lines"][0] == (
+    assert outcome["headline"] == (
         f"{results['found']:,} new keyphrases in {some}150 documents; {low} to {high} % expected "
         "to be right, each more probable than not"
     )
@@ -203,11 +203,11 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
     place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out")
     found, table = record.results["found"], table_of(place, record).to_pandas()
     new = table[table.selected & ~table.observed].doc_id.nunique()
-    assert outcome["lines"][0].startswith(
+    assert outcome["headline"].startswith(
         f"{found} keyphrases in {'' if new == 40 else f'{new} of '}40 documents without known "
         "keyphrases; "
     )
-    assert outcome["lines"][0].endswith(" % expected to be right, none more probable than not")
+    assert outcome["headline"].endswith(" % expected to be right, none more probable than not")
     assert record.warnings[0].startswith("How many keyphrases a document has is estimated ")
     assert "lists=complete" not in record.warnings[0]
     assert record.results["keyword_rate_sources"] == ["other corpora"]
@@ -220,12 +220,12 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
     assert not any("not reliable" in one for one in record.warnings[1:])  # said once
     score = launch_score(place.root, str(tmp_path / "in.parquet"), str(tmp_path / "score"),
                          ComputeSettings())  # fmt: skip
-    assert "keyphrases=" not in score["lines"][0]
+    assert "keyphrases=" not in score["headline"]
     said = [one for one in open_run(str(tmp_path / "score"))[1].warnings if "keyphrases" in one]
     assert len(said) == 1
     assert "is estimated from other corpora: in another fit, set keyphrases, or mark" in said[0]
     _, given, outcome = run(tmp_path / "in.parquet", tmp_path / "given", keyphrases=2.0)
-    assert "keyphrases=" not in outcome["lines"][0]
+    assert "keyphrases=" not in outcome["headline"]
     assert given.results["expected_right"][0] == given.results["expected_right"][1]
 
 
