@@ -46,6 +46,13 @@ class Started:
 
 
 @dataclass(frozen=True)
+class TakenOver:
+    """A process has died that had this run, or a run of its target; this one goes on."""
+
+    flow_run: str  # the id of Prefect's, where that process had one
+
+
+@dataclass(frozen=True)
 class Accepted:
     """The input is right; this is what there is of it."""
 
@@ -131,6 +138,7 @@ class Failed:
 Event = (
     Requested
     | Started
+    | TakenOver
     | Accepted
     | Computing
     | Stage

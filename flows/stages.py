@@ -21,13 +21,13 @@ from flows.data import storage
 from flows.data.lock import claim
 from flows.data.runs import RUN
 from flows.data.states import read_state
-from flows.events import Accepted, Computing, Started
+from flows.events import Accepted, Computing, Started, TakenOver
 from flows.events import Stage as StageBegins
 from flows.family import ReadsSettings, Threaded, model_for
 from flows.fit.compute import computing
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
-from flows.prefect import flow_run_id, in_flow_run, mark_crashed
+from flows.prefect import flow_run_id, in_flow_run
 from flows.runs import checking, incremental, resume
 from flows.runs.context import Run, sweeps
 from flows.runs.incremental import new_parts
@@ -180,9 +180,11 @@ def _start(run: Run) -> None:
         compute = opened.enter_context(computing(run.options, run.threads))
         if not run.is_resume:
             storage.own(run.paths.root, RUN)
-        lock = claim(run.paths.work, run.paths.run_id, flow_run=flow_run_id())
-        claimed = opened.enter_context(lock)
-        mark_crashed(claimed.dead)
+        claimed = opened.enter_context(
+            claim(run.paths.work, run.paths.run_id, flow_run=flow_run_id())
+        )
+        if claimed.dead is not None:
+            run.events.emit(TakenOver(claimed.dead.flow_run))
         if run.fitted is None:
             resume.check_same_request(run)
         run.open.push(opened.pop_all())

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-from flows.data.lock import Holder
 from flows.faults import InputError, RunError
 from flows.settings import S3Access
 
@@ -33,20 +31,6 @@ def flow_run_id() -> str:
 def in_flow_run() -> bool:
     """Whether this code runs inside a Prefect flow run."""
     return bool(flow_run_id())
-
-
-def mark_crashed(dead: Holder | None) -> None:
-    """Let the flow run of a process that died end on its page, where a flow run goes on with it."""
-    if dead is None or not dead.flow_run or dead.flow_run == flow_run_id() or not in_flow_run():
-        return
-    import httpx
-    from prefect import get_client
-    from prefect.exceptions import PrefectException
-    from prefect.states import Crashed
-
-    crashed: Any = Crashed(message="its process died; a later flow run goes on with its work")
-    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(dead.flow_run), crashed)  # refused for one that has ended
 
 
 def page(reports: str | None) -> list[Any]:
@@ -85,14 +69,11 @@ def require_server() -> str:
     """Return the address of the configured Prefect server; refuse where none answers."""
     from prefect.settings import PREFECT_API_URL
 
-    url, remedy = PREFECT_API_URL.value(), "start one: prefect server start"
-    if not url:
-        remedy += "; then set PREFECT_API_URL=http://127.0.0.1:4200/api"
-        expected = "the address of a Prefect server"
-        raise InputError.of("PREFECT_API_URL", expected, "none", remedy=remedy)
-    if found := unanswered(url):
-        raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
-    return url
+    url = PREFECT_API_URL.value()
+    if not (found := unanswered(url) if url else "none"):
+        return url
+    remedy = "prefect server start starts one, for PREFECT_API_URL=http://127.0.0.1:4200/api"
+    raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
 
 
 def _active() -> dict[str, object]:
@@ -101,12 +82,10 @@ def _active() -> dict[str, object]:
     path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # a file that is wrong is an error of Prefect's, where it is used
+        name = os.environ.get("PREFECT_PROFILE") or content["active"]
+        return dict(content["profiles"][name])
+    except (OSError, ValueError, LookupError, TypeError):  # Prefect says so where it is used
         return {}
-    profiles = content.get("profiles")
-    name = os.environ.get("PREFECT_PROFILE") or content.get("active")
-    found = profiles.get(name) if isinstance(profiles, dict) and isinstance(name, str) else None
-    return found if isinstance(found, dict) else {}
 
 
 _CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -143,10 +122,8 @@ def _credentials(block: str) -> dict[str, str]:
             "it on Prefect's page, or name another"
         ) from None
     if isinstance(found, str):
-        try:
+        with suppress(ValueError):
             found = json.loads(found)
-        except ValueError:
-            found = None
     if not isinstance(found, dict) or not {*_CREDENTIALS[:2]} <= set(found):
         raise RunError(
             f"the Prefect Secret block {block!r} holds no credentials: expected JSON with "

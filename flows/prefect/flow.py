@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, get_type_hints
 
@@ -22,7 +23,6 @@ from prefect.settings import (
 )
 from prefect.states import Cancelled, Completed, Crashed
 from prefect.utilities.callables import get_call_parameters
-from pydantic import BaseModel
 
 from flows.data import storage
 from flows.data.lock import RunBusy
@@ -62,14 +62,13 @@ Args:
 """  # in the form that Prefect reads for the form on its page
 
 
+@dataclass
 class _Body:
     """How the body of a flow ended, which is its end even where the server has gone."""
 
     error: BaseException | None = None
     outcome: Any = None
-
-    def __init__(self) -> None:
-        self.ends = ExitStack()  # of settings
+    ends: ExitStack = field(default_factory=ExitStack)  # of settings
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function and note how it ends."""
@@ -117,12 +116,9 @@ class PipelineFlow(Flow[..., Any]):
 
     def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as the function takes them; refuse settings as the command does."""
-        kinds, made = get_type_hints(self.fn), dict(parameters)
-        for name, value in parameters.items():
-            kind = kinds.get(name)
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                made[name] = validated(kind, value)
-        return super().validate_parameters(made)
+        kinds, given = get_type_hints(self.fn), {"settings", "compute"} & {*parameters}
+        made = {name: validated(kinds[name], parameters[name]) for name in given}
+        return super().validate_parameters({**parameters, **made})
 
     def with_options(self, **changes: Any) -> Any:
         """Return the flow with other options."""
@@ -199,17 +195,17 @@ the run.
 def task_of(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return a function as a task of its name."""
     made: Any = task
-    name = function.__name__
     fixed = {
-        "task_run_name": name,
+        "task_run_name": function.__name__,
         "persist_result": False,
         "cache_policy": NO_CACHE,
         "retry_condition_fn": lambda task, task_run, state: is_transient(state.data),
     }
-    return made(function, **{"name": name, **fixed, **OPTIONS, **options})
+    return made(function, **{**fixed, **OPTIONS, **options})
 
 
 def is_transient(error: object) -> bool:
     """Whether the same stage may succeed a little later."""
-    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
-    return isinstance(error, kinds)
+    return isinstance(
+        error, storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
+    )

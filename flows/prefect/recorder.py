@@ -22,7 +22,7 @@ from prefect.artifacts import (
 )
 from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from prefect.states import State
+from prefect.states import Crashed, State
 
 from flows.data import storage
 from flows.data.runs import fit_in_words
@@ -38,6 +38,7 @@ from flows.events import (
     Stage,
     Started,
     Sweep,
+    TakenOver,
 )
 from flows.prefect import flow_run_id
 from flows.report.labels import labelled
@@ -74,6 +75,8 @@ class Recorder:
         match event:
             case Started(run_id):
                 self._log(f"run {run_id}")
+            case TakenOver(flow_run) if flow_run not in ("", str(self._flow_run)):
+                self._show(_mark_crashed, UUID(flow_run))
             case Stage(name):
                 self._heed_cancel()
                 self._before = STAGES.index("fit" if name == "load" else name)
@@ -127,8 +130,8 @@ class Recorder:
         for warning in record.warnings:
             self._logger.warning("%s", escaped(warning))
         self._log(event.headline)
-        summary = _summary(event, self._reports)
-        self._show(create_markdown_artifact, summary, "summary", "What was found")
+        found = _summary(event, self._reports)
+        self._show(create_markdown_artifact, found, "summary", "What was found")
         rows = [_cells(labelled(row)) for row in event.top]
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
 
@@ -160,6 +163,12 @@ def escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
+def _mark_crashed(run_id: UUID) -> None:
+    """End a flow run whose process has died; Prefect refuses it for one that has ended."""
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run_id, Crashed(message="its process died; another goes on"))
+
+
 def _state_of(run_id: UUID) -> State[Any] | None:
     with get_client(sync_client=True) as client:
         return client.read_flow_run(run_id).state
@@ -167,7 +176,7 @@ def _state_of(run_id: UUID) -> State[Any] | None:
 
 def _summary(event: Published, reports: str | None) -> str:
     """Return as Markdown what was found, with which settings, and where the report is."""
-    record, first = event.record, event.record.warnings[:_WARNINGS]
+    record = event.record
     facts = {
         "run": record.run_id,
         "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
@@ -175,12 +184,12 @@ def _summary(event: Published, reports: str | None) -> str:
         "seconds": f"{record.seconds:.1f}",
         **{f"setting {name}": str(value) for name, value in record.changed.items()},
     }
-    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|"]
-    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
-    lines += ["", *(f"- warning: {escape(warning)}" for warning in first)]
-    if more := len(record.warnings) - len(first):
-        lines.append(f"- and {more} more in the report")
-    return "\n".join([*lines, "", _where(event, reports)])
+    table = [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    warnings = [f"- warning: {escape(warning)}" for warning in record.warnings[:_WARNINGS]]
+    if more := len(record.warnings) - len(warnings):
+        warnings.append(f"- and {more} more in the report")
+    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|", *table, "", *warnings, ""]
+    return "\n".join([*lines, _where(event, reports)])
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:

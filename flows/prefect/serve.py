@@ -61,11 +61,17 @@ class Deployment(BaseModel):
                 "an address without secrets, which come from the environment; found some"
             ) from None
         if self.cron is not None:
-            _check_cron(self.cron)
+            from prefect.client.schemas.schedules import CronSchedule
+
+            try:
+                CronSchedule(cron=self.cron)
+            except ValueError:
+                raise ValueError(
+                    f"a cron expression such as 30 2 * * *; found {self.cron!r}"
+                ) from None
         if self.timezone not in available_timezones():
-            near = nearest(self.timezone, available_timezones())
-            which = f"such as {near}" if near else "such as Europe/Berlin"
-            raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
+            near = nearest(self.timezone, available_timezones()) or "Europe/Berlin"
+            raise ValueError(f"a name of a time zone, such as {near}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
         return self
@@ -106,8 +112,9 @@ def read_plan(path: str) -> list[Deployment]:
             faults += [_fault(Deployment, where, own, one) for one in error.errors()]
     names = Counter(f"{one.pipeline}/{one.name}" for one in found)
     if twice := [name for name, count in names.items() if count > 1]:
-        expected = "deployments with names of their own"
-        faults.append(Fault(path, expected, f"{', '.join(twice)} twice"))
+        faults.append(
+            Fault(path, "deployments with names of their own", f"{', '.join(twice)} twice")
+        )
     if faults:
         raise InputError(list(dict.fromkeys(faults)))
     return found
@@ -150,12 +157,13 @@ def serve(deployments: Sequence[Deployment], say: Callable[[str], None]) -> None
     say(f"Prefect's server: {require_server()}")
     runner = Stoppable(limit=len(deployments) + _LATE)
     for one in deployments:
-        every = timedelta(seconds=one.every or 0)
         runner.add_deployment(
             RunnerDeployment.from_entrypoint(
                 PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
                 name=one.name,
-                schedule=Cron(one.cron, one.timezone) if one.cron else Interval(every),
+                schedule=Cron(one.cron, one.timezone)
+                if one.cron
+                else Interval(timedelta(seconds=one.every or 0)),
                 tags=["vbflows"],
                 parameters={
                     "source": one.source,
@@ -175,15 +183,6 @@ def serve(deployments: Sequence[Deployment], say: Callable[[str], None]) -> None
 _LATE = 4  # runs of deployments that have one already: each ends at once
 
 
-def _check_cron(cron: str) -> None:
-    from prefect.client.schemas.schedules import CronSchedule
-
-    try:
-        CronSchedule(cron=cron)
-    except ValueError:
-        raise ValueError(f"a cron expression such as 30 2 * * *; found {cron!r}") from None
-
-
 def _fault(model: type[BaseModel], where: str, content: Any, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
     kind, key = problem["type"], ".".join(str(part) for part in problem["loc"])
@@ -198,8 +197,11 @@ def _fault(model: type[BaseModel], where: str, content: Any, problem: Any) -> Fa
         where += f", {outer}" if outer else ""
         return Fault(where, f"a key out of {', '.join(known)}", inner, remedy=remedy)
     if key.partition(".")[0] == "source":  # of both types that it may be, and of each of several
-        expected = "a path, folder, glob or URL, or a list of these"
-        return Fault(f"{where}, source", expected, shown(content["source"]))
+        return Fault(
+            f"{where}, source",
+            "a path, folder, glob or URL, or a list of these",
+            shown(content["source"]),
+        )
     where += f", {key}" if key else ""
     expected, _, found = expected_in_words(problem).partition("; found ")
     if kind == "value_error" and not found:

@@ -28,8 +28,10 @@ def compute_settings(
     InputError
         If they do not go together.
     """
-    given = {"workers": _count(workers) or None, "scheduler": scheduler}
-    return validated(ComputeSettings, {**given, "memory_limit": memory_limit})
+    return validated(
+        ComputeSettings,
+        {"workers": _count(workers) or None, "scheduler": scheduler, "memory_limit": memory_limit},
+    )
 
 
 def validated(settings: type[M], values: Any) -> M:
