@@ -7,7 +7,8 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -20,7 +21,7 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.exceptions import PrefectException
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed, State
 
@@ -46,6 +47,7 @@ from flows.report.labels import labelled
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _LINES = 10.0  # seconds between two lines of how far a stage is
 _WARNINGS = 3  # in the summary
+_BEFORE = {"load": 3} | {name: number for number, name in enumerate(STAGES)}
 _IN_LINKS = ":/?#@!$&'*+,;=%~"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
 
@@ -68,6 +70,7 @@ class Recorder:
         self._bar: UUID | None = None
         self._pace, self._lines = Pace(), Pace(_LINES)
         self._before, self._fraction = 0, 0.0  # stages that are done; how much of the run is
+        self._unsaid = ""  # how far the stage is, until the log says it
         self._unanswered = -float("inf")  # when the server last did not answer
 
     def on_event(self, event: Event) -> None:
@@ -79,7 +82,9 @@ class Recorder:
                 self._show(_mark_crashed, UUID(flow_run))
             case Stage(name):
                 self._heed_cancel()
-                self._before = STAGES.index("fit" if name == "load" else name)
+                if self._unsaid:
+                    self._log(self._unsaid)
+                self._before, self._unsaid = _BEFORE.get(name, self._before), ""
                 self._log(name)
             case Accepted(inputs):
                 rows = sum(file.rows for file in inputs)
@@ -108,11 +113,12 @@ class Recorder:
         """
         if self._pace.due():
             self._heed_cancel()
-            fraction = min((self._before + share) / len(STAGES), 0.99)
-            self._fraction = max(self._fraction, fraction)
+            self._fraction = max(self._fraction, min((self._before + share) / len(STAGES), 0.99))
             self._move_bar(text)
+        self._unsaid = text
         if self._lines.due():
             self._log(text)
+            self._unsaid = ""
 
     def _move_bar(self, text: str) -> None:
         percent, description = 100.0 * self._fraction, escape(text)
@@ -130,9 +136,16 @@ class Recorder:
         for warning in record.warnings:
             self._logger.warning("%s", escaped(warning))
         self._log(event.headline)
-        found = _summary(event, self._reports)
-        self._show(create_markdown_artifact, found, "summary", "What was found")
-        rows = [_cells(labelled(row)) for row in event.top]
+        self._show(
+            create_markdown_artifact, _summary(event, self._reports), "summary", "What was found"
+        )
+        rows = [
+            {
+                escape(name): escape(v) if isinstance(v, str) else v
+                for name, v in labelled(row).items()
+            }
+            for row in event.top
+        ]
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
 
     def _heed_cancel(self) -> None:
@@ -165,7 +178,7 @@ def escape(text: str) -> str:
 
 def _mark_crashed(run_id: UUID) -> None:
     """End a flow run whose process has died; Prefect refuses it for one that has ended."""
-    with get_client(sync_client=True) as client:
+    with suppress(ObjectNotFound), get_client(sync_client=True) as client:
         client.set_flow_run_state(run_id, Crashed(message="its process died; another goes on"))
 
 
@@ -190,14 +203,6 @@ def _summary(event: Published, reports: str | None) -> str:
         warnings.append(f"- and {more} more in the report")
     lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|", *table, "", *warnings, ""]
     return "\n".join([*lines, _where(event, reports)])
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose names and texts show as they are."""
-    return {
-        escape(column): escape(value) if isinstance(value, str) else value
-        for column, value in row.items()
-    }
 
 
 def _where(event: Published, reports: str | None) -> str:

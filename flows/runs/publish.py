@@ -361,9 +361,7 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
     """Publish a run that was complete when it was stopped, unless nothing is new since."""
     record = read_record(run.paths)
     if run.begun or run.is_resume:
-        found = outcome(run.paths, record, "")
-        found["headline"] = publish_complete(run)
-        return found
+        return {**outcome(run.paths, record, ""), "headline": publish_complete(run)}
     found = outcome(run.paths, record, f"No new files since run {record.run_id}; nothing to do.")
     del found["lines"][0]  # how long the run took that found it
     return found
