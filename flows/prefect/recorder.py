@@ -90,7 +90,7 @@ class Recorder:
                 rows = sum(file.rows for file in inputs)
                 files = "1 file" if len(inputs) == 1 else f"{len(inputs):,} files"
                 self._log(f"read {rows:,} rows in {files}")
-            case Progress(stage, done, total):
+            case Progress(stage, done, total) if total > 1:
                 self._progress(done / total, f"{stage}: {done} of {total}")
             case Sweep(iteration, expected=expected):
                 share = (iteration + 1) / expected if expected else 0.0

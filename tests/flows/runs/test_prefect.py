@@ -187,7 +187,7 @@ def test_progress_goes_by_the_sweeps_to_come_and_not_back(prefect_server):
         for event in (
             Stage("fit"), Sweep(0, -9.0, None, None, 500), Sweep(9, -8.0, 1.0, 10.0, 500),
             Sweep(10, -7.0, 1.0, 89.0, 500), Sweep(11, -6.0, 1.0, 0.0, 500), Stage("score"),
-            Progress("score", 2, 2), Stage("publish"), Progress("publish", 1, 1),
+            Progress("score", 2, 2), Stage("publish"), Progress("publish", 2, 2),
         ):  # fmt: skip
             time.sleep(1.1)  # the page is told once a second
             recorder.on_event(event)
