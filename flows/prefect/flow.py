@@ -162,7 +162,7 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
 def _run_name() -> str:
     """Name a flow run by its source and its start, unless a deployment's user may have named it."""
     context: Any = FlowRunContext.get()
-    run, source = context.flow_run, storage.given(context.parameters["source"])
+    run, source = context.flow_run, storage.given(context.parameters["source"]) or ["nothing"]
     if run.deployment_id and not run.auto_scheduled:
         return str(run.name)
     place = "/".join(storage.shown(source[0]).rpartition("://")[2].rstrip("/").split("/")[-2:])

@@ -190,6 +190,8 @@ def test_after_a_power_cut_a_deployment_goes_on(prefect_home, tmp_path):
                     "select distinct s.type, s.message from flow_run r join flow_run_state s "
                     "on r.state_id = s.id"
                 ).fetchall()
+                names = database.execute("select name from flow_run where state_type = 'COMPLETED'")
+                assert all(re.match(r"in/.*, \d{4}-\d\d-\d\d \d\d:\d\d UTC$", n) for (n,) in names)
             database.close()
             return "COMPLETED" in dict(states) and any("nothing to do" in s for _, s in states if s)
 
