@@ -415,10 +415,10 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
         finally:
             ends.append(args)
 
-    def claims(*args):
+    def claims(*args, **more):
         if len(starts) == 1:
             raise ConnectionError("no answer")
-        return lock.claim(*args)
+        return lock.claim(*args, **more)
 
     def names_at_last(*args):
         names.append(args)
