@@ -99,13 +99,18 @@ def count(
     reads = as_rows(SampleReads(columns, rows, rows, nothing, account), settings)
     storage.write_bytes(storage.join(target, ACCOUNT), json.dumps(reads, indent=1).encode())
     lines = [
-        f"{rows:,} rows of counts in {len(written)} files below {target}",
         *inferred(os.path.dirname(run.files[0].url), (), settings),
         *(f"{one.reason}: {one.count:,}" for one in dropped(account, settings) if one.count),
         *warnings(account, columns, settings),
     ]
-    done = {"target": target, "files": len(written), "rows": rows}
-    return {**done, "reads": reads, "lines": lines}
+    return {
+        "headline": f"{rows:,} rows of counts in {len(written)} files below {target}",
+        "target": target,
+        "files": len(written),
+        "rows": rows,
+        "reads": reads,
+        "lines": lines,
+    }
 
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:

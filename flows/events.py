@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # the command line needs no arrays to print an event
 
 _log = logging.getLogger("vbflows.pipeline")
 
+STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
+"""Of a run, in their order; a score loads a posterior in place of a fit."""
+
 
 @dataclass(frozen=True)
 class Requested:
@@ -40,6 +43,13 @@ class Started:
     """A run has its name."""
 
     run_id: str
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """A process has died that had this run, or a run of its target; this one goes on."""
+
+    flow_run: str  # the id of Prefect's, where that process had one
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,21 @@ class Sweep:
     seconds: float | None = None  # an estimate of the time to come, at the rate so far
     objective: str = "bound"  # what ``elbo`` is
 
+    @property
+    def expected(self) -> float | None:
+        """An estimate of all sweeps of the fit, if there is one."""
+        return None if self.left is None else self.iteration + 1 + self.left
+
+    def in_words(self) -> str:
+        """Return a line: the sweep, what it climbed, the time to come."""
+        text = f"{self.phase}, " if self.phase else ""
+        text += f"sweep {self.iteration + 1}: {self.objective} {self.elbo:,.4f}"
+        if self.change is not None:
+            text += f", change {self.change:+.3g}"
+        if self.phase and self.seconds is not None:
+            text += f", about {max(self.seconds, 1.0):,.0f} s left"
+        return text
+
 
 @dataclass(frozen=True)
 class Message:
@@ -114,6 +139,7 @@ class Failed:
 Event = (
     Requested
     | Started
+    | TakenOver
     | Accepted
     | Computing
     | Stage

@@ -14,20 +14,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 from flows.data import storage
 from flows.data.lock import claim
 from flows.data.runs import RUN
 from flows.data.states import read_state
-from flows.events import Accepted, Computing, Started
+from flows.events import Accepted, Computing, Started, TakenOver
 from flows.events import Stage as StageBegins
 from flows.family import ReadsSettings, Threaded, model_for
 from flows.fit.compute import computing
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
-from flows.prefect import in_flow_run
+from flows.prefect import flow_run_id, in_flow_run
 from flows.runs import checking, incremental, resume
 from flows.runs.context import Run, sweeps
 from flows.runs.incremental import new_parts
@@ -64,9 +64,13 @@ class Stage:
         run.events.emit(StageBegins(name))
         if not in_flow_run():
             return self.function(run)
+        return self._task(run)
+
+    @cached_property
+    def _task(self) -> Any:
         from flows.prefect.flow import task_of
 
-        return task_of(self.function, name, self.options)(run)
+        return task_of(self.function, self.options)
 
     def with_options(self, **changes: Any) -> Stage:
         """Return the stage with other options of its task."""
@@ -176,7 +180,11 @@ def _start(run: Run) -> None:
         compute = opened.enter_context(computing(run.options, run.threads))
         if not run.is_resume:
             storage.own(run.paths.root, RUN)
-        claimed = opened.enter_context(claim(run.paths.work, run.paths.run_id))
+        claimed = opened.enter_context(
+            claim(run.paths.work, run.paths.run_id, flow_run=flow_run_id())
+        )
+        if claimed.dead is not None:
+            run.events.emit(TakenOver(claimed.dead.flow_run))
         if run.fitted is None:
             resume.check_same_request(run)
         run.open.push(opened.pop_all())

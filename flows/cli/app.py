@@ -557,10 +557,9 @@ def serve(
     ],
 ) -> None:
     """Run pipelines on their schedules on this machine, by the Prefect server, until Ctrl-C."""
-    from flows.prefect.serve import read_plan
-    from flows.prefect.serve import serve as run_plan
+    from flows.prefect import serve as serving
 
-    run_plan(read_plan(plan), line)
+    serving.serve(serving.read_plan(plan), line)
 
 
 for _pipeline in PIPELINES:

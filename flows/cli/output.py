@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flows.escape import escaped
-from flows.events import Event, Message, Pace, Progress, Stage, Sweep, listening
+from flows.events import STAGES, Event, Message, Pace, Progress, Stage, Sweep, listening
 from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
@@ -80,15 +80,14 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     if "text" in outcome:
         print_answer(outcome["text"])
         return
-    headline, *more = outcome["lines"]
-    line(headline, wraps=True)
+    line(outcome["headline"], wraps=True)
     if outcome.get("top"):
         from flows.cli.tables import first_columns, show_rows
         from flows.report.labels import labelled
 
         rows = [labelled(row) for row in outcome["top"][:MOST_SHOWN]]
         show_rows(out(), rows, first_columns(list(rows[0])))
-    for text in more:
+    for text in outcome["lines"]:
         line(text, wraps=not text.startswith(("report ", "rows: ")))
 
 
@@ -98,7 +97,6 @@ def print_answer(text: str) -> None:
         line(one)
 
 
-STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
 CHECKING = ("check", "ingest", "prepare", "time a sweep")
 
 
@@ -129,7 +127,7 @@ class Lines:
                 self._print(text)
                 self._pace.due()  # the first minute begins
             case Sweep() if self._pace.due():
-                self._print(_in_words(event))
+                self._print(event.in_words())
             case Progress(stage, done, total) if done < total and self._pace.due():
                 self._print(f"{stage}: {done} of {total}")
 
@@ -186,14 +184,13 @@ class Bar:
                 self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
-            case Sweep(iteration, elbo, left=left, phase=phase, objective=objective):
+            case Sweep(iteration, elbo, phase=phase, objective=objective):
                 done = iteration + 1
-                total = None if left is None else done + left
                 detail = f"{phase}, sweep {done}" if phase else f"sweep {done}"
                 climbs = f": {objective} {elbo:,.4f}"
                 if not phase and len(detail + climbs) <= self._console.width - _OTHERS:
                     detail += climbs
-                self._move(done, total, detail)
+                self._move(done, event.expected, detail)
             case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")
 
@@ -203,13 +200,3 @@ class Bar:
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
-
-
-def _in_words(sweep: Sweep) -> str:
-    text = f"{sweep.phase}, " if sweep.phase else ""
-    text += f"sweep {sweep.iteration + 1}: {sweep.objective} {sweep.elbo:,.4f}"
-    if sweep.change is not None:
-        text += f", change {sweep.change:+.3g}"
-    if sweep.phase and sweep.seconds is not None:
-        text += f", about {max(sweep.seconds, 1.0):,.0f} s left"
-    return text

@@ -65,14 +65,17 @@ class Holder(json_files.Form):
     pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
     started: float = 0.0
     beats: int = 0
+    flow_run: str = ""  # the id of Prefect's, of a run that is one
 
 
 class Claim:
     """The right to write a run; made by `claim`."""
 
-    def __init__(self, store: str, run_id: str) -> None:
+    def __init__(self, store: str, run_id: str, flow_run: str = "") -> None:
         self.store = store
         self.run_id = run_id
+        self.flow_run = flow_run
+        self.dead: Holder | None = None  # who held it until it died
         self.url = join(store, LOCK)
         self.token = uuid.uuid4().hex
         self._beats = 0
@@ -105,7 +108,7 @@ class Claim:
         try:
             created = create_bytes(self.url, self._content()) or self._is_ours()
             if not created:
-                self._await_end_of_holder(timeout)
+                self.dead = self._await_end_of_holder(timeout)
                 write_bytes(self.url, self._content())
             if not created or not is_local(self.url):
                 self._confirm_last_writer()
@@ -148,6 +151,7 @@ class Claim:
                 pid=os.getpid(),
                 started=psutil.Process().create_time(),
                 beats=self._beats,
+                flow_run=self.flow_run,
             )
         )
 
@@ -162,7 +166,8 @@ class Claim:
         if holder is None or holder.token != self.token:
             raise self._busy(holder)
 
-    def _await_end_of_holder(self, timeout: float) -> None:
+    def _await_end_of_holder(self, timeout: float) -> Holder | None:
+        """Return a holder that died, None where it has ended; raise `RunBusy` if it lives."""
         first = _read(self.url)
         if first is None:
             time.sleep(SETTLE)  # its writer may be between creating and filling it
@@ -170,7 +175,7 @@ class Claim:
         if first is None or first.machine == _machine():
             if first is not None and _alive(first):
                 raise self._busy(first)
-            return
+            return first
         log.info(
             f"run {self.run_id} is locked by {_name(first)}; watching {timeout:.0f} s for its "
             "heartbeat"
@@ -180,9 +185,10 @@ class Claim:
             time.sleep(min(1.0, timeout / 10))
             now = _read(self.url)
             if now is None:
-                return
+                return None
             if now != first:
                 raise self._busy(now)
+        return first
 
     def _busy(self, holder: Holder | None) -> RunBusy:
         run_id = self.run_id if holder is None else holder.run_id or self.run_id
@@ -202,7 +208,7 @@ class Claim:
 
 
 @contextmanager
-def claim(store: str, run_id: str, timeout: float = TIMEOUT) -> Iterator[Claim]:
+def claim(store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "") -> Iterator[Claim]:
     """Hold a run for the duration of a block; nested claims in one process are one.
 
     Parameters
@@ -213,6 +219,8 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT) -> Iterator[Claim]:
         Name of the run, for messages.
     timeout
         Seconds to watch the heartbeat of a holder on another machine.
+    flow_run
+        Id of the Prefect flow run that holds it, for the one that finds it dead.
 
     Raises
     ------
@@ -222,7 +230,7 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT) -> Iterator[Claim]:
     if store in _held:
         yield _held[store]
         return
-    held = Claim(store, run_id)
+    held = Claim(store, run_id, flow_run)
     held.acquire(timeout)
     _held[store] = held
     try:

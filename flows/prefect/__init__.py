@@ -10,7 +10,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,19 @@ from flows.faults import InputError, RunError
 from flows.settings import S3Access
 
 
-def in_flow_run() -> bool:
-    """Whether this code runs inside a Prefect flow run; does not import Prefect."""
+def flow_run_id() -> str:
+    """Return the id of the Prefect flow run that this code is part of; empty outside of one.
+
+    It does not import Prefect.
+    """
     context = sys.modules.get("prefect.context")
-    return context is not None and context.FlowRunContext.get() is not None
+    run = None if context is None else context.FlowRunContext.get()
+    return "" if run is None else str(run.flow_run.id)
+
+
+def in_flow_run() -> bool:
+    """Whether this code runs inside a Prefect flow run."""
+    return bool(flow_run_id())
 
 
 def page(reports: str | None) -> list[Any]:
@@ -60,14 +69,11 @@ def require_server() -> str:
     """Return the address of the configured Prefect server; refuse where none answers."""
     from prefect.settings import PREFECT_API_URL
 
-    url, remedy = PREFECT_API_URL.value(), "start one: prefect server start"
-    if not url:
-        remedy += "; then set PREFECT_API_URL=http://127.0.0.1:4200/api"
-        expected = "the address of a Prefect server"
-        raise InputError.of("PREFECT_API_URL", expected, "none", remedy=remedy)
-    if found := unanswered(url):
-        raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
-    return url
+    url = PREFECT_API_URL.value()
+    if not (found := unanswered(url) if url else "none"):
+        return url
+    remedy = "prefect server start starts one, for PREFECT_API_URL=http://127.0.0.1:4200/api"
+    raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
 
 
 def _active() -> dict[str, object]:
@@ -76,12 +82,10 @@ def _active() -> dict[str, object]:
     path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # a file that is wrong is an error of Prefect's, where it is used
+        name = os.environ.get("PREFECT_PROFILE") or content["active"]
+        return dict(content["profiles"][name])
+    except (OSError, ValueError, LookupError, TypeError):  # Prefect says so where it is used
         return {}
-    profiles = content.get("profiles")
-    name = os.environ.get("PREFECT_PROFILE") or content.get("active")
-    found = profiles.get(name) if isinstance(profiles, dict) and isinstance(name, str) else None
-    return found if isinstance(found, dict) else {}
 
 
 _CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -118,10 +122,8 @@ def _credentials(block: str) -> dict[str, str]:
             "it on Prefect's page, or name another"
         ) from None
     if isinstance(found, str):
-        try:
+        with suppress(ValueError):
             found = json.loads(found)
-        except ValueError:
-            found = None
     if not isinstance(found, dict) or not {*_CREDENTIALS[:2]} <= set(found):
         raise RunError(
             f"the Prefect Secret block {block!r} holds no credentials: expected JSON with "

@@ -9,17 +9,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any
+from typing import Any, get_type_hints
 
 from prefect import Flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, Crashed
 from prefect.utilities.callables import get_call_parameters
 
 from flows.data import storage
@@ -30,6 +32,7 @@ from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
+from flows.settings.load import validated
 
 
 class _Sentences(logging.Filter):
@@ -59,14 +62,13 @@ Args:
 """  # in the form that Prefect reads for the form on its page
 
 
+@dataclass
 class _Body:
     """How the body of a flow ended, which is its end even where the server has gone."""
 
     error: BaseException | None = None
     outcome: Any = None
-
-    def __init__(self) -> None:
-        self.ends = ExitStack()  # of settings
+    ends: ExitStack = field(default_factory=ExitStack)  # of settings
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function and note how it ends."""
@@ -96,7 +98,7 @@ class PipelineFlow(Flow[..., Any]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the pipeline."""
         if not (in_flow_run() or PREFECT_API_URL.value()):
-            return self.plainly(*args, **kwargs)
+            return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
         body = _Body()
         token = _body.set(body)
         try:
@@ -112,9 +114,11 @@ class PipelineFlow(Flow[..., Any]):
         finally:
             _body.reset(token)
 
-    def plainly(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the pipeline without Prefect."""
-        return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
+    def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters as the function takes them; refuse settings as the command does."""
+        kinds, given = get_type_hints(self.fn), {"settings", "compute"} & {*parameters}
+        made = {name: validated(kinds[name], parameters[name]) for name in given}
+        return super().validate_parameters({**parameters, **made})
 
     def with_options(self, **changes: Any) -> Any:
         """Return the flow with other options."""
@@ -137,16 +141,33 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
             outcome = run(*args, **kwargs)
             if not in_flow_run():
                 return outcome
-            return Completed(message=escaped(outcome["lines"][0]), data=outcome)
+            return Completed(message=escaped(outcome["headline"]), data=outcome)
         except (Interrupted, RunBusy) as error:
+            if not in_flow_run():
+                raise
             cancelled = isinstance(error, RunBusy) or isinstance(error.__cause__, CancelledOnPage)
-            if in_flow_run() and cancelled:
-                return Cancelled(message=str(error))
-            raise
+            return (Cancelled if cancelled else Crashed)(message=escaped(str(error)))
 
     description = inspect.cleandoc(function.__doc__ or "")
     call.__doc__ = f"{description}\n{_PARAMETERS}"
-    return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
+    return PipelineFlow(
+        call,
+        name=function.__name__,
+        flow_run_name=_run_name,
+        description=description,
+        persist_result=False,
+    )
+
+
+def _run_name() -> str:
+    """Name a flow run by its source and its start, unless a deployment's user may have named it."""
+    context: Any = FlowRunContext.get()
+    run, source = context.flow_run, storage.given(context.parameters["source"]) or ["nothing"]
+    if run.deployment_id and not run.auto_scheduled:
+        return str(run.name)
+    place = "/".join(storage.shown(source[0]).rpartition("://")[2].rstrip("/").split("/")[-2:])
+    more = f" and {len(source) - 1} more" if len(source) > 1 else ""
+    return f"{place}{more}, {run.expected_start_time:%Y-%m-%d %H:%M} UTC"
 
 
 @contextmanager
@@ -156,10 +177,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
@@ -174,15 +192,20 @@ the run.
 """
 
 
-def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
-    """Return a function as a task of that name."""
+def task_of(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return a function as a task of its name."""
     made: Any = task
-    fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
-    fixed["retry_condition_fn"] = lambda task, task_run, state: is_transient(state.data)
-    return made(function, **{"name": name, **fixed, **OPTIONS, **options})
+    fixed = {
+        "task_run_name": function.__name__,
+        "persist_result": False,
+        "cache_policy": NO_CACHE,
+        "retry_condition_fn": lambda task, task_run, state: is_transient(state.data),
+    }
+    return made(function, **{**fixed, **OPTIONS, **options})
 
 
 def is_transient(error: object) -> bool:
     """Whether the same stage may succeed a little later."""
-    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
-    return isinstance(error, kinds)
+    return isinstance(
+        error, storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
+    )

@@ -7,7 +7,8 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -20,19 +21,33 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.context import FlowRunContext
-from prefect.exceptions import PrefectException
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from prefect.states import State
+from prefect.states import Crashed, State
 
 from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
-from flows.events import Accepted, Event, Message, Pace, Progress, Published, Stage, Started, Sweep
+from flows.events import (
+    STAGES,
+    Accepted,
+    Event,
+    Message,
+    Pace,
+    Progress,
+    Published,
+    Stage,
+    Started,
+    Sweep,
+    TakenOver,
+)
+from flows.prefect import flow_run_id
 from flows.report.labels import labelled
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
-_SWEEPS = 10.0  # seconds between two sweeps in the log
+_LINES = 10.0  # seconds between two lines of how far a stage is
+_WARNINGS = 3  # in the summary
+_BEFORE = {"load": 3} | {name: number for number, name in enumerate(STAGES)}
 _IN_LINKS = ":/?#@!$&'*+,;=%~"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
 
@@ -47,16 +62,15 @@ class Recorder:
     def __init__(self, reports: str | None = None) -> None:
         """Begin; ``reports`` is the address under which a browser finds the target."""
         self._reports = reports or os.environ.get("VBFLOWS_REPORTS")
-        run = FlowRunContext.get()
-        if run is None or run.flow_run is None:
-            raise RuntimeError("a Recorder exists inside a Prefect flow run only")
-        self._flow_run: UUID = run.flow_run.id
+        self._flow_run = UUID(flow_run_id())
         self._logger = get_run_logger()
         # Made once: Prefect reads every setting again for it, 40 ms of CPU.
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
             self._at_once = contextvars.copy_context()
         self._bar: UUID | None = None
-        self._pace, self._sweeps = Pace(), Pace(_SWEEPS)
+        self._pace, self._lines = Pace(), Pace(_LINES)
+        self._before, self._fraction = 0, 0.0  # stages that are done; how much of the run is
+        self._unsaid = ""  # how far the stage is, until the log says it
         self._unanswered = -float("inf")  # when the server last did not answer
 
     def on_event(self, event: Event) -> None:
@@ -64,40 +78,50 @@ class Recorder:
         match event:
             case Started(run_id):
                 self._log(f"run {run_id}")
-            case Stage():
+            case TakenOver(flow_run) if flow_run not in ("", str(self._flow_run)):
+                self._show(_mark_crashed, UUID(flow_run))
+            case Stage(name):
                 self._heed_cancel()
+                if self._unsaid:
+                    self._log(self._unsaid)
+                self._before, self._unsaid = _BEFORE.get(name, self._before), ""
+                self._log(name)
             case Accepted(inputs):
                 rows = sum(file.rows for file in inputs)
                 files = "1 file" if len(inputs) == 1 else f"{len(inputs):,} files"
                 self._log(f"read {rows:,} rows in {files}")
-            case Progress(stage, done, total):
-                # Below 1, which means a run that is published.
-                self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
-            case Sweep(iteration, elbo, _, left, most, phase, objective=objective):
-                done = iteration + 1
-                fraction = done / most if left is None else done / (done + left)
-                text = f"{phase}, " if phase else ""
-                text += f"sweep {done}, {objective} {elbo:,.4f}"
-                self._progress(min(fraction, 0.99), text)
-                if self._sweeps.due():
-                    self._log(text)
+            case Progress(stage, done, total) if total > 1:
+                self._progress(done / total, f"{stage}: {done} of {total}")
+            case Sweep(iteration, expected=expected):
+                share = (iteration + 1) / expected if expected else 0.0
+                self._progress(share, event.in_words())
             case Message(text):
                 self._log(text)
             case Published():
-                self._move_bar(1.0, "published")
+                self._fraction = 1.0
+                self._move_bar("published")
                 self._show_outcome(event)
 
     def _log(self, text: str) -> None:
         self._logger.info("%s", escaped(text))
 
-    def _progress(self, fraction: float, text: str) -> None:
-        """Show how far the run is, at most once a second, unless it was cancelled."""
+    def _progress(self, share: float, text: str) -> None:
+        """Show at most once a second how far the run is, unless it was cancelled.
+
+        Each stage is an equal part of it; ``share`` is how much of this one is done. The bar does
+        not go back where more sweeps are expected than before, and 1 is a run that is published.
+        """
         if self._pace.due():
             self._heed_cancel()
-            self._move_bar(fraction, text)
+            self._fraction = max(self._fraction, min((self._before + share) / len(STAGES), 0.99))
+            self._move_bar(text)
+        self._unsaid = text
+        if self._lines.due():
+            self._log(text)
+            self._unsaid = ""
 
-    def _move_bar(self, fraction: float, text: str) -> None:
-        percent, description = 100.0 * fraction, escape(text)
+    def _move_bar(self, text: str) -> None:
+        percent, description = 100.0 * self._fraction, escape(text)
         if self._bar is None:
             self._bar = self._show(create_progress_artifact, percent, "progress", description)
         else:
@@ -112,12 +136,17 @@ class Recorder:
         for warning in record.warnings:
             self._logger.warning("%s", escaped(warning))
         self._log(event.headline)
-        summary = _summary(event).replace("<", "&lt;")
-        self._show(create_markdown_artifact, summary, "summary", "What was found")
-        rows = [_cells(labelled(row)) for row in event.top]
+        self._show(
+            create_markdown_artifact, _summary(event, self._reports), "summary", "What was found"
+        )
+        rows = [
+            {
+                escape(name): escape(v) if isinstance(v, str) else v
+                for name, v in labelled(row).items()
+            }
+            for row in event.top
+        ]
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
-        where = _where(event, self._reports)
-        self._show(create_markdown_artifact, where, "report", "Where the report is")
 
     def _heed_cancel(self) -> None:
         """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
@@ -147,33 +176,33 @@ def escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
+def _mark_crashed(run_id: UUID) -> None:
+    """End a flow run whose process has died; Prefect refuses it for one that has ended."""
+    with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+        client.set_flow_run_state(run_id, Crashed(message="its process died; another goes on"))
+
+
 def _state_of(run_id: UUID) -> State[Any] | None:
     with get_client(sync_client=True) as client:
         return client.read_flow_run(run_id).state
 
 
-def _summary(event: Published) -> str:
-    """Return what was found and with what settings, as Markdown."""
+def _summary(event: Published, reports: str | None) -> str:
+    """Return as Markdown what was found, with which settings, and where the report is."""
     record = event.record
     facts = {
         "run": record.run_id,
         "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
         "fit": fit_in_words(record),
         "seconds": f"{record.seconds:.1f}",
-        **{f"setting {name}": str(value) for name, value in record.settings.items()},
+        **{f"setting {name}": str(value) for name, value in record.changed.items()},
     }
-    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|"]
-    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
-    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
-    return "\n".join(lines)
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose names and texts show as they are."""
-    return {
-        escape(column): escape(value) if isinstance(value, str) else value
-        for column, value in row.items()
-    }
+    table = [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    warnings = [f"- warning: {escape(warning)}" for warning in record.warnings[:_WARNINGS]]
+    if more := len(record.warnings) - len(warnings):
+        warnings.append(f"- and {more} more in the report")
+    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|", *table, "", *warnings, ""]
+    return "\n".join([*lines, _where(event, reports)])
 
 
 def _where(event: Published, reports: str | None) -> str:
@@ -189,7 +218,7 @@ def _where(event: Published, reports: str | None) -> str:
         return f"[The report]({quote(url, safe=_IN_LINKS)})"
     place = f" on {platform.node()}" if storage.is_local(url) else ""
     return (
-        f"The report is `{url.replace('`', '')}`{place}. What it found is in the summary. "
+        f"The report is `{url.replace('`', '')}`{place}. "
         "For a link here, serve the target over HTTP and set `compute.reports`, or "
         "`VBFLOWS_REPORTS` in the environment, to its address."
     )

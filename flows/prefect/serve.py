@@ -6,7 +6,8 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -27,7 +28,7 @@ from flows.faults import (
 )
 from flows.prefect import require_server
 from flows.settings import ComputeSettings, RunSettings
-from flows.settings.load import MOST_CHARACTERS, expected_in_words, faults_of, plain_values
+from flows.settings.load import MOST_CHARACTERS, expected_in_words, plain_values, validated
 
 
 class Deployment(BaseModel):
@@ -60,11 +61,17 @@ class Deployment(BaseModel):
                 "an address without secrets, which come from the environment; found some"
             ) from None
         if self.cron is not None:
-            _check_cron(self.cron)
+            from prefect.client.schemas.schedules import CronSchedule
+
+            try:
+                CronSchedule(cron=self.cron)
+            except ValueError:
+                raise ValueError(
+                    f"a cron expression such as 30 2 * * *; found {self.cron!r}"
+                ) from None
         if self.timezone not in available_timezones():
-            near = nearest(self.timezone, available_timezones())
-            which = f"such as {near}" if near else "such as Europe/Berlin"
-            raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
+            near = nearest(self.timezone, available_timezones()) or "Europe/Berlin"
+            raise ValueError(f"a name of a time zone, such as {near}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
         return self
@@ -80,62 +87,57 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    deployments: list[Deployment] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        names = [f"{one.pipeline}/{one.name}" for one in self.deployments]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"deployments with names of their own; found {', '.join(twice)} twice")
-        return self
+    deployments: list[Any] = Field(min_length=1)
 
 
-def read_plan(path: str) -> Plan:
-    """Read a plan; raise `InputError` with every fault in it."""
+def read_plan(path: str) -> list[Deployment]:
+    """Read the deployments of a plan; raise `InputError` with every fault in it."""
     try:
         with open(path, encoding="utf-8") as file:
             content = plain_values(file.read(MOST_CHARACTERS + 1))
     except (OSError, ValueError) as error:
         raise InputError.of(path, "a YAML file of deployments", first_line(error)) from error
-    faults = _settings_faults(path, content)
+    found, faults = [], []
     try:
-        plan = Plan.model_validate(content)
+        listed = Plan.model_validate(content).deployments
     except ValidationError as error:
-        faults += [_fault_of(path, content, problem) for problem in error.errors()]
-        raise InputError(list(dict.fromkeys(faults))) from error
-    if faults:
-        raise InputError(faults)
-    return plan
-
-
-def _settings_faults(path: str, content: Any) -> list[Fault]:
-    """List what is wrong with the settings of a plan's deployments."""
-    listed = content.get("deployments") if isinstance(content, dict) else None
-    faults = []
-    for number, own in enumerate(listed if isinstance(listed, list) else []):
-        pipeline, given = (own.get(k) if isinstance(own, dict) else None for k in _OF_SETTINGS)
-        if (
-            not isinstance(pipeline, str)
-            or pipeline not in PIPELINES
-            or not isinstance(given, dict)
-        ):
-            continue  # said of the deployment
-        kind = pipeline_named(pipeline).settings
+        raise InputError([_fault(Plan, path, content, one) for one in error.errors()]) from error
+    for number, own in enumerate(listed, start=1):
+        values = own if isinstance(own, dict) else {}
+        where = f"{path}, deployment {values.get('name') or number}"
+        faults += _settings_faults(where, values)
         try:
-            kind.model_validate(given)
+            found.append(Deployment.model_validate(own))
         except ValidationError as error:
-            place, _ = _named(content, ["deployments", str(number)])
-            for one in faults_of(kind, error):
-                name = f", setting {one.column}" if one.column else ""
-                faults.append(replace(one, file=f"{path}, {place}{name}", column=None))
-    return faults
+            faults += [_fault(Deployment, where, own, one) for one in error.errors()]
+    names = Counter(f"{one.pipeline}/{one.name}" for one in found)
+    if twice := [name for name, count in names.items() if count > 1]:
+        faults.append(
+            Fault(path, "deployments with names of their own", f"{', '.join(twice)} twice")
+        )
+    if faults:
+        raise InputError(list(dict.fromkeys(faults)))
+    return found
 
 
-_OF_SETTINGS = "pipeline", "settings"
+def _settings_faults(where: str, deployment: dict[str, Any]) -> list[Fault]:
+    """List what is wrong with the settings of a deployment, where its pipeline is known."""
+    pipeline, given = deployment.get("pipeline"), deployment.get("settings")
+    if pipeline not in [*PIPELINES] or not isinstance(given, dict):
+        return []
+    try:
+        validated(pipeline_named(pipeline).settings, given)
+    except InputError as error:
+        return [
+            replace(
+                one, file=f"{where}, setting {one.column}" if one.column else where, column=None
+            )
+            for one in error.faults
+        ]
+    return []
 
 
-def serve(plan: Plan, say: Callable[[str], None]) -> None:
+def serve(deployments: Sequence[Deployment], say: Callable[[str], None]) -> None:
     """Run the deployments on their schedules until interrupted or terminated.
 
     The server is the configured one; ``say`` shows a line of what is served, and where. A run that
@@ -150,20 +152,18 @@ def serve(plan: Plan, say: Callable[[str], None]) -> None:
         """Ends by SIGTERM as a service is stopped: Prefect's own handler ends in a traceback."""
 
         def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
-            asyncio.get_running_loop().call_soon_threadsafe(self._begin_to_stop)
-
-        def _begin_to_stop(self) -> None:
-            self._stop_task = asyncio.ensure_future(self.astop())
+            asyncio.run_coroutine_threadsafe(self.astop(), asyncio.get_running_loop())
 
     say(f"Prefect's server: {require_server()}")
-    runner = Stoppable(limit=len(plan.deployments) + _LATE)
-    for one in plan.deployments:
-        every = timedelta(seconds=one.every or 0)
+    runner = Stoppable(limit=len(deployments) + _LATE)
+    for one in deployments:
         runner.add_deployment(
             RunnerDeployment.from_entrypoint(
                 PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
                 name=one.name,
-                schedule=Cron(one.cron, one.timezone) if one.cron else Interval(every),
+                schedule=Cron(one.cron, one.timezone)
+                if one.cron
+                else Interval(timedelta(seconds=one.every or 0)),
                 tags=["vbflows"],
                 parameters={
                     "source": one.source,
@@ -183,39 +183,30 @@ def serve(plan: Plan, say: Callable[[str], None]) -> None:
 _LATE = 4  # runs of deployments that have one already: each ends at once
 
 
-def _check_cron(cron: str) -> None:
-    from prefect.client.schemas.schedules import CronSchedule
-
-    try:
-        CronSchedule(cron=cron)
-    except ValueError:
-        raise ValueError(f"a cron expression such as 30 2 * * *; found {cron!r}") from None
-
-
-def _fault_of(path: str, content: Any, problem: Any) -> Fault:
+def _fault(model: type[BaseModel], where: str, content: Any, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
-    place, key = _named(content, [str(part) for part in problem["loc"]])
-    where = f"{path}, {place}" if place else path
-    if problem["type"] == "extra_forbidden":
-        outer, _, inner = key.rpartition(".")
-        model = ComputeSettings if outer else Deployment if place else Plan
-        where += f", {outer}" if outer else ""
-        what = f"a key out of {', '.join(model.model_fields)}"
-        remedy = did_you_mean(inner, model.model_fields)
-        if model is Deployment and inner in RunSettings.model_fields:
-            remedy = f"write {inner} below settings"
-        return Fault(where, what, inner, remedy=remedy)
-    if key.partition(".")[0] == "source" and place and problem["type"] != "missing":
-        # Of both types that a source may be, and of each of several.
-        found = shown(content["deployments"][problem["loc"][1]]["source"])
-        return Fault(f"{where}, source", "a path, folder, glob or URL, or a list of these", found)
-    if problem["type"] == "missing":
+    kind, key = problem["type"], ".".join(str(part) for part in problem["loc"])
+    if kind == "missing":
         return Fault(where, f"the key {key}", "none", remedy=f"add a line {key}: ...")
+    if kind == "extra_forbidden":
+        outer, _, inner = key.rpartition(".")
+        known = (ComputeSettings if outer else model).model_fields
+        remedy = did_you_mean(inner, known)
+        if model is Deployment and not outer and inner in RunSettings.model_fields:
+            remedy = f"write {inner} below settings"
+        where += f", {outer}" if outer else ""
+        return Fault(where, f"a key out of {', '.join(known)}", inner, remedy=remedy)
+    if key.partition(".")[0] == "source":  # of both types that it may be, and of each of several
+        return Fault(
+            f"{where}, source",
+            "a path, folder, glob or URL, or a list of these",
+            shown(content["source"]),
+        )
     where += f", {key}" if key else ""
     expected, _, found = expected_in_words(problem).partition("; found ")
-    if problem["type"] == "value_error" and not found:
+    if kind == "value_error" and not found:
         return Fault(where, "", expected)
-    return Fault(where, _OF_PLANS.get(problem["type"], expected), found or shown(problem["input"]))
+    return Fault(where, _OF_PLANS.get(kind, expected), found or shown(problem["input"]))
 
 
 _OF_PLANS = {
@@ -225,13 +216,3 @@ _OF_PLANS = {
     "list_type": "a list of deployments, each with a dash before it",
 }
 """What a part of a plan should be."""
-
-
-def _named(content: Any, loc: list[str]) -> tuple[str, str]:
-    """Return the deployment that a place of a plan is in, by its name, and the key there."""
-    if len(loc) < 2 or loc[0] != "deployments":
-        return "", ".".join(loc)
-    own = content["deployments"][int(loc[1])]
-    name = own.get("name") if isinstance(own, dict) else None
-    place = f"deployment {name}" if isinstance(name, str) else f"deployment {int(loc[1]) + 1}"
-    return place, ".".join(loc[2:])

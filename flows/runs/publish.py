@@ -370,7 +370,7 @@ def outcome(
     paths: RunPaths, record: RunRecord, headline: str, top: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """Return what the command prints of a published run."""
-    lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
+    lines = [f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None or record.fitted:
         lines.append(fit_in_words(record, brief=True))
     table, named = table_read(record.pipeline), record.settings.get("columns") or {}
@@ -393,6 +393,7 @@ def outcome(
 
 def _numbers(paths: RunPaths, record: RunRecord) -> dict[str, Any]:
     return {
+        "headline": headline,
         "run_id": record.run_id,
         "target": paths.target,
         "headline": record.headline,
@@ -414,11 +415,9 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
     """Publish a run that was complete when it was stopped, unless nothing is new since."""
     record = read_record(run.paths)
     if run.begun or run.is_resume:
-        found = outcome(run.paths, record, "")
-        found["lines"][0] = publish_complete(run)
-        return found
+        return {**outcome(run.paths, record, ""), "headline": publish_complete(run)}
     found = outcome(run.paths, record, f"No new files since run {record.run_id}; nothing to do.")
-    found["lines"] = [one for one in found["lines"] if not one.startswith(f"run {record.run_id}")]
+    del found["lines"][0]  # how long the run took that found it
     return found
 
 

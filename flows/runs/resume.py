@@ -29,8 +29,9 @@ from flows.data.runs import (
     versions,
 )
 from flows.data.storage import StorageError
-from flows.events import Events
+from flows.events import Events, TakenOver
 from flows.faults import Fault, InputError
+from flows.prefect import flow_run_id
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
@@ -121,7 +122,9 @@ def turn(run: Run) -> Iterator[None]:
         return
     made = storage.absent(run.paths.target)
     try:
-        with claim(run.paths.target, run.paths.run_id) as run.turn:
+        with claim(run.paths.target, run.paths.run_id, flow_run=flow_run_id()) as run.turn:
+            if run.turn.dead is not None:
+                run.events.emit(TakenOver(run.turn.dead.flow_run))
             yield
     finally:
         for folder in made:

@@ -28,12 +28,18 @@ def compute_settings(
     InputError
         If they do not go together.
     """
+    return validated(
+        ComputeSettings,
+        {"workers": _count(workers) or None, "scheduler": scheduler, "memory_limit": memory_limit},
+    )
+
+
+def validated(settings: type[M], values: Any) -> M:
+    """Make settings of values; raise `InputError` with every fault in them."""
     try:
-        return ComputeSettings(
-            workers=_count(workers) or None, scheduler=scheduler, memory_limit=memory_limit
-        )
+        return settings.model_validate(values)
     except ValidationError as error:
-        raise InputError(faults_of(ComputeSettings, error)) from error
+        raise InputError(faults_of(settings, error)) from error
 
 
 def _count(workers: int | str | None) -> int:
@@ -76,25 +82,21 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         own["columns"] = {**values["columns"], **own["columns"]}
     values.update(own)
     try:
-        try:
-            return settings(**values)
-        except ValidationError as error:
-            # YAML takes 17, no, 1e5 and chr1: for other than text: where a setting is text, they
-            # are text, except in brackets.
-            meant = {
-                str(problem["loc"][0]) for problem in error.errors()
-                if problem["type"] in _TEXT_EXPECTED and len(problem["loc"]) == 1
-            }  # fmt: skip
-            as_text = {
-                key: texts[key]
-                for key in meant & (texts.keys() - own.keys())
-                if not texts[key].startswith(("[", "{"))
-            }
-            if not as_text:
-                raise
-            return settings(**{**values, **as_text})
+        return settings.model_validate(values)
     except ValidationError as error:
-        raise InputError(faults_of(settings, error)) from error
+        # YAML takes 17, no, 1e5 and chr1: for other than text: where a setting is text, they are
+        # text, except in brackets.
+        meant = {
+            str(problem["loc"][0])
+            for problem in error.errors()
+            if problem["type"] in _TEXT_EXPECTED and len(problem["loc"]) == 1
+        }
+        as_text = {
+            key: texts[key]
+            for key in meant & (texts.keys() - own.keys())
+            if not texts[key].startswith(("[", "{"))
+        }
+    return validated(settings, {**values, **as_text})
 
 
 def columns(assignments: list[str] | None) -> dict[str, str] | None:

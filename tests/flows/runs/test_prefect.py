@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,13 +22,15 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 from prefect.context import FlowRunContext
+from prefect.deployments.runner import RunnerDeployment
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import pipelines, stages
+from flows.cli import main
 from flows.data.lock import RunBusy
 from flows.data.runs import RunRecord
 from flows.data.storage import TransientStorageError
-from flows.events import Message, Published, Sweep, listening
+from flows.events import Message, Progress, Published, Stage, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
 from flows.fit.holder import PartitionMemoryError
 from flows.fit.job import ClusterError, ClusterLost
@@ -40,10 +43,11 @@ from tests.faults import pipelines as small
 
 JOB = Path(__file__).with_name("recorded_job.py")
 RECORD = RunRecord(
-    run_id="page", pipeline="keywords", source="in", settings={"column": "a|b"}, versions={},
+    run_id="page", pipeline="keywords", source="in", settings={}, changed={"column": "a|b"},
+    versions={},
     started=datetime(2026, 1, 2), finished=datetime(2026, 1, 2), seconds=1.0,
     peak_memory_bytes=1, inputs=[], rows_read=2, rows_kept=1, dropped=[], partitions=1,
-    iterations=2, converged=True, elbo=1.0, warnings=["it was *late*"],
+    iterations=2, converged=True, elbo=1.0, warnings=["it was *late*", "b", "c", "d"],
 )  # fmt: skip
 
 
@@ -60,6 +64,12 @@ def flow_run(name):
         chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
         (found,) = client.read_flow_runs(flow_run_filter=chosen)
         return found
+
+
+def runs_named(part):
+    with get_client(sync_client=True) as client:
+        chosen = FlowRunFilter(name=FlowRunFilterName(like_=part))
+        return client.read_flow_runs(flow_run_filter=chosen)
 
 
 def artifacts_of(name):
@@ -119,25 +129,28 @@ def test_a_run_is_on_its_page(prefect_server, source, tmp_path):
     servers.drain()
     found = flow_run("tuesday")
     assert found.state_name == "Completed"
-    assert found.state.message == outcome["lines"][0]
+    assert found.state.message == outcome["headline"]
     assert found.parameters["settings"]["partitions"] == 2
     order = ["check", "ingest", "prepare", "fit", "score", "publish"]
     eventually(lambda: task_states("tuesday"), sorted((name, "Completed") for name in order))
     log = "\n".join(logs_of("tuesday"))
     for said in (f"run {outcome['run_id']}", "read 40 rows in 1 file", "sweep ", " rows",
-                 outcome["lines"][0], "no unfinished run of this request"):  # fmt: skip
+                 outcome["headline"], "no unfinished run of this request"):  # fmt: skip
         assert said in log, said
+    assert [line for line in log.split("\n") if line in order] == order
     assert "Finished in state Completed()" not in log
     artifacts = artifacts_of("tuesday")
     assert {key: artifact.type for key, artifact in artifacts.items()} == {
         "progress": "progress",
         "summary": "markdown",
         "top-results": "table",
-        "report": "markdown",
     }
     assert all(artifact.description for artifact in artifacts.values())
     assert artifacts["progress"].data == 100
-    assert outcome["report"] in artifacts["report"].data
+    summary = artifacts["summary"].data
+    assert outcome["report"] in summary
+    named_settings = set(re.findall(r"\| setting (\w+) \|", summary.replace("\\", "")))
+    assert named_settings == set(settings)
 
 
 @pytest.mark.thorough
@@ -150,7 +163,7 @@ def test_what_data_hold_cannot_write_on_the_page(prefect_server):
         recorder.on_event(
             Published(RECORD, "Done <script>x</script>", "s3://bucket/a b/report.html", top)
         )
-        return {"lines": ["Done"]}
+        return {"headline": "Done"}
 
     named(shows, "page")()
     artifacts = artifacts_of("page")
@@ -158,8 +171,34 @@ def test_what_data_hold_cannot_write_on_the_page(prefect_server):
     assert summary.startswith(r"## Done &lt;script\>x&lt;/script\>")
     assert r"| setting column | a\|b |" in summary
     assert r"- warning: it was \*late\*" in summary
+    assert "- warning: d" not in summary
+    assert "- and 1 more in the report" in summary
     assert r"a\\|b \\[x\\](javascript:y)" in artifacts["top-results"].data
-    assert artifacts["report"].data.startswith("The report is `s3://bucket/a b/report.html`. ")
+    assert "\nThe report is `s3://bucket/a b/report.html`. " in summary
+
+
+@pytest.mark.thorough
+def test_progress_goes_by_the_sweeps_to_come_and_not_back(prefect_server):
+    seen = []
+
+    @flow
+    def climbs():
+        (recorder,) = page(None)
+        for event in (
+            Stage("fit"), Sweep(0, -9.0, None, None, 500), Sweep(9, -8.0, 1.0, 10.0, 500),
+            Sweep(10, -7.0, 1.0, 89.0, 500), Sweep(11, -6.0, 1.0, 0.0, 500), Stage("score"),
+            Progress("score", 2, 2), Stage("publish"), Progress("publish", 2, 2),
+        ):  # fmt: skip
+            time.sleep(1.1)  # the page is told once a second
+            recorder.on_event(event)
+            if not isinstance(event, Stage):
+                seen.append(artifacts_of("climbs")["progress"].data)
+        recorder.on_event(Published(RECORD, "Done", "report.html"))
+        seen.append(artifacts_of("climbs")["progress"].data)
+        return {"headline": "Done"}
+
+    named(climbs, "climbs")()
+    assert seen == pytest.approx([50.0, 175 / 3, 175 / 3, 200 / 3, 250 / 3, 99.0, 100.0])
 
 
 @pytest.mark.thorough
@@ -173,10 +212,10 @@ def test_the_report_is_linked_by_an_address_that_a_browser_reaches(by, prefect_s
     def shows():
         (recorder,) = page("https://reports.example/a%20b" if by == "setting" else None)
         recorder.on_event(Published(RECORD, "Done", "/data/out/runs/r/report.html"))
-        return {"lines": ["Done"]}
+        return {"headline": "Done"}
 
     named(shows, f"linked-{by}")()
-    report = artifacts_of(f"linked-{by}")["report"].data
+    *_, report = artifacts_of(f"linked-{by}")["summary"].data.split("\n")
     assert "file:" not in report
     if by == "nowhere":
         assert "`/data/out/runs/r/report.html` on " in report
@@ -251,6 +290,44 @@ def test_cancel_on_the_page_stops_a_run_by_hand(prefect_server, source, tmp_path
     eventually(lambda: flow_run("cancelled-by-hand").state_name, "Cancelled")
 
 
+@pytest.mark.thorough
+def test_settings_are_refused_as_the_command_does(prefect_server, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["keywords", str(tmp_path), str(tmp_path / "out"), "--set", "keyphrase=3"])
+    said = " ".join(capsys.readouterr().err.replace("vbflows: ", "").split())
+    before = {run.id for run in runs_named("")}
+    with pytest.raises(InputError) as error:
+        pipelines.keywords(str(tmp_path), str(tmp_path / "out"), settings={"keyphrase": 3})
+    assert str(error.value) == said
+    (refused,) = [run for run in runs_named("") if run.id not in before]
+    assert refused.state_name == "Failed"
+    assert refused.state.message.endswith(said)
+    unset = temporary_settings(restore_defaults={PREFECT_API_URL})
+    with unset, pytest.raises(InputError, match=re.escape(said)):
+        pipelines.keywords(str(tmp_path), str(tmp_path / "out"), settings={"keyphrase": 3})
+
+
+@pytest.mark.thorough
+def test_the_name_that_a_user_gave_to_a_run_of_a_deployment_stays(
+    prefect_server, tmp_path, monkeypatch
+):
+    """Prefect itself would rename it by the flow's ``flow_run_name``."""
+    monkeypatch.chdir(tmp_path)  # which Prefect copies
+    deployment = RunnerDeployment.from_entrypoint(
+        "flows.pipelines.keywords", name="of-names",
+        parameters={"source": str(tmp_path / "none"), "target": str(tmp_path / "out")},
+    )  # fmt: skip
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(deployment.apply(), name="the one of ours")
+    command = [sys.executable, "-m", "prefect", "flow-run", "execute", str(run.id)]
+    env = servers.environment(tmp_path, prefect_server)
+    subprocess.run(command, env=env, capture_output=True, check=False, timeout=120)
+    with get_client(sync_client=True) as client:
+        ended = client.read_flow_run(run.id)
+    assert (ended.name, ended.state_name) == ("the one of ours", "Failed")
+    assert f"{tmp_path}/none: there is no such file or folder" in ended.state.message
+
+
 def test_a_flow_is_a_plain_call_where_no_server_is_configured(source, tmp_path):
     """Prefect would start a server there that needs no password."""
     seen = []
@@ -301,7 +378,11 @@ def test_a_run_meets_a_living_one_and_goes_on_with_a_dead_one(tmp_path, prefect_
     assert (found.name, run_id in found.message) == ("Cancelled", True)
     process.kill()
     process.communicate()
+    (dead,) = runs_named(f"{tmp_path.name}/in, ")
+    assert dead.state_name == "Running"
     assert again("meets-dead") == run_id
+    (dead,) = runs_named(dead.name)
+    assert dead.state_name == "Crashed"
     assert os.listdir(tmp_path / "out" / "runs") == [run_id]
     assert sorted(os.listdir(tmp_path / "out")) == ["latest.json", "runs"]
 

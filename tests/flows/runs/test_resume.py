@@ -235,7 +235,7 @@ def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
     outcome = go(source, target, run_id)
     record = json.loads((target / "runs" / run_id / "run.json").read_text())
     assert outcome["elbo"] == record["elbo"]
-    assert outcome["lines"][0].endswith("it is published now.")
+    assert outcome["headline"].endswith("it is published now.")
     assert json.loads((target / "latest.json").read_text())["run_id"] == run_id
     assert not (target / "runs" / run_id / "work").exists()
     with pytest.raises(InputError, match="there is nothing to resume"):
@@ -256,7 +256,7 @@ def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_p
     assert not (target / "runs" / first / "work").exists()
     # Without a later one it is named again.
     (target / "runs" / second / "work").mkdir()
-    assert "it is published now" in go(source, target, second)["lines"][0]
+    assert "it is published now" in go(source, target, second)["headline"]
 
 
 def taken(place):
@@ -415,10 +415,10 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
         finally:
             ends.append(args)
 
-    def claims(*args):
+    def claims(*args, **more):
         if len(starts) == 1:
             raise ConnectionError("no answer")
-        return lock.claim(*args)
+        return lock.claim(*args, **more)
 
     def names_at_last(*args):
         names.append(args)
@@ -441,7 +441,7 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
             stages.publish(run)
         outcome = stages.publish(run)
     assert len(starts) == 2
-    assert outcome["lines"][0].endswith("it is published now.")
+    assert outcome["headline"].endswith("it is published now.")
     latest = json.loads((tmp_path / "out" / "latest.json").read_text())
     assert latest["run_id"] == outcome["run_id"] == run.paths.run_id
     assert not (tmp_path / "out" / "runs" / run.paths.run_id / "work").exists()

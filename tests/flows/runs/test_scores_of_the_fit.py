@@ -138,8 +138,8 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     interval = first["note"].partition(" (95")[0]
     own = f"{first['value']} (95 % interval {interval})"
     said = "The fit has read this input, so nothing new is measured: go by the fit's report (AUROC "
-    assert scored["lines"][0].startswith(f"{said}{own} on ")
-    assert scored["lines"][0].endswith(" held-out rows)")  # of the fit: no count of rows here
+    assert scored["headline"].startswith(f"{said}{own} on ")
+    assert scored["headline"].endswith(" held-out rows)")  # of the fit: no count of rows here
     here = open_run(str(tmp_path / "new"))[1].tiles[-1]
     assert (here["label"], here["value"]) == ("AUROC of the fit", first["value"])
     assert "here" not in here["note"]
@@ -160,7 +160,7 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     both = run(
         capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
     )
-    [line, *_] = json.loads(both[1])["lines"]
+    line = json.loads(both[1])["headline"]
     assert (
         "The fit has read 1 of 2 files, so nothing new is measured: go by the fit's report" in line
     )

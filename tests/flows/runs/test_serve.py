@@ -190,6 +190,8 @@ def test_after_a_power_cut_a_deployment_goes_on(prefect_home, tmp_path):
                     "select distinct s.type, s.message from flow_run r join flow_run_state s "
                     "on r.state_id = s.id"
                 ).fetchall()
+                names = database.execute("select name from flow_run where state_type = 'COMPLETED'")
+                assert all(re.match(r"in/.*, \d{4}-\d\d-\d\d \d\d:\d\d UTC$", n) for (n,) in names)
             database.close()
             return "COMPLETED" in dict(states) and any("nothing to do" in s for _, s in states if s)
 
@@ -216,14 +218,14 @@ def test_the_plan_of_the_night_in_the_image_is_one(tmp_path):
     plan = tmp_path / "plan.yaml"
     text = re.search(r"<< PLAN\n(.*?)^PLAN$", script, re.M | re.S)[1]
     plan.write_text(text.replace("$scheduler", "8786"))
-    assert [one.name for one in read_plan(str(plan)).deployments] == ["every-minute"]
+    assert [one.name for one in read_plan(str(plan))] == ["every-minute"]
 
 
 def test_the_example_is_a_plan():
     root = Path(__file__).resolve().parents[3]
     plan = read_plan(str(root / "deploy" / "nightly.yaml"))
-    assert [one.pipeline for one in plan.deployments] == ["keywords", "variants"]
-    assert [one.when for one in plan.deployments] == [
+    assert [one.pipeline for one in plan] == ["keywords", "variants"]
+    assert [one.when for one in plan] == [
         "at 30 2 * * * (Europe/Berlin)",
         "at 0 3 * * * (UTC)",
     ]

@@ -238,7 +238,7 @@ def test_a_run_that_would_repeat_the_latest_does_nothing(capsys, tmp_path):
     first = answer(capsys, *command)["run_id"]
     found = answer(capsys, *command)
     said = f"No new files since run {first}; nothing to do."
-    assert (found["run_id"], found["lines"][0]) == (first, said)
+    assert (found["run_id"], found["headline"]) == (first, said)
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [first]
     said = printed(capsys, *command, "--set", "min_count=2", "--partitions", 2)
     assert "partitions has no effect with since: rows_per_partition cuts each file" in said
