@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flows.bags.rivals import Held, by_instances
-from flows.report.baselines import trees
+from flows.evaluate.fits import trees
 from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.pools import pooled, sizes_of

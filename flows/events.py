@@ -120,13 +120,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Published:
-    """A run can be seen: its record, report and top rows."""
+    """A run can be seen: its record, the address of its report, and a summary in Markdown."""
 
     record: RunRecord
-    headline: str
     report: str
-    top: Sequence[Mapping[str, Any]] = ()
-    summary: str = ""  # in Markdown, where the pipeline's answer is typed
+    summary: str
 
 
 @dataclass(frozen=True)

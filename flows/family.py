@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -12,12 +12,10 @@ import numpy as np
 from flows.data import storage
 from flows.data.names import from_text
 from flows.data.partition import Part
-from flows.data.row_weights import WEIGHT
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths, RunRecord
 from flows.data.storage import InputFile, Sources
 from flows.faults import Fault
-from flows.report.page import Findings as Findings
 from flows.settings import RunSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import IntArray, State
@@ -115,22 +113,6 @@ class Prepared:
     further_fits: float = 0.0
 
 
-def with_effective_size(
-    found: Findings, ingested: Sequence[Ingested], settings: RunSettings
-) -> Findings:
-    """Say in a headline how many rows of one weight would say as much; where rows are weighted."""
-    if WEIGHT not in settings.columns:
-        return found
-    total, squares = (
-        sum(one.notes[name] for one in ingested) for name in ("weight", "squared_weight")
-    )
-    size = total**2 / squares if squares else 0.0
-    headline = f"{found.headline.rstrip('.')}; effective sample size {size:,.0f}"
-    return replace(
-        found, headline=headline, results=found.results | {"effective_sample_size": size}
-    )
-
-
 def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[None]:
     """Read a family's files as its settings say, in a context."""
     documents = any(end in family.suffixes for end in storage.DOCUMENTS)
@@ -198,19 +180,14 @@ class Family(Protocol):
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every global parameter worth reading."""
 
+    def answer(self, finished: Finished) -> Any:
+        """Return everything that a reader of the run may see, as a frozen record.
+
+        `RunSettings.answer` names its module; its words are in templates (`flows.report.render`).
+        """
+
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
-
-
-@runtime_checkable
-class Reports(Protocol):
-    """A family whose report is made from findings, not yet from a typed answer."""
-
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
-        settings: Any,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
 
 
 @dataclass(frozen=True)
@@ -241,17 +218,6 @@ class Finished:
     fit: RunRecord | None
     files: int
     seen: int
-
-
-@runtime_checkable
-class Answers(Protocol):
-    """A family whose answer is typed: data from here, words from templates of its name.
-
-    Its settings name the module of its answers as `RunSettings.answer`.
-    """
-
-    def answer(self, finished: Finished) -> Any:
-        """Return everything that a reader of the run may see, as a frozen record."""
 
 
 @runtime_checkable

@@ -23,8 +23,8 @@ from flows.data import storage
 from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
+from flows.evaluate.fits import class_trees, trees, within_range
 from flows.family import Each
-from flows.report.baselines import class_trees, trees, within_range
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.pools import pooled, sizes_of
 from vbmodels.bags.multilabel import FOLDS, fold_of_groups

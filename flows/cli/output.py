@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-MOST_SHOWN = 8  # rows of the result below the headline
-
 
 @cache
 def out(stderr: bool = False) -> Console:
@@ -81,14 +79,8 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
         print_answer(outcome["text"])
         return
     line(outcome["headline"], wraps=True)
-    if outcome.get("top"):
-        from flows.cli.tables import first_columns, show_rows
-        from flows.report.labels import labelled
-
-        rows = [labelled(row) for row in outcome["top"][:MOST_SHOWN]]
-        show_rows(out(), rows, first_columns(list(rows[0])))
     for text in outcome["lines"]:
-        line(text, wraps=not text.startswith(("report ", "rows: ")))
+        line(text)
 
 
 def print_answer(text: str) -> None:

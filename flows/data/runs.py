@@ -193,7 +193,6 @@ class RunRecord(json_files.Form):
     since: str | None = None  # the run that this one went on from
     fitted: str | None = None  # of a score: the run whose fit it applies
     headline: str = ""  # what the run found, in a sentence
-    tiles: list[dict[str, str]] = Field(default_factory=list)  # label, value, note: the report's
     results: dict[str, Any] = Field(default_factory=dict)
     columns: list[ColumnRead] = Field(default_factory=list)
 

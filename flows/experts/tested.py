@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from flows.data import storage
 from flows.data.runs import RunPaths
+from flows.evaluate.fits import class_trees, multinomial
 from flows.experts import ingest as tables_of
 from flows.experts.design import Forms, read_batch, read_design, unit_numbers
 from flows.experts.encoding import Encoding
@@ -39,7 +40,6 @@ from flows.experts.scored import (
 from flows.experts.settings import ExpertSettings
 from flows.experts.units import read_units
 from flows.family import Each
-from flows.report.baselines import class_trees, multinomial
 from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of

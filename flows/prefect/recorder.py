@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import os
 import platform
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +17,6 @@ from prefect import get_client, get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
-    create_table_artifact,
     update_progress_artifact,
 )
 from prefect.exceptions import ObjectNotFound, PrefectException
@@ -26,7 +24,6 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed, State
 
 from flows.data import storage
-from flows.data.runs import fit_in_words
 from flows.escape import escaped
 from flows.events import (
     STAGES,
@@ -42,14 +39,12 @@ from flows.events import (
     TakenOver,
 )
 from flows.prefect import flow_run_id
-from flows.report.labels import labelled
+from flows.report.render import as_markdown
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _LINES = 10.0  # seconds between two lines of how far a stage is
-_WARNINGS = 3  # in the summary
 _BEFORE = {"load": 3} | {name: number for number, name in enumerate(STAGES)}
 _IN_LINKS = ":/?#@!$&'*+,;=%~"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
 
 
 class CancelledOnPage(KeyboardInterrupt):
@@ -121,7 +116,7 @@ class Recorder:
             self._unsaid = ""
 
     def _move_bar(self, text: str) -> None:
-        percent, description = 100.0 * self._fraction, escape(text)
+        percent, description = 100.0 * self._fraction, as_markdown(text)
         if self._bar is None:
             self._bar = self._show(create_progress_artifact, percent, "progress", description)
         else:
@@ -135,18 +130,9 @@ class Recorder:
             self._log(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
         for warning in record.warnings:
             self._logger.warning("%s", escaped(warning))
-        self._log(event.headline)
-        self._show(
-            create_markdown_artifact, _summary(event, self._reports), "summary", "What was found"
-        )
-        rows = [
-            {
-                escape(name): escape(v) if isinstance(v, str) else v
-                for name, v in labelled(row).items()
-            }
-            for row in event.top
-        ]
-        self._show(create_table_artifact, rows, "top-results", "The top of the result")
+        self._log(record.headline)
+        summary = f"{event.summary}\n\n{_where(event, self._reports)}"
+        self._show(create_markdown_artifact, summary, "summary", "What was found")
 
     def _heed_cancel(self) -> None:
         """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
@@ -166,16 +152,6 @@ class Recorder:
             return None
 
 
-def escape(text: str) -> str:
-    r"""Make text of unknown origin safe inside Markdown.
-
-    >>> print(escape("a|b <i> [x](javascript:y)"))
-    a\|b &lt;i\> \[x\](javascript:y)
-    """
-    one_line = escaped(" ".join(text.split()))
-    return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
-
-
 def _mark_crashed(run_id: UUID) -> None:
     """End a flow run whose process has died; Prefect refuses it for one that has ended."""
     with suppress(ObjectNotFound), get_client(sync_client=True) as client:
@@ -185,24 +161,6 @@ def _mark_crashed(run_id: UUID) -> None:
 def _state_of(run_id: UUID) -> State[Any] | None:
     with get_client(sync_client=True) as client:
         return client.read_flow_run(run_id).state
-
-
-def _summary(event: Published, reports: str | None) -> str:
-    """Return as Markdown what was found, with which settings, and where the report is."""
-    record = event.record
-    facts = {
-        "run": record.run_id,
-        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
-        "fit": fit_in_words(record),
-        "seconds": f"{record.seconds:.1f}",
-        **{f"setting {name}": str(value) for name, value in record.changed.items()},
-    }
-    table = [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
-    warnings = [f"- warning: {escape(warning)}" for warning in record.warnings[:_WARNINGS]]
-    if more := len(record.warnings) - len(warnings):
-        warnings.append(f"- and {more} more in the report")
-    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|", *table, "", *warnings, ""]
-    return "\n".join([*lines, _where(event, reports)])
 
 
 def _where(event: Published, reports: str | None) -> str:

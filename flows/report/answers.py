@@ -12,11 +12,6 @@ from pydantic_core import to_jsonable_python
 from flows.settings import RunSettings
 
 
-def is_typed(settings: type[RunSettings]) -> bool:
-    """Whether a pipeline's answer is typed; `RunSettings.answer` names its module."""
-    return bool(settings.answer)
-
-
 @runtime_checkable
 class Shortened(Protocol):
     """An answer with rows of which the record of a run keeps few: all are in the tables."""

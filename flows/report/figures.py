@@ -7,13 +7,14 @@ compared with it, to the second figure of its interval's half. What is said of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Literal
 
 from flows.evaluate.estimate import Estimate
 
 Verdict = Literal["above", "below", "neither"]
+_MOST_NAMES = 8  # in a setting, shown one by one
 
 
 class Figure(str):
@@ -221,11 +222,34 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     return bool(plain) and all(one.isdigit() or not one for one in plain)
 
 
+def setting(value: object) -> object:
+    """Return a setting as a reader wants it.
+
+    >>> setting({"label": "diagnosis"}), setting(["a", "b"]), setting(None)
+    ('label=diagnosis', 'a, b', 'none')
+    >>> setting({"features": ",".join(f"f{i}" for i in range(64))})
+    'features=64: f0, f1, f2, ...'
+    """
+    if isinstance(value, Mapping):
+        parts = ((name, _first_of(str(one).split(","))) for name, one in value.items())
+        return ", ".join(f"{name}={one}" for name, one in parts) or "none"
+    if isinstance(value, (list, tuple)):
+        return _first_of([str(one) for one in value]) or "none"
+    return "none" if value is None else value
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return names, or their number and the first of many; run.json has all."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(name.strip() for name in names)
+    return f"{len(names):,}: {', '.join(name.strip() for name in names[:3])}, ..."
+
+
 FILTERS = {
     one.__name__: one
     for one in (
         count, share, chance, one_in, places, fixed, short_number, ends, verdict, negative, plural,
         short,
-        fit, named, squeeze, aligned,
+        fit, named, squeeze, aligned, setting,
     )
 }  # fmt: skip

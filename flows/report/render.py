@@ -27,7 +27,6 @@ from flows.escape import escaped
 from flows.report import figures, plots
 from flows.report.commands import Commands
 from flows.report.glossary import pattern, terms_in
-from flows.report.page import in_words
 from flows.report.plots import Spec
 
 if TYPE_CHECKING:
@@ -231,7 +230,7 @@ def environment(package: str = "flows") -> Environment:
         undefined=StrictUndefined,
     )
     made.filters |= figures.FILTERS
-    made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
+    made.filters |= {"digest": digest, "slug": _slug, "markdown": as_markdown}
     made.tests["below"] = lambda one: figures.verdict(one) == "below"
     made.filters["quoted"] = shlex.quote
     made.globals |= {

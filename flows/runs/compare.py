@@ -16,7 +16,7 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.faults import InputError
 from flows.report import render
 from flows.report.commands import Commands
-from flows.report.page import in_words
+from flows.report.figures import setting
 from flows.runs.compared_rows import Moved, Paired, moved_rows, pair_tested
 
 Kind = Literal["column", "setting", "input", "fit", "start", "version"]
@@ -168,7 +168,7 @@ def _changes(one: RunRecord, two: RunRecord, differing: list[str]) -> list[Chang
     differing = sorted(differing, key=lambda name: (name not in given, name == "seed"))
     columns = [record.settings.get("columns") or {} for record in (one, two)]
     found = [
-        Change("column", name, *(str(in_words(of.get(name))) for of in columns))
+        Change("column", name, *(str(setting(of.get(name))) for of in columns))
         for name in _differing(*columns)
     ]
     found += [
@@ -202,10 +202,10 @@ def _setting(record: RunRecord, name: str) -> str:
     """Return a setting as a reader wants it; of an empty one what it was, where that is known."""
     value = record.settings.get(name)
     if value is not None:
-        return str(in_words(value))
+        return str(setting(value))
     kind = PIPELINES.get(record.pipeline)
     try:
         decided = {} if kind is None else kind.model_validate(record.settings).decided()
     except ValidationError:  # another version's settings
         decided = {}
-    return f"{in_words(decided[name])}" if name in decided else ""
+    return f"{setting(decided[name])}" if name in decided else ""

@@ -30,8 +30,6 @@ from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
-from flows.report.figures import named
-from flows.report.page import Section
 from flows.report.render import News
 from flows.runs.context import KeptPart, Manifest, Run, Since
 from flows.runs.resume import (
@@ -247,28 +245,6 @@ def news_of(run: Run) -> News | None:
         reused=since.reused,
         warm=since.start is not None,
     )
-
-
-def section(run: Run) -> Section | None:
-    """Say what was new."""
-    if run.earlier is None:
-        return None
-    news = news_of(run)
-    if news is None:
-        return Section("What is new", "All of it: the target had no run to go on from.", [])
-    lines = []
-    for how, names in (("new", news.added), ("changed", news.changed), ("gone", news.gone)):
-        examples = f" ({named(names, 5)})" if names else ""
-        lines.append(
-            f"{len(names)} {'file is' if len(names) == 1 else 'files are'} {how}{examples}"
-        )
-    start = "started from its posterior" if news.warm else "started from the beginning"
-    text = (
-        f"Since run {news.run_id}: {'; '.join(lines)}. Of {news.partitions} partitions "
-        f"{news.reused} were reused and {news.partitions - news.reused} were "
-        f"read. The fit {start}."
-    )
-    return Section("What is new", text, [])
 
 
 def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
