@@ -15,10 +15,11 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import dask
 import distributed.utils
-from distributed import Client, LocalCluster, Status
+from distributed import Client, LocalCluster, Nanny, Status
 from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
@@ -125,11 +126,13 @@ class _Local(LocalCluster):
 
     def __init__(self, limit: int | str, folder: str) -> None:
         self.coming: dict[int, float] = {}  # processes that come up, since when
+        self.nannies: WeakSet[Nanny] = WeakSet()  # also of workers that are coming up
         security = Certificates.temporary(
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
         )
         super().__init__(
             n_workers=0, threads_per_worker=1, processes=True, memory_limit=limit,
+            worker_class=self._nanny,
             host="127.0.0.1", dashboard_address="127.0.0.1:0", security=security,
             protocol="tls://" if security.require_encryption else "tcp://",
             scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
@@ -137,12 +140,17 @@ class _Local(LocalCluster):
             local_directory=folder, env=dict(os.environ),
         )  # fmt: skip
 
+    def _nanny(self, *args: Any, **options: Any) -> Nanny:
+        nanny = Nanny(*args, **options)
+        self.nannies.add(nanny)
+        return nanny
+
     def mend(self, present: int) -> None:
         """Replace workers that do not come up, or that Dask gave up."""
         if present >= len(self.worker_spec):
             return
         now = time.monotonic()
-        processes = [nanny.process for nanny in list(self._created)]
+        processes = [nanny.process for nanny in list(self.nannies)]
         pids = [p.pid for p in processes if p is not None and p.status == Status.starting]
         self.coming = {pid: self.coming.get(pid, now) for pid in pids if pid}
         _kill(pid for pid, since in self.coming.items() if now - since > START)
@@ -153,7 +161,7 @@ class _Local(LocalCluster):
 
     def end(self) -> None:
         """Close it; a process that is stopped would be waited for, by Python too."""
-        _kill(nanny.pid for nanny in list(self._created) if nanny.pid)
+        _kill(nanny.pid for nanny in list(self.nannies) if nanny.pid)
         with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
             self.close(timeout=10)
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flows.fit.holder import Holder, Sweep
 from flows.fit.job import Job, one_thread
@@ -15,6 +15,15 @@ from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import aligned
 
 R = TypeVar("R")
+
+
+class Ahead(NamedTuple):
+    """What is expected of a fit."""
+
+    sweeps: float | None = None  # in all
+    seconds: float | None = None  # to come
+
+
 OnProgress = Callable[[int, int], None]  # called with how many of how many are done
 
 
@@ -27,6 +36,7 @@ class Executor(ABC):
         if not job.partitions:
             raise ValueError("there is nothing to fit: expected at least one partition")
         self.job, self.partitions = job, len(job.partitions)
+        self.ahead = Ahead()
 
     @abstractmethod
     def _call_all(self, method: str, *args: Any) -> list[Any]:

@@ -18,10 +18,18 @@ from distributed.security import Security
 class Certificates(Security):
     """Certificates of a cluster, whose connections are of `Connection`."""
 
-    def _get_tls_context(self, tls: Any, purpose: Any) -> Any:
-        context = super()._get_tls_context(tls, purpose)
-        isolate(context)
-        return context
+    def get_connection_args(self, role: str) -> dict[str, Any]:
+        """As Dask's, with a context of such connections."""
+        return _isolated(super().get_connection_args(role))
+
+    def get_listen_args(self, role: str) -> dict[str, Any]:
+        """As Dask's, with a context of such connections."""
+        return _isolated(super().get_listen_args(role))
+
+
+def _isolated(given: dict[str, Any]) -> dict[str, Any]:
+    isolate(given["ssl_context"])
+    return given
 
 
 class Connection(ssl.SSLSocket):
