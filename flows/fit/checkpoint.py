@@ -71,11 +71,8 @@ def candidates(job: Job) -> list[int]:
     return sorted((int(name) for name in found if name.isdecimal()), reverse=True)
 
 
-def discard(job: Job, after: int | None = None) -> None:
-    """Remove every checkpoint, or those after a sweep."""
-    if after is None:
-        delete(join(job.store, "checkpoints"))
-        return
+def discard(job: Job, after: int = -1) -> None:
+    """Remove the checkpoints after a sweep."""
     for number in candidates(job):
         if number > after:
             delete(checkpoint_url(job.store, number))
@@ -165,5 +162,4 @@ def _described(name: str, value: Any) -> list[tuple[str, str]]:
 
 def versions() -> dict[str, str]:
     """Return the versions that the last bits of a result may depend on."""
-    here = environment()
-    return {name: here[name] for name in here if name not in ("vbflows", "cpu")}
+    return {n: own for n, own in environment().items() if n not in ("vbflows", "cpu")}

@@ -74,7 +74,7 @@ class Cluster:
         self.client, self.name, self.local, self.reopen = client, name, local, reopen
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
-        self._looked = self._restarted = float("-inf")
+        self._looked = float("-inf")
         self._lock = threading.Lock()
         self._imports: dict[str, Future[Any]] = {}  # of each worker, which bring its environment
 
@@ -121,7 +121,7 @@ class Cluster:
                 if (now := time.monotonic()) - looked > POLL:
                     looked, able = now, now if self.workers() else able
                     if self.local is not None:
-                        self.restart_silent()
+                        self.restart(self._silent())
                     else:
                         self._send_elsewhere(function, items, open_)
                     if now - able > NO_WORKERS:
@@ -136,10 +136,12 @@ class Cluster:
 
     def _send(self, function: Callable[..., R], item: tuple[Any, ...], **options: Any) -> Future[R]:
         name = getattr(function, "__name__", "call").strip("_<>")
-        sent: Future[R] = self.submit(
-            name, on_worker, self.wanted(), function, *item, retries=RETRIES, **options
-        )
-        return sent
+        return self._run(name, function, *item, retries=RETRIES, **options)
+
+    def _run(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Submit a task that ends at once on a worker that differs; local ones are forked here."""
+        ours = wanted(self.name) if self.local is None else None
+        return self.submit(name, on_worker, ours, function, *args, **options)
 
     def _send_elsewhere(
         self,
@@ -151,8 +153,7 @@ class Cluster:
         silent, others = self._silent(), [*self.workers()]
         if not silent or not others:
             return
-        scheduler: Any = self.client.scheduler
-        processing = self.sync(scheduler.processing)
+        processing = self.sync(self.client.processing)
         keys = {key for address in silent for key in processing.get(address, ())}
         for i in [i for i, future in open_.items() if future.key in keys]:
             open_[i].release()
@@ -191,8 +192,7 @@ class Cluster:
 
     def _end(self, futures: Collection[Future[Any]]) -> None:
         """Drop the tasks that have not begun, and wait for the others."""
-        scheduler: Any = self.client.scheduler
-        begun = {key for keys in self.sync(scheduler.processing).values() for key in keys}
+        begun = {key for keys in self.sync(self.client.processing).values() for key in keys}
         for future in futures:
             if future.key not in begun:
                 future.release()
@@ -260,19 +260,12 @@ class Cluster:
             }
 
     def restart(self, addresses: Sequence[str]) -> None:
-        """End workers of this run that hang or are stopped; nannies start others."""
-        if self.local is None:
+        """End workers of this run that hang or are stopped, for which Dask waits for minutes."""
+        if self.local is None or not addresses:
             return
-        restart = partial(self.client.restart_workers, timeout=10, raise_for_error=False)
+        options: Any = {"workers": addresses, "timeout": 10, "raise_for_error": False}
         with suppress(ClusterError, RuntimeError, ValueError):
-            self.sync(restart, workers=list(addresses))
-
-    def restart_silent(self) -> None:
-        """End workers that are silent for long: Dask itself waits for them for minutes."""
-        silent, now = self._silent(), time.monotonic()
-        if silent and now - self._restarted > SILENCE:
-            self._restarted = now
-            self.restart(silent)
+            self.sync(self.client.restart_workers, **options)
 
     def check(self) -> None:
         """Compare the scheduler, which unpickles what tasks name, and all workers with this."""
@@ -326,16 +319,10 @@ class Cluster:
             )
         return self._imports[address]
 
-    def wanted(self) -> Wanted | None:
-        """Return what a worker must have; None where all are forked here."""
-        return wanted(self.name) if self.local is None else None
-
     def make(self, address: str, holder: Callable[..., Any], *args: Any) -> Future[Any]:
         """Make an actor on a worker, once that has imported what it needs."""
         imported = self._import_on(address) if self.local is None else None
-        call = on_worker, self.wanted(), holder, *args, imported
-        made: Future[Any] = self.submit("holder", *call, actor=True, workers=[address])
-        return made
+        return self._run("holder", holder, *args, imported, actor=True, workers=[address])
 
 
 def loaded_modules() -> list[str]:

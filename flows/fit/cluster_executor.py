@@ -374,8 +374,7 @@ class ClusterExecutor(Executor):
 
     def workers(self, silence: float) -> dict[str, Worker]:
         """Return the workers whose heart beat within so many seconds, by address."""
-        found: dict[str, Worker] = self.cluster.workers(silence)
-        return found
+        return self.cluster.workers(silence)
 
     def open(self, workers: Mapping[str, Worker]) -> None:
         """Make a holder on each of these workers that has none."""
@@ -404,9 +403,9 @@ class ClusterExecutor(Executor):
                 return self._made[address].result(timeout=REACH)
         except (OSError, TimeoutError, RuntimeError, KilledWorker) as error:
             raise Lost(f"{address} took no holder: {error!r}", {address}, False) from error
-        except ClusterError:
-            raise
         except Exception as error:
+            if isinstance(error, ClusterError):
+                raise
             raise ClusterError(f"worker {address} cannot fit: {error!r}") from error
 
     async def _reachable(self, workers: Iterable[str]) -> bool:
@@ -427,14 +426,7 @@ class ClusterExecutor(Executor):
 
     def _doing(self, method: str, args: tuple[Any, ...]) -> str:
         """Say what a call is for, as the dashboard shows it."""
-        if method != "sweep":
-            return SHOWN.get(method, method)
-        text, ahead = f"sweep {args[1] + 1}", self.ahead
-        if ahead.sweeps is not None:
-            text += f" of about {ahead.sweeps:.0f}"
-        if ahead.seconds is not None:
-            text += f", {ahead.seconds:.0f} s left"
-        return text
+        return f"sweep {args[1] + 1}{self.ahead}" if method == "sweep" else SHOWN[method]
 
     def restart(self, address: str) -> None:
         """End a worker that hangs: it has one thread for all its actors."""

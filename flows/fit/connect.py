@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 from weakref import WeakSet
@@ -25,7 +25,7 @@ from distributed.system import MEMORY_LIMIT
 from flows.faults import first_line
 from flows.fit import preload
 from flows.fit.cluster import AWAY, OTHERS, Cluster, loaded_modules
-from flows.fit.cluster_executor import NO_WORKERS, POLL
+from flows.fit.cluster_executor import FEWER, NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
 from flows.fit.tls import Certificates, isolate
 
@@ -74,9 +74,11 @@ def connect(
     share of the machine's. Raises `ClusterError` if the address is wrong, there are no workers, or
     their versions or packages differ.
     """
-    started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
-    with _quiet(), started as cluster:
-        _await_workers(cluster, f"start some with: dask worker {scheduler}")
+    started, remedy = _running(scheduler), f"start some with: dask worker {scheduler}"
+    if workers is not None:
+        started, remedy = _started(workers, memory_limit), FEWER
+    with nullcontext() if _debugging() else _quiet(), started as cluster:
+        _await_workers(cluster, remedy, workers or 1)
         cluster.check()
         yield cluster
 
@@ -99,7 +101,7 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
             ) from error
         ends.callback(_close, client)
         local.scale(workers)
-        yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
+        yield Cluster(client, f"{workers} local workers", local)
 
 
 def _preload() -> str:
@@ -172,34 +174,22 @@ def _kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _await_local(cluster: Cluster, workers: int) -> Cluster:
-    """Wait until local workers are there: all, or those that are not much later than the first."""
-    last = time.monotonic() + NO_WORKERS
-    first = None
-    while len(found := cluster.workers()) < workers and time.monotonic() < last:
-        if found and first is None:
-            first = time.monotonic()
+def _await_workers(cluster: Cluster, remedy: str, number: int = 1) -> None:
+    """Wait for so many workers, or those that are not much later than the first.
+
+    A cluster may start one once there is work.
+    """
+    last, first, work = time.monotonic() + NO_WORKERS, None, None
+    while len(found := cluster.workers()) < number and time.monotonic() < last:
+        if found:
+            first = first or time.monotonic()
             last = min(last, first + OTHERS)  # others take part from a checkpoint after they come
+        elif cluster.local is None and work is None:
+            work = cluster.submit("awake", int)
+            log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
         time.sleep(POLL / 5)
     if not found:
-        raise ClusterLost(
-            f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
-            "memory or too busy; use fewer workers, or fit without --workers"
-        )
-    return cluster
-
-
-def _await_workers(cluster: Cluster, remedy: str) -> None:
-    """Wait for the first worker, which a cluster may start once there is work."""
-    deadline = time.monotonic() + NO_WORKERS
-    work: list[Any] = []
-    while not cluster.workers():
-        if not work:
-            work.append(cluster.submit("awake", int))
-            log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
-        if time.monotonic() > deadline:
-            raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
-        time.sleep(POLL / 5)
+        raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
 
 
 @contextmanager
@@ -269,9 +259,6 @@ def _close(client: Client) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Dask's own log from the terminal: what matters is raised or logged here."""
-    if _debugging():
-        yield
-        return
     dask_s = [name for name in logging.root.manager.loggerDict if name.startswith(NOISY)]
     loggers = [logging.getLogger(name) for name in dask_s]
     before = [(logger, logger.level) for logger in loggers]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from flows.fit.holder import Holder, Sweep
 from flows.fit.job import Job, one_thread
@@ -16,14 +16,6 @@ from vbmodels.core.state import aligned
 
 R = TypeVar("R")
 
-
-class Ahead(NamedTuple):
-    """What is expected of a fit."""
-
-    sweeps: float | None = None  # in all
-    seconds: float | None = None  # to come
-
-
 OnProgress = Callable[[int, int], None]  # called with how many of how many are done
 
 
@@ -31,12 +23,12 @@ class Executor(ABC):
     """A `Reduce` over holders: `InProcess` here, `ClusterExecutor` on workers of Dask."""
 
     heavy = False  # whether so much is logged since the last checkpoint that another is due
+    ahead = ""  # what the dashboard says behind the number of a sweep
 
     def __init__(self, job: Job) -> None:
         if not job.partitions:
             raise ValueError("there is nothing to fit: expected at least one partition")
         self.job, self.partitions = job, len(job.partitions)
-        self.ahead = Ahead()
 
     @abstractmethod
     def _call_all(self, method: str, *args: Any) -> list[Any]:

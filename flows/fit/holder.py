@@ -52,7 +52,7 @@ class Holder:
     The data take at most `memory` bytes: as a sweep reads partitions in a circle, a fixed set of
     them stays in memory, and the others are read when their turn comes. So many threads work on
     partitions at once. `limit` is the memory of the process. ``doing`` is what it was called for
-    last, ``done`` counts the partitions of it; ``reads`` those that were read.
+    last, ``done`` counts the partitions of it, of ``size``; ``reads`` those that were read.
     """
 
     def __init__(
@@ -61,18 +61,13 @@ class Holder:
         self.job, self.limit = job, limit or available_memory()
         self.memory = int(self.limit * DATA_SHARE) if memory is None else memory
         self.doing, self.done = "", 0
-        self.reads = self.held = 0
+        self.size = self.reads = self.held = 0
         self._digests: dict[int, str] = {}  # of the partitions, by id
         self._parts: dict[int, tuple[Any, str]] = {}  # those in memory: data, digest
         self._locals: dict[int, dict[int, Any]] = {}  # by partition and sweep
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, "vbflows") if threads > 1 else None
         self._q: Any = None  # of the last `map`
-
-    @property
-    def size(self) -> int:
-        """How many partitions it has."""
-        return len(self._locals)
 
     def call(self, doing: str, method: str, *args: Any) -> Answer:
         """Call a method; what it raises comes with the answer."""
@@ -100,7 +95,7 @@ class Holder:
         sweep ``number`` in its checkpoint.
         """
         self._digests = {i: digest for i, digest in digests.items() if digest is not None}
-        self._locals = {i: {} for i in sorted(digests)}
+        self._locals, self.size = {i: {} for i in sorted(digests)}, len(digests)
         for i in self._parts.keys() - digests.keys():
             self.held -= nbytes(self._parts.pop(i)[0])
         steps = [(aligned(q), *rest) for q, *rest in sweeps]

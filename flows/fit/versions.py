@@ -60,13 +60,13 @@ class Wanted(NamedTuple):
 
     def refuse_other(self, place: str, theirs: Mapping[str, str]) -> None:
         """Raise `ClusterError` naming all packages in which a place differs."""
-        ours, lacking = self.environment, self.loaded - theirs.keys()
-        differing = {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]}
-        if ours["python"].split(".")[:2] == theirs["python"].split(".")[:2]:
-            differing.discard("python")  # its minor release matters, a package's whole version
-        if found := [name for name in ours if name in differing | lacking and name != "cpu"]:
-            there = ", ".join(_said(name, theirs.get(name)) for name in found)
-            here = ", ".join(_said(name, ours[name]) for name in found)
+        ours = self.environment
+        known = {name: ours[name] for name in ours.keys() - self.loaded} | dict(theirs)
+        if found := [n for n in ours if n != "cpu" and known.get(n) != ours[n]]:
+            there, here = (
+                ", ".join(f"{name} {where.get(name, 'not at all')}" for name in found)
+                for where in (theirs, ours)
+            )
             raise ClusterError(
                 f"{place} of {self.cluster} has {there}; this process has {here}; install the same "
                 "versions everywhere"
@@ -82,11 +82,12 @@ def environment() -> dict[str, str]:
     for package in (Path(vbmodels.__file__).parent, Path(__file__).parents[1]):
         for path in sorted(package.rglob("*.py")):
             source.update(path.relative_to(package.parent).as_posix().encode() + path.read_bytes())
-    found = {"python": platform.python_version()}
+    found = {"python": "{}.{}".format(*sys.version_info)}  # its minor release matters
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-    return {**found, "vbflows": source.hexdigest()[:12], "cpu": simd or platform.machine()}
+    here = f"of source {source.hexdigest()[:12]}"
+    return {**found, "vbflows": here, "cpu": simd or platform.machine()}
 
 
 def wanted(cluster: str) -> Wanted:
@@ -123,9 +124,3 @@ def refuse_other(cluster: str, place: str, theirs: Any) -> None:
             f"{place} has another type of processor than this process: the last bits of a result "
             "may depend on which worker made it"
         )
-
-
-def _said(name: str, version: str | None) -> str:
-    if version is None:
-        return f"no {name}"
-    return f"another source ({version})" if name == "vbflows" else f"{name} {version}"

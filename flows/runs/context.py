@@ -20,7 +20,7 @@ from flows.family import Checked, Family, Ingested, Prepared
 from flows.fit import driver
 from flows.fit.compute import Compute, LocalCompute
 from flows.fit.driver import FitResult
-from flows.fit.executor import Ahead, Executor
+from flows.fit.executor import Executor
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.driver import remaining_rise
 from vbmodels.core.state import State
@@ -169,7 +169,7 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
         done, seconds = progress.iteration + 1, None
         if left is not None and done >= PACED:
             seconds = left * progress.seconds / done
-        run.executor.ahead = Ahead(None if left is None else done + left, seconds)
+            run.executor.ahead = f" of about {done + left:.0f}, {seconds:.0f} s left"
         run.events.emit(
             Sweep(
                 progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
