@@ -71,8 +71,11 @@ def candidates(job: Job) -> list[int]:
     return sorted((int(name) for name in found if name.isdecimal()), reverse=True)
 
 
-def discard(job: Job, after: int = -1) -> None:
-    """Remove the checkpoints after a sweep."""
+def discard(job: Job, after: int | None = None) -> None:
+    """Remove every checkpoint, or those after a sweep."""
+    if after is None:
+        delete(join(job.store, "checkpoints"))
+        return
     for number in candidates(job):
         if number > after:
             delete(checkpoint_url(job.store, number))

@@ -161,8 +161,7 @@ class Cluster:
             log.warning("worker %s is silent: its task goes to another", ", ".join(silent))
 
     def _silent(self) -> list[str]:
-        now = time.monotonic()
-        return [a for a in self._present if now - self._beats[a][1] > SILENCE]
+        return [a for a in self._present if time.monotonic() - self._beats[a][1] > SILENCE]
 
     def _is_lost(
         self, future: Future[Any], error: Exception, item: tuple[Any, ...], losses: Counter[bool]

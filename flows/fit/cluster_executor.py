@@ -426,7 +426,9 @@ class ClusterExecutor(Executor):
 
     def _doing(self, method: str, args: tuple[Any, ...]) -> str:
         """Say what a call is for, as the dashboard shows it."""
-        return f"sweep {args[1] + 1}{self.ahead}" if method == "sweep" else SHOWN[method]
+        return (
+            f"sweep {args[1] + 1}{self.ahead}" if method == "sweep" else SHOWN.get(method, method)
+        )
 
     def restart(self, address: str) -> None:
         """End a worker that hangs: it has one thread for all its actors."""

@@ -82,12 +82,14 @@ def environment() -> dict[str, str]:
     for package in (Path(vbmodels.__file__).parent, Path(__file__).parents[1]):
         for path in sorted(package.rglob("*.py")):
             source.update(path.relative_to(package.parent).as_posix().encode() + path.read_bytes())
-    found = {"python": "{}.{}".format(*sys.version_info)}  # its minor release matters
+    found = {
+        "python": "{}.{}".format(*sys.version_info),  # its minor release matters
+        "vbflows": f"of source {source.hexdigest()[:12]}",
+    }
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-    here = f"of source {source.hexdigest()[:12]}"
-    return {**found, "vbflows": here, "cpu": simd or platform.machine()}
+    return found | {"cpu": simd or platform.machine()}
 
 
 def wanted(cluster: str) -> Wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -113,10 +114,73 @@ def test_a_worker_with_another_source(with_worker, tmp_path):
 
 @pytest.mark.thorough
 def test_a_worker_with_another_python(with_worker, tmp_path):
-    code = "from flows.fit import versions\nversions.sys = type('Other', (), {'version_info': (3, 99)})\n"
+    code = """
+from types import SimpleNamespace
+from flows.fit import versions
+versions.sys = SimpleNamespace(version_info=(3, 99))
+"""
     address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
     here = ".".join(str(n) for n in sys.version_info[:2])
     refused(address, rf"has python 3\.99; this process has python {here}")
+
+
+PYARROW = """
+from importlib import metadata
+version = metadata.version
+metadata.version = lambda name: "18.0" if name == "pyarrow" else version(name)
+"""
+
+
+def worked_on(folder, number):
+    """Leave the process that did a task."""
+    (Path(folder) / f"{number}-{os.getpid()}").touch()
+    time.sleep(0.2)
+    return number
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(PYARROW, "has pyarrow 18.0; this"), (BLOCK, "does not have the package 'flows'")],
+)
+def test_a_worker_that_joins_in_mid_ingest_is_compared_first(tmp_path, code, said):
+    made = Deployment(tmp_path / "cluster").start(1)
+    (own,) = made.pids().values()
+    (tmp_path / "done").mkdir()
+
+    def join(done, total):
+        if done == 1:
+            joined = made.add(PYTHONPATH=site(tmp_path / "site", code))
+            joined.await_line("Registered to:")
+
+    try:
+        with connect(scheduler=made.address) as cluster, pytest.raises(ClusterError, match=said):
+            cluster.each(worked_on, [(str(tmp_path / "done"), i) for i in range(400)], join)
+    finally:
+        made.end()
+    assert {name.rpartition("-")[2] for name in os.listdir(tmp_path / "done")} == {str(own)}
+
+
+@pytest.mark.thorough
+def test_workers_that_join_and_leave_in_mid_ingest(tmp_path):
+    made = Deployment(tmp_path / "cluster").start(2)
+    (tmp_path / "done").mkdir()
+
+    def change(done, total):
+        if done == 3:
+            made.add().await_line("Registered to:")
+        if done == 15:
+            made.workers[0].send(signal.SIGTERM)
+        if done == 30:
+            os.kill(made.pids()["w1"], signal.SIGKILL)
+
+    try:
+        with connect(scheduler=made.address) as cluster:
+            items = [(str(tmp_path / "done"), i) for i in range(60)]
+            assert cluster.each(worked_on, items, change) == list(range(60))
+    finally:
+        made.end()
+    assert len({name.rpartition("-")[2] for name in os.listdir(tmp_path / "done")}) >= 3
 
 
 @pytest.mark.slow
