@@ -169,10 +169,7 @@ class Cluster:
         """Whether a task is to be sent again; raise what it raised itself."""
         killed = isinstance(error, KilledWorker)
         if future.status == "error" and not killed:
-            address = getattr(error, "worker", "")
-            if isinstance(error, ImportError) and not address:  # of the task itself
-                refuse_other(self.name, "a worker", error)
-            raise error_of(address, error) from error
+            raise error_of(getattr(error, "worker", ""), error) from error
         if future.status == "pending":
             return False  # its result was lost with a worker, and Dask computes it again
         self.workers()  # raises where the scheduler is gone
@@ -287,16 +284,18 @@ class Cluster:
                 break
             time.sleep(POLL / 20)
             self.workers()
-        if not any([self._is_as_here(a, f) for a, f in asked.items() if f.status != "pending"]):
+        if not any([self.compare(a) for a, f in asked.items() if f.status != "pending"]):
             raise ClusterLost(
                 f"no worker of {self.name} ({', '.join([*asked][:4])}) has answered within "
                 f"{time.monotonic() - began:.0f} s; look at their logs, or restart them"
             )
 
-    def _is_as_here(self, address: str, asked: Future[Any]) -> bool:
+    def compare(self, address: str) -> bool:
         """Raise where a worker differs from this process; it may have gone since it answered."""
+        if address not in self._imports:
+            return self.local is not None
         try:
-            found = asked.result(timeout=FETCH)
+            found = self._imports[address].result(timeout=FETCH)
         except (OSError, TimeoutError, KilledWorker, CancelledError):
             return False
         except Exception as error:

@@ -394,6 +394,7 @@ class ClusterExecutor(Executor):
             time.sleep(POLL / 20)
         for address in workers.keys() - self._actors.keys():
             self._actors[address] = self._actor(address)
+            self.cluster.compare(address)
             self._tasks[address] = self.cluster.submit("fit", stay, self._token, workers=[address])
         self.cluster.client.direct_to_workers = self.cluster.sync(partial(self._reachable, workers))
 

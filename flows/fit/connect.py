@@ -241,7 +241,7 @@ class _Client(Client):
     """
 
     def start(self, **kwargs: Any) -> None:
-        isolate(self.connection_args.get("ssl_context"))  # also of a cluster that was found
+        isolate(self.connection_args)  # also of a cluster that was found
         try:
             super().start(**kwargs)
         except BaseException:

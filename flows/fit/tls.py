@@ -22,16 +22,11 @@ class Certificates(Security):
 
     def get_connection_args(self, role: str) -> dict[str, Any]:
         """As Dask's, with a context of such connections."""
-        return _isolated(super().get_connection_args(role))
+        return isolate(super().get_connection_args(role))
 
     def get_listen_args(self, role: str) -> dict[str, Any]:
         """As Dask's, with a context of such connections."""
-        return _isolated(super().get_listen_args(role))
-
-
-def _isolated(given: dict[str, Any]) -> dict[str, Any]:
-    isolate(given["ssl_context"])
-    return given
+        return isolate(super().get_listen_args(role))
 
 
 class Connection(ssl.SSLSocket):
@@ -59,7 +54,8 @@ class Connection(ssl.SSLSocket):
             raise
 
 
-def isolate(context: ssl.SSLContext | None) -> None:
-    """Make connections of a context that do not break others; there is none without TLS."""
-    if context is not None:
-        context.sslsocket_class = Connection
+def isolate(given: dict[str, Any]) -> dict[str, Any]:
+    """Let connections with these arguments not break others; without TLS they have no context."""
+    if given.get("ssl_context") is not None:
+        given["ssl_context"].sslsocket_class = Connection
+    return given

@@ -122,7 +122,13 @@ def refuse_other(cluster: str, place: str, theirs: Any) -> None:
         )
     wanted(cluster).refuse_other(place, theirs)
     if environment()["cpu"] != theirs.get("cpu"):
-        log.warning(
-            f"{place} has another type of processor than this process: the last bits of a result "
-            "may depend on which worker made it"
-        )
+        _warn_of_processor(place)
+
+
+@cache
+def _warn_of_processor(place: str) -> None:
+    """Warn once of each place."""
+    log.warning(
+        f"{place} has another type of processor than this process: the last bits of a result "
+        "may depend on which worker made it"
+    )
