@@ -120,6 +120,8 @@ def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
         def step(progress):
             await_columns(f"sweep {progress.iteration + 1}{executor.ahead}", 7)
             executor.ahead = " of about 4, 2 s left"
+            tasks = [client.submit(os.getpid, workers=[a], pure=False) for a in executor.placed]
+            assert len(set(client.gather(tasks))) == 2, "their only threads are for others"
 
         run_fit(job, executor, on_step=step)
         executor.close()
