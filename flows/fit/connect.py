@@ -25,7 +25,7 @@ from distributed.system import MEMORY_LIMIT
 from flows.faults import first_line
 from flows.fit import preload
 from flows.fit.cluster import AWAY, OTHERS, Cluster, loaded_modules
-from flows.fit.cluster_executor import FEWER, NO_WORKERS, POLL
+from flows.fit.cluster_executor import NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
 from flows.fit.tls import Certificates, isolate
 
@@ -76,7 +76,10 @@ def connect(
     """
     started, remedy = _running(scheduler), f"start some with: dask worker {scheduler}"
     if workers is not None:
-        started, remedy = _started(workers, memory_limit), FEWER
+        started, remedy = (
+            _started(workers, memory_limit),
+            "use fewer, or fit without --workers: the machine is short of memory or too busy",
+        )
     with nullcontext() if _debugging() else _quiet(), started as cluster:
         _await_workers(cluster, remedy, workers or 1)
         cluster.check()
@@ -134,12 +137,11 @@ class _Local(LocalCluster):
         )
         super().__init__(
             n_workers=0, threads_per_worker=1, processes=True, memory_limit=limit,
-            worker_class=self._nanny,
             host="127.0.0.1", dashboard_address="127.0.0.1:0", security=security,
             protocol="tls://" if security.require_encryption else "tcp://",
             scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            local_directory=folder, env=dict(os.environ),
+            worker_class=self._nanny, local_directory=folder, env=dict(os.environ),
         )  # fmt: skip
 
     def _nanny(self, *args: Any, **options: Any) -> Nanny:
