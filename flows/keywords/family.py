@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -22,6 +23,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
+from flows.fit.executor import in_threads
 from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.candidate_scores import model_of, regression_of, scores_of
@@ -254,18 +256,20 @@ class Keywords:
             notices = [*rate_question(settings, labelled, complete), *notices]
         names = {name for one in about for name in one.labelled}
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
-        columns = self._columns(parts, settings, each)
+        columns = self._columns(parts, settings)
         notices += unused_lists(columns)
         notes = tuple(notes_of(whole_report, settings, sum(one.copies for one in about)))
         return PreparedRun(tuple(urls), batch, tuple(notices), notes=notes, columns=columns)
 
-    def _columns(
-        self, parts: Sequence[Part], settings: KeywordSettings, each: Each
-    ) -> tuple[ColumnRead, ...]:
-        """Return the columns of all files, if some are not used or not in every file."""
+    def _columns(self, parts: Sequence[Part], settings: KeywordSettings) -> tuple[ColumnRead, ...]:
+        """Return the columns of all files, if some are not used or not in every file.
+
+        They are looked at in this process, which holds the small ones.
+        """
         own = [split_part(part)[0] for part in parts]
         urls = list(dict.fromkeys(one.url for part in own for one in part.slices))
-        columns = declared(DOCUMENTS, each(_column_names, urls, settings), settings.columns)
+        looks = [partial(copy_context().run, _column_names, url, settings) for url in urls]
+        columns = declared(DOCUMENTS, in_threads(looks, storage.AT_ONCE), settings.columns)
         return columns if any(one.left_out or one.holds for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:

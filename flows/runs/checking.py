@@ -29,7 +29,6 @@ from flows.fit.executor import in_threads
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
-_AT_ONCE = 8  # files that are looked at, whatever the number of cores
 _LOOKED = 20  # files whose columns are compared with names in settings
 
 
@@ -245,7 +244,7 @@ def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
     calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
-    return in_threads(calls, _AT_ONCE, run.on_progress("check"))
+    return in_threads(calls, storage.AT_ONCE, run.on_progress("check"))
 
 
 def _carefully(

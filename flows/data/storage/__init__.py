@@ -6,7 +6,7 @@ stores several times faster.
 """
 
 from flows.data.storage.access import using
-from flows.data.storage.contents import fetch_ahead, sharing, small_files
+from flows.data.storage.contents import AT_ONCE, fetch_ahead, sharing, small_files
 from flows.data.storage.errors import (
     ChangedError,
     DamagedError,
@@ -62,6 +62,7 @@ from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, sh
 
 __all__ = [
     "ARRAYS",
+    "AT_ONCE",
     "CELLS",
     "DOCUMENTS",
     "MARK",

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from fsspec.asyn import sync
@@ -28,19 +29,28 @@ V = TypeVar("V")
 
 SMALL = 8 * 2**20  # bytes of a file that is fetched whole
 HELD = 256 * 2**20  # bytes of files that stay
-AT_ONCE = 8  # requests, whatever the number of cores
+SENT = 8 * 2**20  # bytes of files that go along with a task; Dask warns of more than 10 MB
+AT_ONCE = 8  # requests, or files that are looked at, whatever the number of cores
 
+_NOTHING: Mapping[InputFile, bytes] = MappingProxyType({})
 _listed: ContextVar[Mapping[str, InputFile] | None] = ContextVar("listed", default=None)
+_sent: ContextVar[Mapping[InputFile, bytes]] = ContextVar("sent", default=_NOTHING)
 
 
 @contextmanager
-def sharing(files: Iterable[InputFile]) -> Iterator[None]:
-    """Let readers in this context share what they read of these versions of files."""
-    token = _listed.set({file.url: file for file in files})
+def sharing(
+    files: Iterable[InputFile], sent: Mapping[InputFile, bytes] = _NOTHING
+) -> Iterator[None]:
+    """Let readers in this context share what they read of these versions of files.
+
+    ``sent`` is what another process has read of them (`Contents.to_send`).
+    """
+    token, sent_token = _listed.set({file.url: file for file in files}), _sent.set(sent)
     try:
         yield
     finally:
         _listed.reset(token)
+        _sent.reset(sent_token)
 
 
 def listed_file(url: str) -> InputFile | None:
@@ -96,9 +106,20 @@ class Contents:
         self._seen.add(file)
         return data
 
+    def to_send(self, files: Iterable[InputFile]) -> dict[InputFile, bytes]:
+        """Return what is held of some files, at most `SENT` bytes, so that it is not got twice."""
+        with self._lock:
+            held = [file for file in files if file in self._held and file in self._seen]
+            ends = accumulate(file.size for file in held)
+            return {
+                file: self._held[file].made or b""
+                for file, end in zip(held, ends, strict=True)
+                if end <= SENT
+            }
+
     def has_seen(self, file: InputFile) -> bool:
         """Whether all that was read of a file is known to be of this version."""
-        return file in self._seen
+        return file in self._seen or file in _sent.get()
 
 
 small_files = Contents()  # of this process
@@ -109,7 +130,7 @@ def small_content(url: str) -> bytes | None:
     file = listed_file(url)
     if file is None or is_local(url) or not 0 < file.size <= SMALL:
         return None
-    return small_files.get(file)
+    return _sent.get().get(file) or small_files.get(file)
 
 
 def fetch_ahead(urls: Iterable[str]) -> None:
