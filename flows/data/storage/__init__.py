@@ -5,8 +5,8 @@ small objects go through fsspec; Parquet through pyarrow.fs, which reads it from
 stores several times faster.
 """
 
-from flows.data.storage.access import using
-from flows.data.storage.contents import AT_ONCE, fetch_ahead, sharing, small_files
+from flows.data.storage.access import AT_ONCE, using
+from flows.data.storage.contents import fetch_ahead, sharing, small_files
 from flows.data.storage.errors import (
     ChangedError,
     DamagedError,

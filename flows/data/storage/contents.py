@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from fsspec.asyn import sync
 
-from flows.data.storage.access import filesystem
+from flows.data.storage.access import AT_ONCE, filesystem
 from flows.data.storage.errors import storage_errors
 from flows.data.storage.inputs import InputFile, refuse_changed, refuse_mark, version_mark
 from flows.data.storage.retry import expect, with_retry
@@ -30,7 +30,6 @@ V = TypeVar("V")
 SMALL = 8 * 2**20  # bytes of a file that is fetched whole
 HELD = 256 * 2**20  # bytes of files that stay
 SENT = 8 * 2**20  # bytes of files that go along with a task; Dask warns of more than 10 MB
-AT_ONCE = 8  # requests, or files that are looked at, whatever the number of cores
 
 _NOTHING: Mapping[InputFile, bytes] = MappingProxyType({})
 _listed: ContextVar[Mapping[str, InputFile] | None] = ContextVar("listed", default=None)
