@@ -436,7 +436,7 @@ _NEXT_STEPS = (
 
 
 def _footer(record: RunRecord) -> str:
-    made_by = ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    made_by = ", ".join(f"{name} {record.versions[name]}" for name in ("vbflows", "python"))
     source = storage.source_in_words(record.source)
     return f"Run {record.run_id} · source {source} · {made_by}"
 

@@ -27,8 +27,8 @@ def rows_in_words(one: Moved) -> str:
         + (f" ({alone:,} of these only the {which} run has)" if alone else "")
         + f", {expected_in_words(count, right, before)}{by}"
         for what, count, alone, right, before, which, by in (
-            ("added", one.gained or 0, one.gained_alone, one.gained_right, _before(one), "second",
-             ""),
+            ("added", one.gained or 0, one.gained_alone, one.gained_right,
+             None if one.gained_alone else one.gained_before, "second", ""),
             ("dropped", one.lost, one.lost_alone, one.lost_right, None, "first",
              " by the first run"),
         )
@@ -42,11 +42,6 @@ def rows_in_words(one: Moved) -> str:
 def counted(number: str, name: str) -> str:
     """Write a number of things, one in the singular."""
     return re.sub(r"^1 (.*[^s])s$", r"1 \1", f"{number} {name}")  # 1 feature
-
-
-def _before(one: Moved) -> float | None:
-    """Return how many new rows the first run expects to be right; None where it lacks some."""
-    return None if one.gained_alone else one.gained_before
 
 
 def expected_in_words(count: int, right: float, before: float | None = None) -> str:

@@ -135,13 +135,9 @@ def file_warnings(run: Run) -> list[str]:
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
     return [
-        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {sentence}."
-        for sentence, urls in found.items()
+        f"{storage.shown(first)}{f' and {len(others):,} more' if others else ''}: {sentence}."
+        for sentence, (first, *others) in found.items()
     ]
-
-
-def _more(files: int) -> str:
-    return "" if not files else f" and {files:,} more file{'' if files == 1 else 's'}"
 
 
 @contextmanager

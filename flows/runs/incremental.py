@@ -33,11 +33,11 @@ from flows.fit.job import digest_of
 from flows.report.page import Section
 from flows.runs.context import KeptPart, Manifest, Run, Since
 from flows.runs.resume import (
+    CODE,
     LATEST,
     NON_SEMANTIC,
     cache_relevant,
     changed_keys,
-    code,
     key_of,
     read_request,
 )
@@ -255,8 +255,8 @@ def section(run: Run) -> Section | None:
 def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
     """Name what keeps an earlier run from being gone on from; empty where nothing does."""
     theirs = record.versions.get("vbflows")
-    if theirs != code():
-        return f"vbflows {theirs}, this is {code()}"
+    if theirs != CODE:
+        return f"vbflows {theirs}, this is {CODE}"
     try:
         before = family.settings(**record.settings)
     except ValidationError:

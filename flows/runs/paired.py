@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +81,8 @@ def compare_held_out(
     if len(both) < 2 or not both["label"].equals(both["label 2"]):
         return None
     heads = {tile["label"] for tile in records[0].tiles}
-    sides = [both.select(one.column_names), _second(both, two.column_names)]
+    renamed = {name: both["id" if name == "id" else f"{name} 2"] for name in two.column_names}
+    sides = [both.select(one.column_names), pa.table(renamed)]
     names = [{name for name in side.column_names if name.startswith(PROBABILITY)} for side in sides]
     group = np.arange(len(both))
     if GROUP in one.column_names and GROUP in two.column_names:
@@ -105,9 +105,7 @@ def compare_held_out(
 
 def _of_numbers(name: str, sides: list[pa.Table], group: np.ndarray, alone: int) -> Paired | None:
     y = sides[0]["label"].to_numpy().astype(float)
-    loss: Callable[[FloatArray, FloatArray], FloatArray] = _deviance
-    if name == R2:
-        loss = _squares
+    loss = _squares if name == R2 else _deviance
     constant = float(loss(y, np.full(y.size, y.mean())).mean())
     if not constant > 0.0:
         return None
@@ -131,11 +129,6 @@ def _held_out(paths: RunPaths) -> pa.Table | None:
     ]
     table = pa.concat_tables([storage.read_table(url, used) for url in urls])
     return table.filter(table[HELD_OUT]).drop_columns(HELD_OUT)
-
-
-def _second(both: pa.Table, names: list[str]) -> pa.Table:
-    """Return the second run's columns of joined rows."""
-    return pa.table({name: both["id" if name == "id" else f"{name} 2"] for name in names})
 
 
 def _log_losses(rows: pa.Table, record: RunRecord) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -109,12 +109,7 @@ class Contents:
         """Return what is held of some files, at most `SENT` bytes, so that it is not got twice."""
         with self._lock:
             held = [file for file in files if file in self._held and file in self._seen]
-            ends = accumulate(file.size for file in held)
-            return {
-                file: self._held[file].made or b""
-                for file, end in zip(held, ends, strict=True)
-                if end <= SENT
-            }
+            return {file: self._held[file].made or b"" for file in _first(held, SENT)}
 
     def has_seen(self, file: InputFile) -> bool:
         """Whether all that was read of a file is known to be of this version."""
@@ -138,14 +133,17 @@ def fetch_ahead(urls: Iterable[str]) -> None:
     Of more than this process holds, the first ones.
     """
     files = [file for url in urls if not is_local(url) and (file := listed_file(url))]
-    sizes = accumulate(file.size for file in files)
-    first = [file.url for file, end in zip(files, sizes, strict=True) if end <= HELD]
-    if len(first) < 2:
-        return
+    first = [file.url for file in _first(files, HELD)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         fetches = [pool.submit(copy_context().run, _fetch_and_hold, url) for url in first]
     for fetch in fetches:
         fetch.result()
+
+
+def _first(files: Sequence[InputFile], most: int) -> list[InputFile]:
+    """Return the first files that have at most so many bytes together."""
+    ends = accumulate(file.size for file in files)
+    return [file for file, end in zip(files, ends, strict=True) if end <= most]
 
 
 def _fetch_and_hold(url: str) -> None:
