@@ -17,7 +17,7 @@ SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 BUDGETS = {
     "statements of flows": 26649,
     "statements of vbmodels": 24966,
-    "words of English in flows' Python": 17428,
+    "words of English in flows' Python": 17426,
     "files of a folder": 48,
     "lines that the formatter skips": 557,
     "nested conditional expressions": 27,

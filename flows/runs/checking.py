@@ -240,7 +240,7 @@ def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
     calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
-    return in_threads(calls, storage.AT_ONCE, run.on_progress("check"))
+    return in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
 
 
 def _carefully(

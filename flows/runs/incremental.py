@@ -190,7 +190,7 @@ def ingest(run: Run) -> list[Ingested]:
     fresh = dict(zip((part.index for part in rest), made, strict=True))
     since.reused = len(taken)
     outputs = _outputs(run.paths.work)
-    folders = {p.index: storage.join(_folder(run.paths), f"part-{p.index:05d}") for p in rest}
+    folders = {p.index: storage.join(run.paths.root, "kept", f"part-{p.index:05d}") for p in rest}
     to_keep = [(folders[p.index], p.index, outputs.get(p.index, [])) for p in rest]
     digests = run.each("ingest", _keep, to_keep, run.paths.work)
     for part, files in zip(rest, digests, strict=True):
@@ -270,12 +270,8 @@ def _refused(expected: str, found: str) -> InputError:
     return InputError.of("since", expected, found, remedy="write latest, or name another run")
 
 
-def _folder(paths: RunPaths) -> str:
-    return storage.join(paths.root, "kept")
-
-
 def _manifest(paths: RunPaths) -> str:
-    return storage.join(_folder(paths), "manifest.json")
+    return storage.join(paths.root, "kept", "manifest.json")
 
 
 def runs_needed_by(paths: RunPaths) -> set[str]:

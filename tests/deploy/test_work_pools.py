@@ -69,13 +69,14 @@ def test_a_worker_of_a_process_pool_runs_a_deployment_once(server, tmp_path):
     for command in (
         [tool("vbflows"), "simulate", "keywords", str(tmp_path / "in" / "keywords")],
         [prefect, "work-pool", "create", "by-hand", "--type", "process"],
-        [prefect, "deploy", "--name", "keywords/nightly", "--pool", "by-hand",
+        [prefect, "deploy", "--name", "weekly-full", "--pool", "by-hand",
          "--prefect-file", str(DEPLOY / "prefect.yaml")],
     ):  # fmt: skip
         done = run(*command, env=env, cwd="/")
         assert done.returncode == 0, done.stdout + done.stderr
-    changes = {"settings": SETTINGS, "compute": {"workers": 0}}
-    ordered = order(env, "keywords/nightly", parameters=changes)
+    changes = {"settings": SETTINGS, "compute": {}}
+    scheduled = {"type": "SCHEDULED"}
+    ordered = order(env, "keywords/weekly-full", parameters=changes, state=scheduled)
     start = [prefect, "worker", "start", "--pool", "by-hand", "--run-once"]
     done = run(*start, env=env, cwd=str(tmp_path))
     found = call_api(env, f"flow_runs/{ordered['id']}")

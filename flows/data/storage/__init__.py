@@ -6,7 +6,7 @@ stores several times faster.
 """
 
 from flows.data.storage.access import AT_ONCE, using
-from flows.data.storage.contents import fetch_ahead, sharing, small_files
+from flows.data.storage.contents import fetch_ahead, looks_at_once, sharing, small_files
 from flows.data.storage.errors import (
     ChangedError,
     DamagedError,
@@ -94,6 +94,7 @@ __all__ = [
     "is_own",
     "join",
     "local_copy",
+    "looks_at_once",
     "names",
     "no_retry",
     "open_input",

@@ -33,7 +33,7 @@ from flows.faults import first_line, install_command
 
 SSE, SSE_KMS_KEY_ID = "VBFLOWS_S3_SSE", "VBFLOWS_S3_SSE_KMS_KEY_ID"
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
-AT_ONCE = 32  # requests, or files that are looked at, whatever the number of cores
+AT_ONCE = 32  # requests
 CONNECT, READ = 5.0, 15.0  # seconds without a byte; of a whole call see `retry.SILENCE`
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 

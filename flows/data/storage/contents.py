@@ -108,8 +108,8 @@ class Contents:
     def to_send(self, files: Iterable[InputFile]) -> dict[InputFile, bytes]:
         """Return what is held of some files, at most `SENT` bytes, so that it is not got twice."""
         with self._lock:
-            held = [file for file in files if file in self._held and file in self._seen]
-            return {file: self._held[file].made or b"" for file in _first(held, SENT)}
+            held = (file for file in files if file in self._held and file in self._seen)
+            return {file: self._held[file].made or b"" for file in _first([*held], SENT)}
 
     def has_seen(self, file: InputFile) -> bool:
         """Whether all that was read of a file is known to be of this version."""
@@ -122,9 +122,14 @@ small_files = Contents()  # of this process
 def small_content(url: str) -> bytes | None:
     """Return the bytes of a small file of a store whose version is known; None of any other."""
     file = listed_file(url)
-    if file is None or is_local(url) or not 0 < file.size <= SMALL:
+    if file is None or not _is_small(file):
         return None
     return _sent.get().get(file) or small_files.get(file)
+
+
+def looks_at_once(files: Iterable[InputFile]) -> int:
+    """Return how many files to look at at once: small ones of a store are mostly waited for."""
+    return AT_ONCE if all(map(_is_small, files)) else 8
 
 
 def fetch_ahead(urls: Iterable[str]) -> None:
@@ -132,12 +137,16 @@ def fetch_ahead(urls: Iterable[str]) -> None:
 
     Of more than this process holds, the first ones.
     """
-    files = [file for url in urls if not is_local(url) and (file := listed_file(url))]
+    files = [file for url in urls if (file := listed_file(url)) and _is_small(file)]
     first = [file.url for file in _first(files, HELD)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         fetches = [pool.submit(copy_context().run, _fetch_and_hold, url) for url in first]
     for fetch in fetches:
         fetch.result()
+
+
+def _is_small(file: InputFile) -> bool:
+    return not is_local(file.url) and 0 < file.size <= SMALL
 
 
 def _first(files: Sequence[InputFile], most: int) -> list[InputFile]:
