@@ -345,7 +345,7 @@ def on_worker(wanted: Wanted | None, function: Callable[..., Any], *args: Any) -
 
 def _described(item: tuple[Any, ...]) -> str:
     """Name the work of a task by its partitions, or by its first argument."""
-    first: Any = item[0] if item else "a task"
+    first: Any = getattr(item[0], "parts", item[0]) if item else "a task"
     parts: list[Any] = first if isinstance(first, list) and first else [first]
     if all(hasattr(part, "slices") for part in parts):
         ids = ", ".join(str(part.index) for part in parts[:8])
