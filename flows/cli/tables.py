@@ -12,19 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord, fit_in_words
+from flows.data.runs import RunPaths
 from flows.escape import escaped
 from flows.runs.listing import (
     ColumnOfTable,
     Listed,
     cell,
-    conditions,
     described_tables,
-    first_table,
     order_of,
-    rows_command,
-    rows_of,
 )
 
 _ROWS = 8  # of the table that has the answer
@@ -67,35 +62,13 @@ def _print(console: Console, table: Table, wide: bool = False) -> None:
     console.print(Text("\n".join(texts)), soft_wrap=True)
 
 
-def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> None:
-    """Print a run's record and the first rows of its answer; ``run``: as the user named it."""
-    if record.headline:
-        _say(console, record.headline)
-    facts = Table(box=None, show_header=False)
-    for name, value in (
-        ("run", record.run_id),
-        ("pipeline", record.pipeline),
-        ("source", storage.source_in_words(record.source)),
-        ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
-        ("fit", fit_in_words(record, brief=True)),
-        ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
-        ("report", paths.file("report.html")),
-        ("tables", f"vbflows show {shlex.quote(run)} TABLE prints rows of one:"),
-        *(("", f"{name} ({n}){what and ': '}{what}") for name, n, what in described_tables(paths)),
-    ):
-        facts.add_row(name, Text(escaped(value), overflow="fold"))
-    _print(console, facts, wide=True)
-    for warning in record.warnings:
-        _say(console, f"warning: {warning}")
-    name, options = first_table(paths)
-    if name:
-        holds = conditions(paths, name, "--new" in options, "--selected" in options)
-        read, _ = rows_of(paths, name, "", _ROWS, where=holds, counted=False)
-        show_rows(console, read.to_pylist(), first_columns(read.column_names))
-        if len(read) == _ROWS:
-            columns = f"columns: vbflows show {shlex.quote(run)} {name} --columns list"
-            for line in (f"more rows: {rows_command(paths, run)} --rows 100", columns):
-                console.print(_text(line), soft_wrap=True)
+def show_tables(console: Console, paths: RunPaths, run: str) -> None:
+    """List the tables of a run; ``run``: as the user named it."""
+    console.print(_text(f"tables: vbflows show {shlex.quote(run)} TABLE"), soft_wrap=True)
+    listed = Table(box=None, show_header=False)
+    for name, rows, meaning in described_tables(paths):
+        listed.add_row(_text(name), _text(rows), Text(escaped(meaning), overflow="fold"))
+    _print(console, listed, wide=True)
 
 
 def first_columns(names: Sequence[str], sort: str = "") -> list[str]:

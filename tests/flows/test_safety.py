@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from flows.report.page import Findings, Grid, Section, render
 
 from flows.cli import main
 from flows.data import storage
@@ -25,7 +26,6 @@ from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from flows.pipelines import features
-from flows.report.page import Findings, Grid, Section, render
 from flows.run import run as launch
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
