@@ -1,0 +1,76 @@
+"""What each threshold of a probability misses, and what it calls falsely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.evaluate.estimate import Estimate, share_of
+from vbmodels.core.state import FloatArray, IntArray
+
+AT = (
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95,
+    0.98, 0.99, 0.999,
+)  # fmt: skip
+"""Thresholds that are looked at."""
+ALWAYS = 0.05, 0.1, 0.2, 0.5, 0.8
+"""Those that are shown though they call what the one before calls."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Rows that are called positive from a probability on.
+
+    Attributes
+    ----------
+    at
+        The probability.
+    cost
+        How many false alarms a miss costs where this threshold is the best.
+    missed, alarms
+        Positives below it, and others from it on.
+    miss_share, alarm_share
+        Their shares of the positives and of the others; rows of a group are drawn together.
+    matters
+        Whether it is one of `ALWAYS`, the highest that misses none, or the lowest without a false
+        alarm.
+    """
+
+    at: float
+    cost: float
+    missed: int
+    alarms: int
+    miss_share: Estimate
+    alarm_share: Estimate
+    matters: bool
+
+
+def thresholds_of(truth: FloatArray, p: FloatArray, group: IntArray) -> tuple[Threshold, ...]:
+    """Return the thresholds that differ, for labels of 0 and 1 [n], of both of which are some."""
+    positive = truth == 1
+    found: list[Threshold] = []
+    for at in AT:
+        misses, alarms = p[positive] < at, p[~positive] >= at
+        counts = int(misses.sum()), int(alarms.sum())
+        if found and at not in ALWAYS and counts == (found[-1].missed, found[-1].alarms):
+            continue
+        shares = share_of(misses, group[positive]), share_of(alarms, group[~positive])
+        found.append(Threshold(at, 1.0 / at - 1.0, *counts, *shares, at in ALWAYS))
+    ends = _ends(found)
+    return tuple(
+        Threshold(**{**vars(one), "matters": one.matters or one.at in ends}) for one in found
+    )
+
+
+def _ends(found: Sequence[Threshold]) -> list[float]:
+    """Return the highest that misses none and the lowest without a false alarm."""
+    none_missed = [one.at for one in found if one.missed == 0]
+    no_alarm = [one.at for one in found if one.alarms == 0]
+    return none_missed[-1:] + no_alarm[:1]
+
+
+def called_at(p: FloatArray) -> IntArray:
+    """Return how many probabilities [n] are at least each of `AT`."""
+    return np.asarray((p[:, None] >= np.array(AT)).sum(axis=0))
