@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -17,9 +17,18 @@ def is_typed(settings: type[RunSettings]) -> bool:
     return bool(settings.answer)
 
 
+@runtime_checkable
+class Shortened(Protocol):
+    """An answer with rows of which the record of a run keeps few: all are in the tables."""
+
+    def shortened(self) -> Any:
+        """Return it with as many rows as a terminal shows."""
+
+
 def as_results(answer: Any) -> dict[str, Any]:
     """Return an answer as plain values; what is no number is null."""
-    found: dict[str, Any] = to_jsonable_python(answer, inf_nan_mode="null")
+    kept = answer.shortened() if isinstance(answer, Shortened) else answer
+    found: dict[str, Any] = to_jsonable_python(kept, inf_nan_mode="null")
     return found
 
 

@@ -129,6 +129,17 @@ def verdict(one: Estimate) -> Verdict:
     return "below" if round(one.high, digits) < 0.0 else "neither"
 
 
+def negative(one: Estimate) -> Estimate:
+    """Return minus an estimate.
+
+    >>> negative(Estimate(1.0, 0.5, 2.0))
+    Estimate(value=-1.0, low=-2.0, high=-0.5)
+    """
+    if one.low is None or one.high is None:
+        return Estimate(-one.value)
+    return Estimate(-one.value, -one.high, -one.low)
+
+
 def plural(n: float, one: str, more: str = "") -> str:
     """Write a count with its noun.
 
@@ -167,8 +178,8 @@ def named(names: Sequence[str], most: int = 3) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Put a text on one line."""
-    return " ".join(text.split())
+    """Put a text on one line; one that is escaped stays so."""
+    return type(text)(" ").join(text.split())
 
 
 def aligned(text: str) -> str:
@@ -203,7 +214,7 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 FILTERS = {
     one.__name__: one
     for one in (
-        count, share, chance, places, fixed, short_number, ends, verdict, plural, short, fit,
-        named, squeeze, aligned,
+        count, share, chance, places, fixed, short_number, ends, verdict, negative, plural, short,
+        fit, named, squeeze, aligned,
     )
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
 A family with typed answers has a folder there: ``words.jinja`` (macros ``headline``, ``caveat`` and
-``warnings``), ``page.html.jinja``, ``terminal.txt.jinja`` and, where its summary on Prefect's page
-has a table, ``prefect.md.jinja``.
+``warnings``; a page that imports it gets it escaped), ``page.html.jinja``, ``terminal.txt.jinja``
+and, where its summary on Prefect's page has a table, ``prefect.md.jinja``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from flows.report.plots import Spec
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+WORDS, ESCAPED = "/words.jinja", "/words.html.jinja"
 _SCRIPTED = re.compile(r'<div class="widget" data-script="([\w.]+)"')
 _MARKUP = re.compile(r"<(script|style|tbody|code)\b.*?</\1>|<[^>]+>", re.DOTALL)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
@@ -130,23 +131,24 @@ def markdown(shown: Shown) -> str:
 
 def headline(family: str, answer: Any, commands: Commands) -> str:
     """Return what was found, how much of it and how sure, in at most 90 characters."""
-    return figures.squeeze(_say(family, "headline", answer, commands))
+    return figures.squeeze(say(family, "headline", answer, commands))
 
 
 def caveat(family: str, answer: Any, commands: Commands) -> str:
     """Return the first reservation that applies; empty without."""
-    return figures.squeeze(_say(family, "caveat", answer, commands))
+    return figures.squeeze(say(family, "caveat", answer, commands))
 
 
 def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
     """Return what to know before a decision, one sentence or two each."""
-    lines = _say(family, "warnings", answer, commands).splitlines()
+    lines = say(family, "warnings", answer, commands).splitlines()
     return [figures.squeeze(line) for line in lines if line.strip()]
 
 
-def _say(family: str, macro: str, answer: Any, commands: Commands) -> str:
+def say(family: str, macro: str, *arguments: Any) -> str:
+    """Return what a macro of a family's words makes of some arguments."""
     words = environment().get_template(f"{family}/words.jinja")
-    return str(getattr(words.module, macro)(answer, commands))
+    return str(getattr(words.module, macro)(*arguments))
 
 
 def _render(shown: Shown, name: str) -> str:
@@ -180,8 +182,20 @@ def environment() -> Environment:
     """Return the templates with their filters; made once, workers need none."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
-        loader=PackageLoader("flows.report"),
+    class Loader(PackageLoader):
+        """Finds words also by the name that a page has for them."""
+
+        def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
+            return super().get_source(environment, template.replace(ESCAPED, WORDS))
+
+    class Escaping(Environment):
+        """Escapes words in pages: what a macro returns to a page is taken to be markup."""
+
+        def join_path(self, template: str, parent: str) -> str:
+            return template.replace(WORDS, ESCAPED) if ".html" in parent else template
+
+    made = Escaping(
+        loader=Loader("flows.report"),
         autoescape=lambda name: name is not None and ".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -189,6 +203,7 @@ def environment() -> Environment:
     )
     made.filters |= figures.FILTERS
     made.filters |= {"digest": digest, "slug": _slug, "setting": in_words, "markdown": as_markdown}
+    made.tests["below"] = lambda one: figures.verdict(one) == "below"
     made.globals |= {
         "plots": plots,
         "pattern": pattern,
