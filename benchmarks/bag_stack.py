@@ -26,7 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flows.bags.baselines import Held, by_instances
+from flows.bags.rivals import Held, by_instances
 from flows.report.baselines import trees
 from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.embedding.model import EmbeddingModel
@@ -121,7 +121,8 @@ def instances(train: Bags, test: Bags, seed: int) -> np.ndarray:
     n = train.n_bags + test.n_bags
     label = np.concatenate([train.label, test.label]).astype(np.int64)
     at = np.arange(n)
-    of = Held(np.empty((n, 0)), label, at >= train.n_bags, np.empty(0), rows, bag, at)
+    held = at >= train.n_bags
+    of = Held(np.empty((n, 0)), label.astype(float), held, held, rows, bag, at)
     return by_instances(of, at[: train.n_bags], at[train.n_bags :], seed)
 
 

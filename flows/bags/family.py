@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
-from flows.bags import input_columns, numbers
+from flows.bags import input_columns, numbers, rivals
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
 from flows.bags import pieces as pieces_of
-from flows.bags.baselines import with_baselines
+from flows.bags.answer import Answer, answer, kind_of
 from flows.bags.column_roles import describe
 from flows.bags.form import (
     AboutBags,
@@ -49,17 +49,12 @@ from flows.bags.form_warnings import (
 from flows.bags.found_groups import with_groups
 from flows.bags.groups import groups_of, instance_prints, said_of_copied_instances
 from flows.bags.markers import explainer, feature_sums
-from flows.bags.model_report import Block, about_members
-from flows.bags.number_report import number_report
-from flows.bags.numbers import NumberSummary
 from flows.bags.pieces import slices_of
-from flows.bags.predicted_classes import with_predicted_classes
-from flows.bags.report import report
 from flows.bags.schema import instances_in
-from flows.bags.settings import HELD_OUT, BagSettings
-from flows.bags.stacked import left_out
-from flows.bags.summary import BagSummary, summarise
-from flows.bags.tables import Coefficients, named, written
+from flows.bags.settings import GIB, HELD_OUT, BagSettings
+from flows.bags.stacked import memory_needed
+from flows.bags.summary import Summary, Tables, summarise
+from flows.bags.tables import Coefficients, written
 from flows.data import json_files, storage
 from flows.data.partition import Part, chunks
 from flows.data.run_tables import Parameter
@@ -69,14 +64,16 @@ from flows.family import (
     Checked,
     CheckedPiece,
     Each,
-    Findings,
+    Finished,
     Ingested,
     Prepared,
     reading_of,
 )
 from flows.faults import Fault, InputError
+from flows.report.figures import squeeze
+from flows.report.render import say
 from vbmodels.bags.bags import Bags, even_bounds
-from vbmodels.bags.embedding.number import NumberEmbedding, NumberModel
+from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
@@ -308,13 +305,14 @@ class BagsFamily:
     def score(
         self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
         settings: BagSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> list[BagSummary] | list[NumberSummary]:  # fmt: skip
+    ) -> Summary:  # fmt: skip
         """Write the probability of every bag and of every instance."""
         if isinstance(model, NumberModel):
             new = fitted is not None
             assert isinstance(batch, Bags)
-            return [numbers.score(model, q, batch, local, index, settings=settings, paths=paths,
-                                  new=new)]  # fmt: skip
+            return numbers.score(
+                model, q, batch, local, index, settings=settings, paths=paths, new=new
+            )
         form = read_form(form_url(paths))
         about = read_about(paths, index)
         rows = storage.read_table(paths.part("bag_rows", index))
@@ -329,35 +327,25 @@ class BagsFamily:
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
                 storage.write_table(paths.table(name, index), pa.concat_tables(parts))
-        return [
-            summarise(
-                one.shown,
-                one.instances,
-                one.known,
-                tuple(form["modalities"]),
-                tuple(form["names"]),
-                new=fitted is not None,
-                group=bags_of(batch).group,
-                show=tuple(named(bag, one.name) for bag in settings.show_bags),
-                of_class=one.name,
-                exclusive=form["exclusive"],
-                markers=one.markers,
-                sums=None if explain is None else feature_sums(one.instances, data, form),
-            )
+        of = [
+            Tables(one.bags, one.instances, one.markers, instance_rows, one.name or "")
             for one in tables
         ]
+        return summarise(
+            kind_of(settings, form), of, fitted is not None, settings.show_bags, form["classes"],
+            None if explain is None else feature_sums(of[0].instances, data, form),
+        )  # fmt: skip
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Compare simple baselines on the bags held out of a fit."""
+        """Write what simpler models predict of the bags that a fit is tested on."""
         if fitted is not None:
             return summaries, q
-        if settings.numeric:
-            flat = [one for part in summaries for one in part]
-            return [[one] for one in numbers.with_baselines(flat, settings, paths, each)], q
-        return with_baselines(summaries, settings, paths, each), q
+        first, *others = summaries
+        found = rivals.write(len(summaries), settings, paths, each)
+        return [replace(first, rivals=found), *others], q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -379,42 +367,16 @@ class BagsFamily:
             ]
         return rows
 
-    def report(
-        self, model: Any, q: Any, summaries: Sequence[Sequence[Any]],
-        ingested: Sequence[Ingested], settings: BagSettings,
-    ) -> Findings:  # fmt: skip
-        """Say what was found."""
-        if isinstance(q, NumberEmbedding):
-            name = settings.columns.get("label", "label")
-            flat = [one for part in summaries for one in part]
-            return number_report(flat, q, (), name, settings)
-        trusted, warnings = bag_models.trust(q)
-        empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
-        if empty and settings.leakless:
-            warnings += (
-                f"{empty:,} bags with the label 1 have no instance: model {settings.model} needs "
-                "a positive instance, so it gives them probability 0 and learns nothing from "
-                "them; leave them out, or take another model (model=auto, say).",
-            )
-        classes = [one.of_class for one in summaries[0]]
-        blocks = [
-            Block(c.name, c.modality, c.mean, c.sd,
-                  None if c.of_class is None else classes[c.of_class])
-            for c in bag_models.coefficients(model, q)
-        ]  # fmt: skip
-        flat = [summary for one in summaries for summary in one]
-        show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        members = about_members(q, flat, trusted)
-        warnings += members.warnings + left_out(q, settings)
-        found = report(
-            flat, blocks, trusted, warnings, show, members, settings.positive_name,
-            settings.positive_word, settings.columns.get("label", "label"),
-        )  # fmt: skip
-        return with_predicted_classes(found, summaries)
+    def answer(self, finished: Finished) -> Answer:
+        """Return everything that a reader of the run may see."""
+        return answer(finished)
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""
-        return left_out(q, settings)
+        needed = memory_needed(q, settings)
+        if needed is None:
+            return ()
+        return (squeeze(say(self.name, "without_process", needed / GIB)),)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

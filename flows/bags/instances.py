@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from flows.bags import classes as bag_classes
 from flows.bags.columns import positive_instances
-from flows.bags.schema import LABEL_NUMBER
+from flows.bags.schema import LABEL_GIVEN, LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
 from vbmodels.bags.shared_labels import first_parts
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import IntArray
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, number, held_out, group, print, labels: one row a bag, in the order
+        bag_id, label, number, held_out, group, given, print, labels: one row a bag, in the order
         of ``bags``; bags that hold the same have the same print (`bag_prints`).
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
@@ -66,8 +66,12 @@ def read(
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(bag_classes.with_lists(table))
-    label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
-    target = _numbers(table, number, len(names))
+    label = pc.fill_null(table["label"], UNLABELLED).to_numpy()
+    first = _first_known(number, label, len(names))
+    label = np.where(first < 0, UNLABELLED, label[first]).astype(np.int64)
+    target = np.full(len(names), np.nan)
+    if LABEL_NUMBER.name in table.column_names:
+        target = np.where(first < 0, np.nan, table[LABEL_NUMBER.name].to_numpy()[first])
     positive = number[positive_instances(table)]
     positive = positive if LABEL_NUMBER.name not in table.column_names else positive[:0]
     label[positive] = np.where(label[positive] == UNLABELLED, 1, label[positive])
@@ -98,6 +102,7 @@ def read(
             "number": pa.array(target[order], from_pandas=True),
             "held_out": out[order],
             "group": [groups[i] for i in order],
+            "given": _given(table, first[order]),
             "print": bag_prints(found),
             "labels": bag_classes.of_bags(table, number, len(names)),
         }
@@ -147,20 +152,18 @@ def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widt
 
 
 def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:
-    per_bag = np.full(n, UNLABELLED, np.int64)
+    """Return each bag's first row with a label, -1 where it has none, [n]."""
+    first = np.full(n, -1, np.int64)
     known = np.flatnonzero(label != UNLABELLED)[::-1]
-    per_bag[number[known]] = label[known]
-    return per_bag
+    first[number[known]] = known
+    return first
 
 
-def _numbers(table: pa.Table, number: IntArray, n: int) -> FloatArray:
-    """Return the label of each bag where it is a number, NaN where it is not known, [n]."""
-    out: FloatArray = np.full(n, np.nan)
-    if LABEL_NUMBER.name in table.column_names:
-        values = table[LABEL_NUMBER.name].fill_null(np.nan).to_numpy()
-        known = np.flatnonzero(~np.isnan(values))[::-1]
-        out[number[known]] = values[known]
-    return out
+def _given(table: pa.Table, rows: IntArray) -> pa.ChunkedArray:
+    """Return labels as the file writes them, null where it writes 1 and 0 or there is none."""
+    if LABEL_GIVEN.name not in table.column_names:
+        return pa.nulls(len(rows), pa.string())
+    return table[LABEL_GIVEN.name].take(pa.array(rows, mask=rows < 0))
 
 
 def _instances(

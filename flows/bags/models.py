@@ -91,22 +91,16 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
 
 
-def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return a sampler's diagnostics and what they warn of; nothing for the other forms."""
+def trust(q: Any) -> dict[str, float]:
+    """Return a sampler's diagnostics; nothing for the other forms."""
     kept = _kept_draws(q)
     if kept is None or kept.shape[1] < 4:
-        return {}, ()
+        return {}
     seen = diagnose(kept)
-    numbers = {
+    return {
         "largest_r_hat": seen.largest_r_hat,
         "smallest_effective_draws": float(np.min(seen.ess_bulk)),
     }
-    if numbers["largest_r_hat"] <= 1.05:
-        return numbers, ()
-    return numbers, (
-        f"The chains have not mixed: R-hat is {numbers['largest_r_hat']:.2f} and a parameter has "
-        f"{numbers['smallest_effective_draws']:.0f} effective draws; draw more, or thin.",
-    )
 
 
 def _kept_draws(q: Any) -> FloatArray | None:

@@ -122,6 +122,9 @@ LABEL_NUMBER = optional(
 )
 
 
+LABEL_GIVEN = optional("label_given", TEXT, "the label as the file writes it, where that is words")
+
+
 def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
     if settings.numeric:
@@ -130,10 +133,11 @@ def instances_in(settings: BagSettings) -> Table:
             "label", (), settings.threshold, LABEL_NUMBER.name, settings.label_order
         )
         return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=kept)
-    positive = None
-    if settings.positive or settings.threshold is not None:
-        positive = PositiveLabel("label", settings.positive, settings.threshold)
-    return replace(INSTANCES_IN.of(settings), positive=positive)
+    table = INSTANCES_IN.of(settings)
+    if not settings.positive and settings.threshold is None:
+        return replace(table, positive=None)
+    positive = PositiveLabel("label", settings.positive, settings.threshold, given="label_given")
+    return replace(table, columns=(*table.columns, LABEL_GIVEN), positive=positive)
 
 
 _CLASS = Column(
@@ -150,6 +154,13 @@ _BALD = Column(
     nullable=True,
 )
 _HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
+_GROUP = Column(
+    "group",
+    INT64,
+    "number of the group that it is held out with: its group's other bags and exact copies have "
+    "the same; empty where no bags belong together",
+    nullable=True,
+)
 
 BAGS = Table(
     "bags",
@@ -179,6 +190,13 @@ BAGS = Table(
             "the bag's most probable class, where each bag has one class; else empty",
             nullable=True,
         ),
+        Column(
+            "label_given",
+            TEXT,
+            "its label as the files write it; empty where that is 0 or 1, or yes or no",
+            nullable=True,
+        ),
+        _GROUP,
     ),
 )
 
@@ -201,6 +219,9 @@ NUMBER_BAGS = Table(
             "was not fitted",
             nullable=True,
         ),
+        Column("low_without_it", NUMBER, "lower end of the 95 % interval of that", nullable=True),
+        Column("high_without_it", NUMBER, "upper end of that interval", nullable=True),
+        _GROUP,
     ),
 )
 
@@ -213,6 +234,16 @@ def number_bags(order: Sequence[str]) -> Table:
         Column("level", TEXT, "its label as given", nullable=True),
         Column("predicted_level", TEXT, "the most probable level"),
         *(Column(f"probability_{one}", NUMBER, "probability of this level") for one in order),
+        *(
+            Column(
+                f"without_it_{one}",
+                NUMBER,
+                "the same, without the bag's own label or its "
+                "group's; empty where the bag was not fitted",
+                nullable=True,
+            )
+            for one in order
+        ),
     )
     return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))
 
@@ -246,6 +277,25 @@ INSTANCES = Table(
     ),
 )
 
+
+def rivals_of(order: Sequence[str]) -> Table:
+    """Return the table of what simpler models predict; of levels in an order their chances."""
+    chances = (Column(f"probability_{one}", NUMBER, "probability of this level") for one in order)
+    predicted = Column(
+        "predicted", NUMBER, "probability that the label is 1, or the number that is predicted"
+    )
+    return Table(
+        "rivals",
+        "What simpler models predict of the bags that are tested, fitted to the same other bags.",
+        (
+            Column("bag_id", TEXT, "name of the bag"),
+            Column("rival", TEXT, "the simpler model"),
+            *(chances if order else (predicted,)),
+        ),
+    )
+
+
+RIVALS = rivals_of(())
 
 MARKERS = Table(
     "markers",

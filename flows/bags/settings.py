@@ -31,6 +31,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     question = "Which groups of rows (bags) are positive, and which of their rows make them so?"
     family = "flows.bags.family"
+    answer = "flows.bags.answer"
     reads = "flows.bags.schema:INSTANCES_IN"
     example = (
         "vbflows simulate bags simulated/ --rows 200",

@@ -16,7 +16,7 @@ from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
-from vbmodels.bags.stack.model import INSTANCES, MEMBERS, POOLED, PRIMARY, AutoModel, present
+from vbmodels.bags.stack.model import MEMBERS, POOLED, AutoModel, present
 from vbmodels.bags.stack.model import Auto as AutoState
 from vbmodels.bags.stack.predict import left_out as left_out_of
 from vbmodels.bags.stack.predict import predict_auto
@@ -118,29 +118,11 @@ def weights_of(q: Any) -> dict[str, float]:
     return {name: w for k, (name, w) in enumerate(named) if k in there}
 
 
-def left_out(q: Any, settings: BagSettings) -> tuple[str, ...]:
-    """Say that the stack is without the process of instances, where its memory is too large."""
+def memory_needed(q: Any, settings: BagSettings) -> float | None:
+    """Return what the process of instances would keep in memory, where it is left out for that."""
     if not isinstance(q, AutoState) or q.witness is not None or not settings.witness_memory:
-        return ()
-    return (
-        f"The Gaussian process of instances would keep {q.needed / GIB:.1f} GiB in memory, more "
-        f"than witness_memory={settings.witness_memory:g}, so it is left out of the stack; "
-        "instances then have a probability only where vMMIC has weight.",
-    )
-
-
-def warnings_of(q: Any) -> tuple[str, ...]:
-    """Warn of instances that say little of the labels."""
-    if not isinstance(q, AutoState):
-        return ()
-    weights = [w for name, w in weights_of(q).items() if name in (INSTANCES, PRIMARY)]
-    if not weights or max(weights) >= LEAST:
-        return ()
-    return (
-        f"The member that gives instances their probabilities has weight {max(weights):.2f}: that "
-        "single instances decide explains the labels badly, so take these probabilities as hints"
-        + (" and see what instances add (contribution) instead." if pooled_counts(q) else "."),
-    )
+        return None
+    return float(q.needed)
 
 
 def markers_of(q: Any) -> list[dict[str, FloatArray]]:

@@ -1,8 +1,8 @@
-"""What one partition of bags adds to the report: counts, and the bags that say most."""
+"""What one partition of bags adds to an answer: counts, and the bags that are listed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,251 +10,452 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags.markers import MOST_INSTANCES
-from flows.report.baselines import Baseline
+from flows.bags.rows import Kind, Rows, floats, joined_rows, rows_of, without_or
+from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
-Instance = tuple[str, str, float | None, float | None, float | None]
-"""Name, modality, P, contribution and bald, None where a model has none."""
-Marker = tuple[str, float, float]
-"""A feature, its value, and what it adds."""
-EXAMPLES = 5  # bags of each sort
-MOST_LISTED = 200  # bags of a score up to which each is shown
-MOST_UNSURE = 60  # bags nearest to 0.5
-MOST_WRONG = 20  # bags predicted otherwise than labelled
+LISTED, MOST, APART, SHOWN = 200, 60, 20, 5
+"""Bags of a score up to which all are listed; unclear, disagreeing and other bags of a list."""
 BINS = 2000
+KEYS = ["bag_id", "instance_id", "modality"]
 
 
 @dataclass(frozen=True)
-class Example:
-    """One bag with its most probable primary instances.
+class Feature:
+    """A feature of an instance, its value, and what it adds."""
 
-    ``markers`` are those of the instance with that name and modality.
-    """
-
-    bag_id: str
-    label: int | None
-    probability: float
-    instances: tuple[Instance, ...]
-    markers: dict[tuple[str, str], list[Marker]] = field(default_factory=dict)
-    held_out: bool = False
-    size: int = 0  # instances in all
+    name: str
+    value: float
+    adds: float
 
 
 @dataclass(frozen=True)
-class BagSummary:
-    """What one partition adds to the report.
+class Instance:
+    """An instance of a bag; ``chance`` and ``adds`` are None where the model has none."""
+
+    name: str
+    modality: str
+    chance: float | None
+    adds: float | None
+    features: tuple[Feature, ...]
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A bag that is listed, or one label of it.
 
     Attributes
     ----------
-    label
-        [B] 0, 1 or -1 of every bag, with its probability, without it where that is known, and
-        whether it was held out.
-    group
-        Number of each bag's group, [B]; [0] where bags have none.
-    without
-        Probability of each fitted bag, predicted without it; NaN where it is not known, [B].
-    truth
-        [2, BINS] instances that are not and are primary in truth, by probability.
-    examples
-        Bags that the model is sure are positive, sure are negative, unsure of, and those farthest
-        from their labels.
-    expected_primary
-        Sum of the instances' probabilities, of all bags and of those labelled 0, and how many are
-        above 0.5; None where the model has none.
-    of_class
-        Name of the class that the labels are of, where there are several.
-    exclusive
-        Whether each bag has exactly one of these, so that their probabilities sum to one.
-    marks
-        By modality and feature, how many probably primary instances it is foremost in, and the sum
-        of what it adds there, [2]; of these instances ``marked`` says how many there are.
-    sums
-        By modality, sums of each feature's values over its probably primary instances and over its
-        others, with their numbers in a last column, [2, D + 1].
-    baselines
-        What simple baselines get on the bags held out; kept in the first partition's summary.
+    name, of_class
+        Its name, and the class that the label is of, or that is predicted.
+    predicted, low, high
+        A probability or a number, without the bag's own label where that is known, with its
+        interval.
+    label, given
+        The label as a number, and as the files write it; a class or a level by its name.
+    level
+        The predicted level.
+    held_out, size, bald
+        Whether its label was held out, how many instances it has, and what its label would tell.
     """
 
-    label: IntArray
-    probability: FloatArray
-    held_out: BoolArray
-    group: IntArray
-    without: FloatArray
+    name: str
+    of_class: str
+    predicted: float
+    low: float | None
+    high: float | None
+    label: float | None
+    given: str
+    level: str
+    held_out: bool
+    size: int
+    bald: float | None
+    instances: tuple[Instance, ...]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A bag of a list, with its place: the smallest first."""
+
+    rank: float
+    bag: Bag
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Published rows of one partition and one class; each instance's bag and truth in ``known``."""
+
+    bags: pa.Table
+    instances: pa.Table
+    markers: pa.Table | None
+    known: pa.Table
+    of_class: str = ""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What lists go by, [n]: a row is a bag, or with several classes a label of a bag.
+
+    Attributes
+    ----------
+    table, row
+        Which class's tables it is in, and which row of these.
+    predicted, low, high, label, bald
+        As of `Bag`; NaN where there is none.
+    apart
+        Whether its label is clearly another one than predicted, by what does not know it.
+    unsure
+        How unclear the prediction is, the most the smallest; infinite where it is clear.
+    """
+
+    table: IntArray
+    row: IntArray
+    predicted: FloatArray
+    low: FloatArray
+    high: FloatArray
+    label: FloatArray
+    bald: FloatArray
+    apart: BoolArray
+    unsure: FloatArray
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one partition adds to an answer, beyond the columns of the table bags.
+
+    Attributes
+    ----------
+    rows, instances
+        What is tested, and how many instances there are.
+    others
+        Labels that are not positive, as the files write them: two of them at most.
+    lists, totals
+        The first bags of each list, and how many belong there.
+    chances
+        Probabilities of instances: how many are above 0.5, their sum, and that in negative bags;
+        None where instances have none.
+    truth
+        Instances that are not and are primary in truth, by probability, [2, BINS].
+    rivals
+        What simpler models predict of all bags; kept in the first partition's summary.
+    marks
+        By modality and feature, in how many likely instances it is among the first, and the sum
+        of what it adds there, [2].
+    marked
+        How many of these instances there are.
+    sums
+        See `flows.bags.markers.feature_sums`.
+    """
+
+    rows: Rows
     instances: int
-    expected_primary: tuple[float, float, float] | None
+    others: frozenset[str]
+    lists: dict[str, tuple[Ranked, ...]]
+    totals: dict[str, int]
+    chances: FloatArray | None
     truth: IntArray
-    modalities: tuple[str, ...]
-    features: tuple[str, ...]
-    new: bool
-    examples: tuple[Example, ...]
-    of_class: str | None = None
-    exclusive: bool = False
-    baselines: tuple[Baseline, ...] = ()
     marks: dict[str, FloatArray] = field(default_factory=dict)
     marked: int = 0
     sums: dict[str, FloatArray] | None = None
-
-    @property
-    def unseen(self) -> bool:
-        """Whether every bag is predicted without its own label."""
-        known = (self.label >= 0) & ~self.held_out & np.isnan(self.without)
-        return self.new or not known.any()
+    rivals: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def summarise(
-    bags: pa.Table,
-    instances: pa.Table,
-    rows_known: pa.Table,
-    modalities: tuple[str, ...],
-    features: tuple[str, ...],
-    *,
-    new: bool,
-    group: IntArray,
-    show: tuple[str, ...] = (),
-    of_class: str | None = None,
-    exclusive: bool = False,
-    markers: pa.Table | None = None,
+    kind: Kind, tables: Sequence[Tables], new: bool, show: Sequence[str], levels: Sequence[str],
     sums: dict[str, FloatArray] | None = None,
-) -> BagSummary:
-    """Summarise one partition's tables.
+) -> Summary:  # fmt: skip
+    """Summarise one partition.
 
     Parameters
     ----------
-    bags, instances
-        Rows of the tables of these names.
-    rows_known
-        Each instance's bag, by number, and its truth.
-    modalities, features
-        Their names; of features none where lists hold them.
+    kind, tables
+        What is predicted, and the partition's tables, class by class.
     new
-        Whether the posterior comes from other data.
-    group
-        Of each bag, [B] or [0].
+        Whether the posterior comes from other bags.
     show
-        Bags that the report shows in any case.
-    of_class
-        Name of the class, where there are several.
-    exclusive
-        Whether each bag has exactly one of the classes.
-    markers
-        Rows of the table of this name, where the model gives any.
+        Bags that are listed in any case.
+    levels
+        Levels in their order, or classes.
     sums
-        See `BagSummary`.
+        See `Summary`.
     """
-    without = bags["without_it"].fill_null(np.nan).to_numpy()
-    probability = np.where(np.isnan(without), bags["probability"].to_numpy(), without)
-    place = bags.column_names.index("probability")
-    bags = bags.set_column(place, "probability", pa.array(probability))
-    label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    requested: Iterable[int] = (
-        np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
-    )
-    away = np.where(label < 0, 0.0, np.abs(probability - label))
-    wrong = map(int, np.argsort(-away, kind="stable")[:MOST_WRONG])
-    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested), *wrong})
-    if new and bags.num_rows <= MOST_LISTED:
-        chosen = [*range(bags.num_rows)]
-    bag = rows_known["bag"].to_numpy()
-    primary = instances["probability"].fill_null(np.nan).to_numpy()
-    ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)
-    known = rows_known["primary"].is_valid().to_numpy() & ~np.isnan(primary)
-    true = rows_known["primary"].fill_null(False).to_numpy()
-    truth = [
-        np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
-    ]
-    chance = None
-    if not np.isnan(primary).any():
-        in_negative = float(primary[label[bag] == 0].sum())
-        chance = float(primary.sum()), in_negative, float(np.sum(primary > 0.5))
-    marks, marked = _marks(instances, markers)
-    return BagSummary(
-        label=label,
-        probability=probability,
-        held_out=bags["held_out"].to_numpy(),
-        group=group,
-        without=without,
-        instances=instances.num_rows,
-        expected_primary=chance,
-        truth=np.array(truth),
-        modalities=modalities,
-        features=features,
-        new=new,
-        examples=tuple(_example(i, bags, label, instances, bag, ranked, markers) for i in chosen),
-        of_class=of_class,
-        exclusive=exclusive,
+    columns = columns_of(kind, [one.bags for one in tables], new)
+    ranks = _ranks(kind, columns, tables, new, show)
+    first = {name: np.argsort(rank, kind="stable")[: _most(name)] for name, rank in ranks.items()}
+    totals = {name: int(np.isfinite(rank).sum()) for name, rank in ranks.items()}
+    first = {name: rows[: totals[name]] for name, rows in first.items()}
+    wanted = np.unique(np.concatenate([*first.values(), np.zeros(0, np.int64)]))
+    order = levels if kind == "levels" else ()
+    bags = _bags(kind, columns, tables, wanted, order)
+    lists = {
+        name: tuple(Ranked(float(ranks[name][i]), bags[i]) for i in rows.tolist())
+        for name, rows in first.items()
+    }
+    one = tables[0]
+    chance = floats(one.instances["probability"])
+    label = floats(one.bags["label"])[one.known["bag"].to_numpy()]
+    marks, marked = _marks(one)
+    return Summary(
+        rows=rows_of(kind, pa.concat_tables([each.bags for each in tables]), levels),
+        instances=len(one.instances),
+        others=_others(one.bags) if kind == "label" else frozenset(),
+        lists=lists,
+        totals=totals,
+        chances=_chances(chance, label) if kind == "label" else None,
+        truth=_truth(chance, one.known),
         marks=marks,
         marked=marked,
         sums=sums,
     )
 
 
-def _marks(instances: pa.Table, markers: pa.Table | None) -> tuple[dict[str, FloatArray], int]:
-    """Return `BagSummary.marks` and ``marked`` from the tables of these names."""
-    if markers is None or instances["probability"].null_count:
-        return {}, 0
-    keys = ["bag_id", "instance_id", "modality"]
-    likely = instances.filter(pc.greater(instances["probability"], 0.5)).select(keys)
-    # A join matches no nulls.
-    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
-              for one in (markers, likely)]  # fmt: skip
-    found = tables[0].join(tables[1], keys, join_type="left semi")
-    by = ["modality", "feature"]
-    sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")])
-    rows = np.column_stack([sums[name].to_numpy() for name in ("adds_count", "adds_sum")])
-    names = zip(*(sums[name].to_pylist() for name in by), strict=True)
-    marks = {f"{m} {f}".strip(): row for (m, f), row in zip(names, rows.astype(float), strict=True)}
-    return marks, found.group_by(keys).aggregate([]).num_rows
-
-
-def _extreme(probability: FloatArray, count: int) -> list[int]:
-    """Number the most and the least probable bags and those nearest to one half."""
-    order = np.argsort(-probability, kind="stable")
-    unsure = np.argsort(np.abs(probability - 0.5), kind="stable")
-    picked = [*order[:count], *order[-count:], *unsure[:MOST_UNSURE]]
-    return sorted({int(i) for i in picked})
-
-
-def _example(
-    i: int,
-    bags: pa.Table,
-    label: IntArray,
-    instances: pa.Table,
-    bag: IntArray,
-    ranked: FloatArray,
-    markers: pa.Table | None = None,
-) -> Example:
-    return Example(
-        bag_id=bags["bag_id"][i].as_py(),
-        label=int(label[i]) if label[i] >= 0 else None,
-        probability=bags["probability"][i].as_py(),
-        instances=foremost_of(i, instances, bag, ranked),
-        markers=markers_by_instance(bags["bag_id"][i].as_py(), markers),
-        held_out=bags["held_out"][i].as_py(),
-        size=int(np.searchsorted(bag, i + 1) - np.searchsorted(bag, i)),
+def joined(parts: Sequence[Summary]) -> Summary:
+    """Join the summaries of all partitions."""
+    names = list(dict.fromkeys(name for part in parts for name in part.lists))
+    if sum(part.rows.label.size for part in parts) > LISTED:
+        names = [name for name in names if name != "all"]
+    every = {name: [one for part in parts for one in part.lists.get(name, ())] for name in names}
+    marks: dict[str, FloatArray] = {}
+    for part in parts:
+        for name, found in part.marks.items():
+            marks[name] = marks.get(name, np.zeros(2)) + found
+    chances = [part.chances for part in parts if part.chances is not None]
+    sums = [part.sums for part in parts if part.sums is not None]
+    return Summary(
+        rows=joined_rows([part.rows for part in parts], parts[0].rivals),
+        instances=sum(part.instances for part in parts),
+        others=frozenset().union(*(part.others for part in parts)),
+        lists={
+            name: tuple(sorted(some, key=lambda one: (one.rank, one.bag.name))[: _most(name)])
+            for name, some in every.items()
+            if some
+        },
+        totals={name: sum(part.totals.get(name, 0) for part in parts) for name in names},
+        chances=np.sum(chances, axis=0) if len(chances) == len(parts) else None,
+        truth=np.sum([part.truth for part in parts], axis=0),
+        marks=marks,
+        marked=sum(part.marked for part in parts),
+        sums={of: np.sum([one[of] for one in sums], axis=0) for of in sums[0]} if sums else None,
     )
 
 
-def foremost_of(
-    i: int, instances: pa.Table, bag: IntArray, ranked: FloatArray
-) -> tuple[Instance, ...]:
-    """Return the instances of bag ``i`` that are ranked first."""
-    first, last = np.searchsorted(bag, [i, i + 1])
-    best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
-    rows = instances.take(pa.array(best)).to_pylist()
-    return tuple(
-        (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"], r["bald"])
-        for r in rows
+def columns_of(kind: Kind, bags: Sequence[pa.Table], new: bool) -> Columns:
+    """Return what lists go by, from the table bags, class by class."""
+    if kind in ("number", "levels"):
+        return _of_numbers(kind, bags[0], new)
+    own, without, label = (
+        np.column_stack([floats(one[name]) for one in bags])
+        for name in ("probability", "without_it", "label")
+    )
+    p = np.where(np.isnan(without), own, without)
+    table = np.repeat(np.arange(len(bags)), len(p))
+    if kind == "classes":
+        table, known = p.argmax(axis=1), label.max(axis=1) == 1.0
+        label = np.where(known, label.argmax(axis=1), np.nan)
+        p = p.max(axis=1)
+        apart, unsure = known & (label != table), np.where(p < CLEAR[1], p, np.inf)
+    else:
+        p, label = p.T.ravel(), label.T.ravel()
+        apart = ~np.isnan(label) & (np.abs(p - label) >= CLEAR[1])
+        unsure = np.where((p > CLEAR[0]) & (p < CLEAR[1]), np.abs(p - 0.5), np.inf)
+    row = np.tile(np.arange(len(bags[0])), p.size // max(len(bags[0]), 1))
+    apart &= (new | is_unseen(bags[0]))[row]
+    bald = np.column_stack([floats(one["bald"]) for one in bags])[row, table]
+    none = np.full(p.size, np.nan)
+    return Columns(table, row, p, none, none, label, bald, apart, unsure)
+
+
+def _of_numbers(kind: Kind, bags: pa.Table, new: bool) -> Columns:
+    label = floats(bags["label"])
+    predicted, low, high = (
+        without_or(bags, own, without)
+        for own, without in (
+            ("predicted", "without_it"), ("low", "low_without_it"), ("high", "high_without_it"),
+        )
+    )  # fmt: skip
+    apart = ~np.isnan(label) & ((label < low) | (label > high))
+    if kind == "levels":
+        chances = [
+            without_or(bags, name, name.replace("probability_", "without_it_", 1))
+            for name in bags.column_names
+            if name.startswith("probability_")
+        ]
+        apart = ~np.isnan(label) & (np.argmax(chances, axis=0) + 1.0 != label)
+    apart &= new | is_unseen(bags)
+    n, none = len(bags), np.full(len(bags), np.nan)
+    table = np.zeros(n, np.int64)
+    return Columns(
+        table, np.arange(n), predicted, low, high, label, none, apart, np.full(n, np.inf)
     )
 
 
-def markers_by_instance(
-    bag_id: str, markers: pa.Table | None
-) -> dict[tuple[str, str], list[Marker]]:
-    """Return the features that add most, by instance and modality."""
-    found: dict[tuple[str, str], list[Marker]] = {}
+def _ranks(
+    kind: Kind, of: Columns, tables: Sequence[Tables], new: bool, show: Sequence[str]
+) -> dict[str, FloatArray]:
+    """Return the place of each row in each list that has any; infinite where it is in none."""
+    p, known = of.predicted, ~np.isnan(of.label)
+    away = np.abs(p - of.label)
+    ids = tables[0].bags["bag_id"].to_numpy(zero_copy_only=False)[of.row]
+    places = {name: float(i) for i, name in enumerate(show)}
+    ranks = {
+        "requested": np.array([places.get(name, np.inf) for name in ids]),
+        "unclear": of.unsure,
+        "otherwise": np.where(of.apart, -p if kind == "classes" else -away, np.inf),
+        "most": -p,
+        "least": p,
+        "informative": np.where(known | np.isnan(of.bald), np.inf, -of.bald),
+    }
+    if kind == "label":
+        ranks["below"] = np.where(p <= CLEAR[0], -p, np.inf)
+    if kind == "classes":
+        del ranks["least"]
+    if new and p.size <= LISTED:
+        ranks["all"] = -p
+    return {name: rank for name, rank in ranks.items() if np.isfinite(rank).any()}
+
+
+def _most(name: str) -> int:
+    return {"unclear": MOST, "otherwise": APART, "all": LISTED, "requested": LISTED}.get(
+        name, SHOWN
+    )
+
+
+def _bags(
+    kind: Kind, of: Columns, tables: Sequence[Tables], wanted: IntArray, order: Sequence[str]
+) -> dict[int, Bag]:
+    """Return the bags of some rows, by row; each table is read once."""
+    found: dict[int, Bag] = {}
+    for t in np.unique(of.table[wanted]).tolist():
+        table, rows = tables[t], wanted[of.table[wanted] == t]
+        records = table.bags.take(pa.array(of.row[rows])).to_pylist()
+        instances = _foremost(kind, table, of.row[rows])
+        for i, record, own in zip(rows.tolist(), records, instances, strict=True):
+            first, last = np.searchsorted(table.known["bag"].to_numpy(), of.row[i] + np.arange(2))
+            label = _number_or_none(of.label[i])
+            given = record.get("label_given") or record.get("level") or ""
+            if kind == "classes" and label is not None:
+                given = tables[int(label)].of_class
+            found[i] = Bag(
+                name=record["bag_id"],
+                of_class=table.of_class,
+                predicted=float(of.predicted[i]),
+                low=_number_or_none(of.low[i]),
+                high=_number_or_none(of.high[i]),
+                label=label,
+                given=given,
+                level=_level(table.bags, int(of.row[i]), order),
+                held_out=record["held_out"],
+                size=int(last - first),
+                bald=_number_or_none(of.bald[i]),
+                instances=own,
+            )
+    return found
+
+
+def _level(bags: pa.Table, row: int, order: Sequence[str]) -> str:
+    """Return the most probable level of a bag, without its own label where that is known."""
+    if not order:
+        return ""
+    own = bags.slice(row, 1)
+    chances = [without_or(own, f"probability_{one}", f"without_it_{one}")[0] for one in order]
+    return order[int(np.argmax(chances))]
+
+
+def _foremost(kind: Kind, of: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
+    """Return the first instances of some bags, with their features."""
+    instances, bag = of.instances, of.known["bag"].to_numpy()
+    chance, rank = floats(instances["probability"]), floats(instances["score"])
+    if kind in ("number", "levels"):
+        rank = np.abs(rank)
+    rank = np.where(np.isnan(chance), rank, chance)
+    best = []
+    for row in rows.tolist():
+        first, last = np.searchsorted(bag, [row, row + 1])
+        best.append(first + np.argsort(-rank[first:last], kind="stable")[:MOST_INSTANCES])
+    records = instances.take(pa.array(np.concatenate(best))).to_pylist()
+    features = _features(of.markers, of.bags["bag_id"].take(pa.array(rows)))
+    ends = np.cumsum([one.size for one in best]).tolist()
+    return [
+        tuple(
+            Instance(
+                one["instance_id"],
+                one["modality"] or "",
+                one["probability"],
+                one["contribution"],
+                tuple(features.get((one["bag_id"], one["instance_id"], one["modality"]), ())),
+            )
+            for one in records[end - own.size : end]
+        )
+        for own, end in zip(best, ends, strict=True)
+    ]
+
+
+def _features(
+    markers: pa.Table | None, bags: pa.ChunkedArray
+) -> dict[tuple[str, str, str | None], list[Feature]]:
+    """Return the features of the instances of some bags, in one pass over the table markers."""
+    found: dict[tuple[str, str, str | None], list[Feature]] = {}
     if markers is None:
         return found
-    for row in markers.filter(pc.equal(markers["bag_id"], bag_id)).to_pylist():
-        name = row["instance_id"], row["modality"] or ""
-        found.setdefault(name, []).append((row["feature"], row["value"], row["adds"]))
+    some = markers.filter(pc.is_in(markers["bag_id"], bags.combine_chunks())).to_pylist()
+    for one in some:
+        key = one["bag_id"], one["instance_id"], one["modality"]
+        found.setdefault(key, []).append(Feature(one["feature"], one["value"], one["adds"]))
     return found
+
+
+def _marks(of: Tables) -> tuple[dict[str, FloatArray], int]:
+    """Return `Summary.marks` and ``marked``."""
+    if of.markers is None or of.instances["probability"].null_count:
+        return {}, 0
+    likely = of.instances.filter(pc.greater(of.instances["probability"], 0.5)).select(KEYS)
+    # A join matches no nulls.
+    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
+              for one in (of.markers, likely)]  # fmt: skip
+    found = tables[0].join(tables[1], KEYS, join_type="left semi")
+    by = ["modality", "feature"]
+    sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")]).to_pylist()
+    marks = {
+        f"{one['modality']} {one['feature']}".strip(): np.array(
+            [one["adds_count"], one["adds_sum"]], float
+        )
+        for one in sums
+    }
+    return marks, found.group_by(KEYS).aggregate([]).num_rows
+
+
+def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
+    """Return `Summary.chances`, of probabilities of instances and the labels of their bags."""
+    if np.isnan(chance).any():
+        return None
+    return np.array([np.sum(chance > 0.5), chance.sum(), chance[label == 0.0].sum()])
+
+
+def _others(bags: pa.Table) -> frozenset[str]:
+    """Return `Summary.others`."""
+    given = pc.unique(bags.filter(pc.equal(bags["label"], 0))["label_given"]).drop_null()
+    return frozenset(given[:2].to_pylist())
+
+
+def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
+    """Count instances of known truth by their probability, [2, BINS]."""
+    given = known["primary"].is_valid().to_numpy() & ~np.isnan(chance)
+    true = known["primary"].fill_null(False).to_numpy()
+    counts = [np.histogram(chance[given & (true == side)], BINS, (0.0, 1.0))[0] for side in (0, 1)]
+    return np.array(counts)
+
+
+def is_unseen(bags: pa.Table) -> BoolArray:
+    """Return whether the fit predicts each bag without its label, [B]."""
+    held = bags["held_out"].to_numpy(zero_copy_only=False)
+    return np.asarray(held | bags["without_it"].is_valid().to_numpy())
+
+
+def _number_or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def marks_by_name(marks: Mapping[str, FloatArray], least: int) -> list[str]:
+    """Return features of at least so many likely instances, the most frequent first."""
+    some = [name for name, found in marks.items() if found[0] >= least]
+    return sorted(some, key=lambda name: (-marks[name][0], -marks[name][1], name))

@@ -24,9 +24,6 @@ class Written:
     ----------
     bags, instances, reasons, markers
         Rows of the tables of these names; the latter two None where a model has none.
-    shown, known
-        The bags, and each instance's bag and truth, as the report takes them: with the class
-        in the bag's name.
     """
 
     name: str | None
@@ -34,8 +31,6 @@ class Written:
     instances: pa.Table
     reasons: pa.Table | None
     markers: pa.Table | None
-    shown: pa.Table
-    known: pa.Table
 
 
 def written(
@@ -73,15 +68,19 @@ def written(
             [rows["bag_id"], label, pa.array(scores.bags), held_out,
              _or_nulls(scores.without, rows.num_rows),
              _or_nulls(scores.bag_bald, rows.num_rows),
-             pa.array([name] * rows.num_rows, pa.string()), predicted],
+             pa.array([name] * rows.num_rows, pa.string()), predicted, rows["given"],
+             group_column(data)],
             schema=BAGS.arrow,
         )  # fmt: skip
         instances = instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
         reasons = reasons_table(scores, rows["bag_id"], form["modalities"])
         markers = None if explain is None else marker_table(instances, data, form, explain)
-        yield Written(
-            name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
-        )
+        yield Written(name, bags, instances, reasons, markers)
+
+
+def group_column(data: Bags) -> pa.Array:
+    """Return the number of each bag's group, null where no bags belong together."""
+    return pa.array(data.group) if data.group.size else pa.nulls(data.n_bags, pa.int64())
 
 
 def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
@@ -91,23 +90,6 @@ def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
     chance = chance / chance.sum(axis=1, keepdims=True)
     parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
     return parts, chance.argmax(axis=1)
-
-
-def named(bag: str, name: str | None) -> str:
-    """Name a bag, and the class where there are several."""
-    return bag if name is None else f"{bag}, class {name}"
-
-
-def _for_report(
-    bags: pa.Table, instance_rows: pa.Table, name: str | None
-) -> tuple[pa.Table, pa.Table]:
-    """Name the class with each bag; whether an instance is primary is not known by class."""
-    if name is None:
-        return bags, instance_rows
-    names = pa.array([named(bag, name) for bag in bags["bag_id"].to_pylist()], pa.string())
-    place = instance_rows.column_names.index("primary")
-    unknown = pa.nulls(len(instance_rows), pa.bool_())
-    return bags.set_column(0, "bag_id", names), instance_rows.set_column(place, "primary", unknown)
 
 
 def block_named(block: str, modalities: Sequence[str]) -> str:

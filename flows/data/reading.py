@@ -105,6 +105,10 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
     place = rows.column_names.index(positive.column)
     if not _may_be_numbers(rows.column(place).type):
         return rows
+    if positive.given:
+        words = pc.utf8_trim_whitespace(decoded(rows.column(place)).cast(pa.string()))
+        rows = _others(rows, positive.given).append_column(positive.given, words)
+        place = rows.column_names.index(positive.column)
     if positive.least is None:
         flags = _positive_flags(rows.column(place), positive, table.missing, seen)
         return rows.set_column(place, positive.column, flags)
@@ -114,8 +118,13 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
     rows = rows.set_column(place, positive.column, flags)
     if not positive.number:
         return rows
-    kept = [name for name in rows.column_names if name != positive.number]
-    return rows.select(kept).append_column(positive.number, pa.array(numbers, mask=none))
+    return _others(rows, positive.number).append_column(
+        positive.number, pa.array(numbers, mask=none)
+    )
+
+
+def _others(rows: pa.Table, name: str) -> pa.Table:
+    return rows.select([one for one in rows.column_names if one != name])
 
 
 def _positive_flags(

@@ -79,7 +79,8 @@ class PositiveLabel:
     """Which cells of a column are 1: some labels, or numbers from ``least`` on; others are 0.
 
     ``number`` is the column that the numbers themselves are kept in, "" for none; with ``order``
-    these are the places of the labels in it, from 1.
+    these are the places of the labels in it, from 1. ``given`` is the column that labels are kept
+    in as the file writes them, "" for none.
     """
 
     column: str
@@ -87,6 +88,7 @@ class PositiveLabel:
     least: float | None = None
     number: str = ""
     order: tuple[str, ...] = ()
+    given: str = ""
 
 
 @dataclass(frozen=True)

@@ -155,14 +155,6 @@ def resampled_means(values: FloatArray, group: IntArray, seed: int) -> FloatArra
     return means
 
 
-def mean_error(values: FloatArray, group: IntArray) -> float:
-    """Return the standard error of the mean of values [n] of which groups are drawn, [n]."""
-    _, of = np.unique(group, return_inverse=True)
-    away = np.bincount(of, values - values.mean())
-    spread = float(away @ away) * away.size / max(away.size - 1, 1)
-    return float(np.sqrt(spread)) / values.size
-
-
 def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
     p = np.clip(p, 1e-15, 1.0 - 1e-15)
     result: FloatArray = -np.log(np.where(truth == 1, p, 1.0 - p))
@@ -253,22 +245,6 @@ def rival_in_words(found: Sequence[Any], what: str) -> str:
         f"The {which} kind of model, {best.name}, is {more} in {what} (95 % interval: {low} to "
         f"{high}): {'' if clear else 'no '}more than chance explains."
     )
-
-
-def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile]:
-    """Return the log loss on ``rows``, with that of ``base``, a name in the results, if known."""
-    if "log_loss" not in results:
-        return []
-    notes = []
-    if error := results.get("log_loss_se"):
-        low, high = (results["log_loss"] + sign * 1.96 * error for sign in (-1, 1))
-        notes.append(f"{max(low, 0.0):.3f} to {high:.3f} (95\u00a0%)")
-    if base in results:
-        named = "the base rate" if base.startswith("base") else "logistic regression"
-        notes.append(f"{results[base]:.3f} for {named}")
-    notes.append(rows)
-    value = f"{results['log_loss']:.3f}"
-    return [Tile(label("log_loss"), value, "; ".join(filter(None, notes)))]
 
 
 def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:

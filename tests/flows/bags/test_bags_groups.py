@@ -1,18 +1,15 @@
 """Bags of one patient, and copies of a bag: left out together wherever bags are left out."""
 
 import json
-import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.bags.example_report import figure_of
 from flows.bags.markers import feature_sums
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
-from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import answer, run
 from vbmodels.bags.bags import Instances, bags
 
@@ -50,11 +47,11 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     table = patients()
     path = written(tmp_path, table.rename_columns(["bag_id", "group", *table.column_names[2:]]))
     found = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
-    low, high = found["results"]["auroc_interval"]
-    assert low < 0.5 < high
-    assert found["lines"][0].startswith("No better than the base rate on ")
-    best = min(found["results"]["baselines"].values(), key=lambda one: one["log_loss"])
-    assert best["interval"][0] <= 0.0
+    test = found["results"]["test"]
+    assert test["auroc"]["low"] < 0.5 < test["auroc"]["high"]
+    assert not test["better"]
+    assert test["groups"] < test["rows"]
+    assert test["gain"]["low"] <= 0.0
 
 
 NAMES = {
@@ -80,15 +77,15 @@ def test_bags_that_share_a_label_are_held_out_together(kind, tmp_path, capsys):
         table = table.append_column("patient", pa.array(1000 + patient))
     path = written(tmp_path, table)
     found = fitted(capsys, path, tmp_path / "t", "model=embedding", "partitions=3")
-    low, high = found["results"]["auroc_interval"]
-    assert low < 0.5 < high
-    assert found["results"]["beats_base_rate"] is False
+    test = found["results"]["test"]
+    assert test["auroc"]["low"] < 0.5 < test["auroc"]["high"]
+    assert not test["better"]
+    assert np.unique(table_of(tmp_path / "t", "bags")["group"]).size == 40
     assert "200 bags are 40 groups" in "".join(found["warnings"])
-    assert found["results"]["baselines"]["base rate"]["auroc"] == 0.5
     assert len(table_of(tmp_path / "t", "markers").filter(pc.field("feature") == "patient")) == 0
     if kind == "visit":
         alone = fitted(capsys, path, tmp_path / "a", "model=embedding", "group_parts=0")
-        assert alone["results"]["auroc"] > 0.75
+        assert alone["results"]["test"]["auroc"]["value"] > 0.75
     if kind == "numbers":
         new = written(tmp_path, table.drop_columns(["patient", "label"]), "new.parquet")
         answer(capsys, "score", tmp_path / "t", new, tmp_path / "s")
@@ -113,28 +110,18 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     """A model that predicts no bag without itself says how to test it; the stack does predict."""
     path = written(tmp_path, instances(40))
     found = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
-    assert found["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
-    assert "auroc" not in found["results"]
+    assert found["results"]["test"] is None
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
-    said = (
-        r"The label is predicted right for \d+ of 40 bags \(\d\d %; the more frequent label alone: "
-    )
-    said += (
-        r"50 %\), each predicted without its own label\. Wrong: "
-        r"(?:(\d+|none) of (\d+) with a probability above 0.8)?"
-        r"(?:, )?(?:(\d+|none) of (\d+) (?:with a probability )?below 0.2)?"
-        r"(?:, (?:\d+|none) of (\d+) between: look at such .*|; (\d+) of 40 bags are .*)"
-    )
-    numbers = re.fullmatch(said, found["lines"][0]).groups()
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
-    clear, right = (without <= 0.2) | (without >= 0.8), (without > 0.5) == bags["label"].to_numpy()
-    numbers = [0 if one in (None, "none") else int(one) for one in numbers]
-    up, down = without >= 0.8, without <= 0.2
-    assert numbers[:4] == [(up & ~right).sum(), up.sum(), (down & ~right).sum(), down.sum()]
-    assert sum(numbers[4:]) == 40 - clear.sum()
-    counted = (found["results"][f"tested{one}"] for one in ("", "_right", "_clear", "_clear_right"))
-    assert [*counted] == [40, right.sum(), clear.sum(), (clear & right).sum()]
+    right, test = (without > 0.5) == bags["label"].to_numpy(), found["results"]["test"]
+    assert (test["rows"], test["right"]) == (40, right.sum())
+    for band, some in zip(
+        test["bands"],
+        (without <= 0.2, (without > 0.2) & (without < 0.8), without >= 0.8),
+        strict=True,
+    ):
+        assert (band["rows"], band["wrong"]) == (some.sum(), (~right[some]).sum())
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
     assert seen.mean() > 0.0
 
@@ -154,12 +141,11 @@ def test_features_and_labels_have_the_users_names(tmp_path, capsys):
     names = ["bag_id", "group", "label", "CD3", "CD8", "area", "PDL1"]
     path = written(tmp_path, table.set_column(2, "label", word).rename_columns(names))
     fitted(capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000")
-    page = report(tmp_path / "t")
-    counted = r"\d+ of \d+ bags are probably yes it is, \d+ are labelled so\."
-    assert re.search(counted, page)
-    for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
-        assert text in page
-    assert "BALD" not in page
+    found = open_run(str(tmp_path / "t"))[1].results
+    assert (found["names"]["positive"], found["names"]["negative"]) == ("yes it is", "other")
+    assert {one["feature"] for one in found["fit"]["pools"]} == {"CD3", "CD8", "area", "PDL1"}
+    bags = table_of(tmp_path / "t", "bags").to_pandas()
+    assert (bags.label_given == np.where(bags.label == 1, "yes it is", "other")).all()
 
 
 def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys):
@@ -172,7 +158,7 @@ def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys)
     one = table.append_column("group", [["all"] * len(table)])
     found = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
     assert any(text.startswith("All bags are of one group") for text in found["warnings"])
-    assert "auroc" not in found["results"]
+    assert found["results"]["test"] is None
 
 
 def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
@@ -180,21 +166,10 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     path = written(tmp_path, instances(40))
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
-    count = int((bags.without_it > 0.5).sum())
-    assert count != int((bags.probability > 0.5).sum())
-    right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
-    yes, called = bags.label == 1, bags.without_it > 0.5
-    said = (
-        f"cut at 0.5. Here {sum(yes & ~called)} of the {sum(yes)} labelled positive are missed, "
-        f"and {sum(~yes & called)} of the {sum(~yes)} labelled negative are called positive."
-    )
-    page = next((tmp_path / "t").rglob("report.html")).read_text()
-    assert said in page
-    assert f"right for {right} of 40 bags" in found["lines"][0]
-    assert "P(positive): that a bag is positive, predicted without its own label" in page
-    assert "of its group" not in page
-    best = bags.without_it.idxmax()
-    assert f"{best}: P(positive) without its label = {bags.without_it[best]:.3f}" in page
+    assert (bags.probability != bags.without_it).all()
+    for one in found["results"]["bags"]["most"]:
+        assert one["predicted"] == bags.without_it[one["name"]]
+    assert sum(map(sum, found["results"]["spread"])) == 40
 
 
 def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
@@ -212,29 +187,6 @@ def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
     assert used["f1"] == "left out: constant"
 
 
-def test_where_most_bags_are_uncertain_the_advice_is_more_bags(tmp_path, capsys):
-    noise = np.random.default_rng(0).normal(size=(120, 2)).tolist()
-    table = instances(40, features=noise)
-    found = fitted(capsys, written(tmp_path, table), tmp_path / "t", "model=embedding")
-    page = report(tmp_path / "t")
-    assert "the model separates few bags. More labelled bags or other features help more" in page
-    assert "check these by eye first" not in page
-    assert found["lines"][0].startswith("No better than the base rate")
-
-
-def test_the_probabilities_of_instances_know_all_labels_but_those_held_out(tmp_path, capsys):
-    fitted(capsys, written(tmp_path, instances(40)), tmp_path / "t", "model=vmmic", "held_out=0.3")
-    page = report(tmp_path / "t")
-    assert "bag positive, from the fit to the labels of all bags but those held out." in page
-    assert "P(primary)</th>" in page
-    assert "all labels" not in page
-
-
-def test_an_instance_is_never_certain():
-    assert [figure_of(p, None) for p in (0.001, 0.3, 0.999)] == ["< 0.01", "0.30", "> 0.99"]
-    assert figure_of(None, 1.0) == "+1.00"
-
-
 def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tmp_path, capsys):
     """A wrong label is found: the bag is predicted without it, and clearly so."""
     table = instances(60)
@@ -246,22 +198,14 @@ def test_bags_on_the_other_side_than_their_label_are_counted_named_and_listed(tm
     bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
     apart = (bags.without_it > 0.5) != (bags.label == 1)
     up, down = (int((apart & (bags.label == y)).sum()) for y in (1, 0))
-    page = report(tmp_path / "t")
-    assert f"{up} of the {sum(bags.label == 1)} labelled positive are missed, and {down} of" in page
-    said = (
-        r"(\d+) of the (\d+) bags below 0.2 or above 0.8 (?:is|are) labelled otherwise, where by "
-    )
-    said += r"the probabilities about ([\d.]+) were to be expected\. .*b[78] \(\S+\)"
-    number, clear, expected = map(float, re.search(said, page).groups())
+    _, record = open_run(str(tmp_path / "t"))
+    test, labels = record.results["test"], record.results["labels"]
+    assert (test["missed"], test["called"]) == (up, down)
     p = bags.without_it
-    assert clear == ((p < 0.2) | (p > 0.8)).sum()
-    assert number == (apart & ((p < 0.2) | (p > 0.8))).sum()
-    assert abs(np.minimum(p, 1 - p)[(p < 0.2) | (p > 0.8)].sum() - expected) < 0.51
-    assert "Bags predicted otherwise than labelled</h2>" in page
-    value, sign = (1, "<") if up >= down else (0, ">")
-    where = ("--where", f"label={value}", "--where", f"without_it{sign}0.5")
-    shown = answer(capsys, "show", tmp_path / "t", "bags", *where, "--rows", "60")
-    assert len(shown["rows"]) == max(up, down)
+    clear = (p <= 0.2) | (p >= 0.8)
+    assert (labels["clear"], labels["otherwise"]) == (clear.sum(), (apart & clear).sum())
+    assert labels["expected"] == pytest.approx(np.minimum(p, 1 - p)[clear].sum())
+    assert {"b7", "b8"} <= {one["name"] for one in record.results["bags"]["otherwise"]}
 
 
 def test_features_are_summed_by_modality_over_primary_instances_and_the_others():

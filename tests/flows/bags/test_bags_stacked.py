@@ -1,18 +1,16 @@
 """The models auto and embedding in the bags pipeline."""
 
 import json
-import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.special import ndtr
 
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
-from tests.flows.commands import run, succeed
+from tests.flows.commands import answer, run, succeed
 from vbmodels.core.state import State, from_bytes, same_bits
 
 MODELS = ("auto", "embedding")
@@ -42,9 +40,9 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
     found = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
     results = found["results"]
-    assert results["auroc"] > 0.7
-    assert set(results["baselines"]) == {
-        "base rate", "boosted trees on pooled features", "boosted trees on instances",
+    assert results["test"]["auroc"]["value"] > 0.7
+    assert {one["name"] for one in results["test"]["rivals"]} == {
+        "boosted trees on pooled features", "boosted trees on instances",
     }  # fmt: skip
     bags, found, reasons = (table_of(target, n) for n in ("bags", "instances", "reasons"))
     p = dict(zip(bags["bag_id"].to_pylist(), bags["probability"].to_pylist(), strict=True))
@@ -53,12 +51,10 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     assert reasons["bag_id"].to_pylist()[::count] == bags["bag_id"].to_pylist()
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
-    page = report(target)
-    for heading in ("Against simpler models",):
-        assert heading in page
-    assert ("The models and their weights" in page) == (model == "auto")
     if model == "auto":
-        assert abs(sum(results["weights"].values()) - 1.0) < 1e-9
+        assert abs(sum(results["fit"]["members"].values()) - 1.0) < 1e-9
+    else:
+        assert results["fit"]["members"] == {}
 
 
 @pytest.mark.thorough
@@ -93,7 +89,7 @@ def test_a_run_since_another_goes_on_from_it(tmp_path, capsys):
     names = pa.array([f"c{name}" for name in more["bag_id"].to_pylist()])
     written(source, more.set_column(0, "bag_id", names), "b.parquet")
     fitted(capsys, source, place, "--since", "latest")
-    assert "1 were reused and 1 were read." in report(place)
+    assert "1 of 2 partitions reused" in report(place)
     whole = tmp_path / "whole"
     fitted(capsys, source, whole)
     one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))
@@ -113,11 +109,10 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     code, out, _ = run(capsys, "check", "bags", path, "--set", small, "--json")
     assert code == 0
     (said,) = [w for w in json.loads(out)["warnings"] if "witness_memory" in w]
-    assert "more than witness_memory=0.0001, so it is left out of the stack" in said
+    assert "so it is left out of the stack" in said
     found = fitted(capsys, path, target, small, "held_out=0.3")
     assert said in found["warnings"]
-    assert set(found["results"]["weights"]) == {"pooled features", "base rate"}
-    assert abs(sum(found["results"]["weights"].values()) - 1.0) < 1e-9
+    assert set(found["results"]["fit"]["members"]) == {"pooled features", "base rate"}
     found = table_of(target, "instances")
     assert found["probability"].null_count == found.num_rows
     assert found["contribution"].null_count == 0
@@ -131,7 +126,7 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
 def test_the_default_takes_few_bags(tmp_path, capsys, n):
     path = written(tmp_path, instances(n))
     found = fitted(capsys, path, tmp_path / "t")
-    assert set(found["results"]["weights"]) == {"pooled features", "instances", "base rate"}
+    assert set(found["results"]["fit"]["members"]) == {"pooled features", "instances", "base rate"}
     p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
     assert np.all((p > 0.0) & (p < 1.0))
 
@@ -156,7 +151,7 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     table |= {f"f{d}": features[:, d] for d in range(4)}
     target = tmp_path / "t"
     found = fitted(capsys, written(tmp_path, pa.table(table)), target)
-    weights = found["results"]["weights"]
+    weights = found["results"]["fit"]["members"]
     assert weights["instances"] > weights["pooled features"]
     markers, instances = (table_of(target, name) for name in ("markers", "instances"))
     likely = {(r["bag_id"], r["instance_id"]) for r in instances.to_pylist()
@@ -164,56 +159,19 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     first = [r for r in markers.to_pylist()[::3] if (r["bag_id"], r["instance_id"]) in likely]
     assert len(first) >= 20
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
-    page = report(target)
-    assert "In short" in page
-    said = "P(primary), in brackets: that this instance makes its bag positive, from the fit to all"
-    assert f"{said} labels: it need not agree with P(positive)." in page
-    said = "Each of the 80 labelled bags was predicted by models that were fitted without it, in 5"
-    assert said in page
-    assert "Positive: label is 1 (40 bags); other labels are negative (40 bags)." in page
     assert weights["pooled features"] < 0.1
     assert instances["contribution"].null_count == len(instances)
-    bags = table_of(target, "bags")["without_it"].to_numpy()
-    number = int(np.sum((bags > 0.2) & (bags < 0.8)))
-    assert re.search(r"b\d+: P\(positive\) without its label (&gt;|&lt;|=) ", page)
-    likely = np.sum(instances["probability"].to_numpy() > 0.5)
-    assert f"{likely} of 480 instances have P(primary) above 0.5: they probably make" in page
-    assert (
-        "%; the more frequent label alone: 50 %), each predicted without its own label. "
-        in found["lines"][0]
-    )
-    assert re.search(f" of {number} between: look at such new bags", found["lines"][0])
+    [mark, *_] = found["results"]["marks"]
+    assert (mark["feature"], mark["adds"] > 1.0, mark["here"] > 2.0) == ("f2", True, True)
+    chances = instances["probability"].to_numpy()
+    assert found["results"]["likely"]["above_half"] == np.sum(chances > 0.5)
     table["bag_id"] = [f"n{i}" for i in bag]
     source = tmp_path / "new.parquet"
     pq.write_table(pa.table(table), source)
-    code, _, err = run(capsys, "score", target, source, tmp_path / "new")
-    assert code == 0, err
-    new = report(tmp_path / "new")
-    assert "P(primary), in brackets: that this instance makes its bag positive." in new
-    assert "These figures hold if the fit has seen none of these bags." in new
-    assert "The models and their weights" in page
-    assert "The models and their weights" not in new
-    assert "<h2>All bags</h2>" in new
-    assert "<h2>Most and least certain bags</h2>" not in new
-    listed = re.findall(r"<td[^>]*>(n\d+)</td>", new)
-    assert {*listed} == {f"n{i}" for i in range(80)}
-    new, of_fit = new.split("The fit that was applied</h2>")
-    assert found["lines"][0] in of_fit
-    assert "P(primary)</th>" in new
-    for wrong in ("without its label", "own label", "all labels", "label in the fit"):
-        assert wrong not in new
-    assert set(found["results"]["baselines"]) == {
-        "base rate",
-        "boosted trees on pooled features",
-    }
-    assert "Each of the bags is predicted by fits to the other folds" in page
-    assert "What marks these most often: " in page
-    assert "Bags by P(positive) and label" in page
-    assert "features that move the score most" in page
-    assert "Features of primary instances" in page
-    rows = re.findall(r"<td[^>]*>(0\.\d{3})</td><td[^>]*>([^<]*); rest ([-+][\d.]+)</td>", page)
-    assert len(rows) > 20
-    for chance, features, rest in rows:
-        adds = re.findall(r" ([-+][\d.]+) \(", features)
-        assert len(adds) == 3
-        assert abs(ndtr(sum(map(float, (*adds, rest)))) - float(chance)) < 0.01
+    new = answer(capsys, "score", target, source, tmp_path / "new")["results"]
+    page = report(tmp_path / "new")
+    assert all(f">n{i}</td>" in page for i in range(80))
+    assert page.count('<tr class="detail">') >= 80
+    assert len(new["bags"]["all"]) == 8  # in run.json: all are in the table
+    assert new["tested_at_fit"] == found["results"]["test"]
+    assert new["base"] == found["results"]["base"]

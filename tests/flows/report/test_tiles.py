@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flows.bags.tiles import tiles_of as bags
 from flows.experts.tiles import tiles_of as experts
 from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
@@ -47,18 +46,6 @@ def test_the_best_baseline_is_the_one_compared(interval, value):
     note = f"log loss, baseline minus model: +0.100 ({low:+.3f} to {high:+.3f})"
     assert baseline_tile({"baselines": baselines}) == [Tile("against boosted trees", value, note)]
     assert baseline_tile({}) == []
-
-
-def test_bags():
-    results = {"bags": 240, "labelled": 200, "instances": 1797}
-    assert shown(bags(results, "")) == {"bags": ("240", "200 with a label; 1,797 instances")}
-    results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
-                "base_log_loss": 0.693}  # fmt: skip
-    found = shown(bags(results, "40 scored bags"))
-    assert found["AUROC"] == ("0.980", "0.950 to 0.990 (95\u00a0%); 40 scored bags")
-    assert found["log loss"] == ("0.190", "0.693 for the base rate")
-    found = shown(bags(results | {"log_loss_se": 0.02}, "40 scored bags"))
-    assert found["log loss"] == ("0.190", "0.151 to 0.229 (95\u00a0%); 0.693 for the base rate")
 
 
 def test_experts():

@@ -1,0 +1,556 @@
+"""Everything that a reader of a run of bags may see, as data: it is ``results`` of run.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from scipy.special import pdtrc
+
+from flows.bags import models, stacked
+from flows.bags.form import form_url, read_form
+from flows.bags.rows import Kind, Rows, Which
+from flows.bags.settings import GIB, BagSettings
+from flows.bags.summary import Bag, Summary, joined, marks_by_name
+from flows.data.runs import RunRecord
+from flows.evaluate.auroc import auroc_of_counts
+from flows.evaluate.rivals import NUMBER, auroc_of
+from flows.evaluate.tested import (
+    CLEAR,
+    ClassTest,
+    LabelTest,
+    NumberTest,
+    of_classes,
+    of_label,
+    of_number,
+)
+from flows.evaluate.thresholds import Threshold, thresholds_of
+from flows.family import Finished
+from vbmodels.bags.embedding.number import NumberEmbedding
+from vbmodels.bags.stack.model import INSTANCES, PRIMARY
+from vbmodels.core.levels import YES
+from vbmodels.core.state import FloatArray
+
+Test = LabelTest | NumberTest | ClassTest
+FEWEST, FEATURES = 5, 16
+"""Instances from which what a feature adds to them is shown; features that are shown."""
+IN_RECORD = 8
+"""Bags of each list in run.json, as many as a terminal shows."""
+TITLES = ("bag feature", "primary", "contribution", "linear")
+"""Blocks of coefficients that are shown."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the user calls things: columns as given, and labels as the files write them."""
+
+    bag: str
+    instance: str
+    label: str
+    positive: str
+    negative: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many bags, instances, labels, positive ones and held-out bags there are."""
+
+    bags: int
+    instances: int
+    labelled: int
+    positive: int
+    held_out: int
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Instances that probably make their bag positive: above 0.5, and expected, also in negatives.
+
+    ``auroc`` is that of instances where their truth was given.
+    """
+
+    above_half: int
+    expected: float
+    expected_in_negative: float
+    auroc: float | None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Clear bags with a label: how many disagree with it, and how many should.
+
+    ``doubtful``: whether these are more than chance explains.
+    """
+
+    clear: int
+    otherwise: int
+    expected: float
+    doubtful: bool
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Bags of a score in a range: how many are wrong by the model, and were so at the fit."""
+
+    rows: int
+    wrong: float
+    fit_rows: int
+    fit_wrong: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A feature that is foremost in so many likely instances.
+
+    ``adds`` is the mean of what it adds there, ``here`` and ``there`` its means in likely instances
+    and in others.
+    """
+
+    feature: str
+    times: int
+    adds: float
+    here: float
+    there: float
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What a standard deviation of a feature's summaries in a bag adds, by summary, and in all."""
+
+    feature: str
+    together: float
+    parts: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The most certain coefficients of a block, with their standard deviations."""
+
+    name: str
+    of_class: str
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """One of several classes: bags that have it and probably have it, and its AUROC."""
+
+    name: str
+    positive: int
+    likely: int
+    auroc: float | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The model itself.
+
+    Attributes
+    ----------
+    members
+        Weights of the models that were averaged.
+    pools, blocks
+        What features of bags add, and coefficients.
+    r_hat, draws
+        Of a sampler's chains: the largest R-hat, and the smallest number of effective draws.
+    noise
+        Standard deviation of a number's noise.
+    memory
+        GiB that the process of instances would take, where it was left out for that.
+    empty_positive
+        Positive bags without instances, where the model can learn nothing from them.
+    """
+
+    members: dict[str, float]
+    pools: tuple[Pool, ...]
+    blocks: tuple[Block, ...]
+    r_hat: float | None
+    draws: float | None
+    noise: float | None
+    memory: float | None
+    empty_positive: int
+
+    @property
+    def weak_instances(self) -> float | None:
+        """Weight of the member that gives instances their probabilities, where it is small."""
+        weights = [w for name, w in self.members.items() if name in (INSTANCES, PRIMARY)]
+        return max(weights) if weights and max(weights) < stacked.LEAST else None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run of bags found.
+
+    Attributes
+    ----------
+    kind, names, counts
+        What is predicted, what things are called, and how many there are.
+    new, on, grouped
+        Whether another fit is applied; on which bags it is tested; whether bags have groups.
+    seen, files
+        Files that the fit which is applied has read, of all.
+    test, thresholds
+        How well labels are predicted, and what other cuts than 0.5 miss; None where nothing new
+        can be measured.
+    tested_at_fit
+        The same of the fit that is applied.
+    base
+        Share of positives, mean, or shares of levels and classes, of the fitted bags.
+    spread
+        Bags by probability in steps of 0.05: positive, then others, or all together.
+    predicted
+        Bags below, between and above the clear probabilities; or by predicted level or class.
+    expected_positive
+        Sum of the probabilities of bags.
+    bags, of_bags
+        The first bags of each list, and how many belong there.
+    labels, likely, marks, marked
+        Labels to check; likely instances and what marks them; of how many of them that is known.
+    expected
+        Clear, then unclear bags of a score without labels.
+    classes
+        Each of several classes.
+    fit
+        The model.
+    """
+
+    kind: Kind
+    names: Names
+    counts: Counts
+    new: bool
+    on: Which
+    grouped: bool
+    seen: int
+    files: int
+    test: Test | None
+    thresholds: tuple[Threshold, ...]
+    tested_at_fit: Test | None
+    base: tuple[float, ...]
+    spread: tuple[tuple[int, ...], ...]
+    predicted: tuple[int, ...]
+    expected_positive: float
+    bags: dict[str, tuple[Bag, ...]]
+    of_bags: dict[str, int]
+    labels: Labels | None
+    likely: Likely | None
+    marks: tuple[Mark, ...]
+    marked: int
+    expected: tuple[Expected, ...]
+    classes: tuple[OfClass, ...]
+    fit: Fit
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether instances have probabilities."""
+        listed = [bag for some in self.bags.values() for bag in some]
+        return any(one.chance is not None for bag in listed for one in bag.instances)
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether predictions are not known to be no better than the base rate."""
+        test = self.test or self.tested_at_fit
+        return test is None or test.better
+
+    def shortened(self) -> Answer:
+        """Return it with the first bags of each list, and their first instances."""
+        bags = {
+            name: tuple(
+                replace(
+                    bag, instances=tuple(replace(one, features=()) for one in bag.instances[:3])
+                )
+                for bag in some[:IN_RECORD]
+            )
+            for name, some in self.bags.items()
+        }
+        return replace(self, bags=bags)
+
+
+def answer(finished: Finished) -> Answer:
+    """Make the answer from what a run has published."""
+    settings, new = finished.settings, finished.fit is not None
+    form, summary = read_form(form_url(finished.paths)), joined(finished.summaries)
+    kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
+    levels = settings.label_order or tuple(form.get("classes") or ())
+    rows = summary.rows
+    on: Which = "held out" if rows.held.any() else "without"
+    on = "new" if new else on
+    base = base_of(kind, rows) if before is None else before.base
+    test = None if finished.seen else tested(kind, rows, on, base)
+    names = _names(settings, levels, summary.others, before)
+    best = rows.best
+    at_fit = None if before is None else before.test
+    return Answer(
+        kind=kind,
+        names=names,
+        counts=_counts(rows, summary, len(levels)),
+        new=new,
+        on=on,
+        grouped=rows.group.size > 0,
+        seen=finished.seen,
+        files=finished.files,
+        test=test,
+        thresholds=_thresholds(rows, on) if kind == "label" and test is not None else (),
+        tested_at_fit=at_fit,
+        base=base,
+        spread=_spread(rows, on, test) if kind in ("label", "several") else (),
+        predicted=_predicted(kind, best),
+        expected_positive=float(best.sum()) if kind == "label" else 0.0,
+        bags={name: tuple(one.bag for one in some) for name, some in summary.lists.items()},
+        of_bags=summary.totals,
+        labels=_labels(rows, new) if kind == "label" and not finished.seen else None,
+        likely=_likely(summary),
+        marks=_marks(summary, form),
+        marked=summary.marked,
+        expected=_expected(best, at_fit) if new and test is None and kind == "label" else (),
+        classes=_classes(rows, names, on) if kind == "several" else (),
+        fit=_fit(finished, form),
+    )
+
+
+def answer_of_fit(fit: RunRecord | None) -> Answer | None:
+    """Return the answer of the fit that is applied; None if it is of another version."""
+    from flows.report.answers import of_results
+
+    try:
+        found: Answer | None = None if fit is None else of_results(BagSettings, fit.results)
+    except ValidationError:
+        return None
+    return found
+
+
+def kind_of(settings: BagSettings, form: Mapping[str, Any]) -> Kind:
+    """Return what is predicted."""
+    if settings.numeric:
+        return "levels" if settings.label_order else "number"
+    if not form.get("classes"):
+        return "label"
+    return "classes" if form["exclusive"] else "several"
+
+
+def base_of(kind: Kind, rows: Rows) -> tuple[float, ...]:
+    """Return what is predicted of every bag without looking at it, from the fitted labels."""
+    fitted = rows.fitted
+    if not fitted.size:
+        return ()
+    if kind == "number":
+        return (float(fitted.mean()),)
+    if kind in ("levels", "classes"):
+        count = np.bincount(fitted.astype(int), minlength=rows.own.shape[1]) + 0.5
+        return tuple((count / count.sum()).tolist())
+    return (float((fitted.sum() + 0.5) / (fitted.size + 1.0)),)
+
+
+def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test | None:
+    """Test what is predicted of labels that it does not know; None where there are too few."""
+    some = rows.is_tested(on)
+    truth, best = rows.label[some], rows.best[some]
+    group = rows.group[some] if rows.group.size else np.arange(truth.size)
+    rivals = {name: p[some] for name, p in rows.rivals.items() if not np.isnan(p[some]).any()}
+    if kind in ("label", "several"):
+        if np.unique(truth).size < 2:
+            return None
+        share = base[0] if base else (truth.sum() + 0.5) / (truth.size + 1.0)
+        return of_label(truth, best, np.full(truth.size, share), group, rivals)
+    if truth.size < 2:
+        return None
+    if kind == "number":
+        mean = np.full(truth.size, base[0] if base else truth.mean())
+        if on == "without":
+            mean = mean + (mean - truth) / max(rows.fitted.size - 1, 1)
+        inside = ((truth >= rows.low[some]) & (truth <= rows.high[some])).astype(float)
+        return of_number(truth, best, mean, group, rivals, NUMBER, inside)
+    shares = np.array(base or [1.0 / best.shape[1]] * best.shape[1])
+    return of_classes(
+        truth, best, np.tile(shares, (truth.size, 1)), group, rivals, kind == "levels"
+    )
+
+
+def _thresholds(rows: Rows, on: Which) -> tuple[Threshold, ...]:
+    """Return what thresholds miss among the bags that are tested."""
+    some = rows.is_tested(on)
+    group = rows.group[some] if rows.group.size else np.arange(some.sum())
+    found = thresholds_of(rows.label[some], rows.best[some], group)
+    return tuple(one for one in found if one.matters)
+
+
+def _names(
+    settings: BagSettings, levels: tuple[str, ...], others: frozenset[str], before: Answer | None
+) -> Names:
+    """Call things as the files do; ``others`` are labels that are not positive."""
+    columns = settings.columns
+    positive, negative = settings.positive_name or "", "negative"
+    if settings.numeric or positive.lower() in ("", *YES):
+        positive = "positive"
+    elif before is None:
+        negative = min(others) if len(others) == 1 else f"not {positive}"
+    else:
+        positive, negative = before.names.positive, before.names.negative
+    label = columns.get("label") or columns.get("labels") or "label"
+    return Names(
+        columns.get("bag_id", "bag"), columns.get("instance_id", "instance"), label, positive,
+        negative, levels,
+    )  # fmt: skip
+
+
+def _counts(rows: Rows, summary: Summary, classes: int) -> Counts:
+    of = classes if rows.of_class.size else 1
+    known = rows.label[rows.known]
+    return Counts(
+        bags=rows.label.size // of,
+        instances=summary.instances,
+        labelled=known.size // of,
+        positive=int((known == 1.0).sum()),
+        held_out=int(rows.held.sum()) // of,
+    )
+
+
+def _spread(rows: Rows, on: Which, test: Test | None) -> tuple[tuple[int, ...], ...]:
+    some = rows.is_tested(on)
+    every = np.ones(some.size, bool)
+    parts = [every] if test is None else [some & (rows.label == side) for side in (1.0, 0.0)]
+    return tuple(tuple(np.histogram(rows.best[part], 20, (0.0, 1.0))[0].tolist()) for part in parts)
+
+
+def _predicted(kind: Kind, best: FloatArray) -> tuple[int, ...]:
+    if kind == "number":
+        return ()
+    if best.ndim == 2:
+        return tuple(np.bincount(best.argmax(axis=1), minlength=best.shape[1]).tolist())
+    low, high = CLEAR
+    sides = best <= low, (best > low) & (best < high), best >= high
+    return tuple(int(side.sum()) for side in sides)
+
+
+def _labels(rows: Rows, new: bool) -> Labels:
+    """Count clear bags whose label is the other one, and those that should be by the model."""
+    p, label = rows.best, rows.label
+    unseen = rows.known & (new | rows.held | ~np.isnan(rows.without))
+    clear = unseen & ((p <= CLEAR[0]) | (p >= CLEAR[1]))
+    apart = int(((p > 0.5) != (label == 1.0))[clear].sum())
+    expected = float(np.minimum(p, 1.0 - p)[clear].sum())
+    doubtful = apart > 0 and bool(pdtrc(apart - 1, expected) < 0.05)  # of so many or more
+    return Labels(int(clear.sum()), apart, expected, doubtful)
+
+
+def _likely(summary: Summary) -> Likely | None:
+    if summary.chances is None:
+        return None
+    above, expected, in_negative = summary.chances.tolist()
+    negative, positive = summary.truth
+    area = None
+    if negative.sum() and positive.sum():
+        area = auroc_of_counts(negative, positive)
+    return Likely(int(above), expected, in_negative, area)
+
+
+def _marks(summary: Summary, form: Mapping[str, Any]) -> tuple[Mark, ...]:
+    """Rank features by how many likely instances they are among the first in."""
+    if summary.sums is None:
+        return ()
+    means: dict[str, list[float]] = {}
+    for modality, one in summary.sums.items():
+        each = (one[:, :-1] / np.maximum(one[:, -1:], 1.0)).T.tolist()
+        names = form["names"] or map(str, range(1, len(each) + 1))
+        means |= {f"{modality} {name}".strip(): own for name, own in zip(names, each, strict=True)}
+    found = []
+    for name in marks_by_name(summary.marks, FEWEST)[:FEATURES]:
+        times, adds = summary.marks[name].tolist()
+        found.append(Mark(name, int(times), adds / times, *means[name]))
+    return tuple(found)
+
+
+def _expected(best: FloatArray, fit: Test | None) -> tuple[Expected, ...]:
+    """Say of clear and of unclear bags how many are wrong by the model, and were at the fit."""
+    unclear = (best > CLEAR[0]) & (best < CLEAR[1])
+    doubt = np.minimum(best, 1.0 - best)
+    bands = fit.bands if isinstance(fit, LabelTest) else ()
+    sides = (~unclear, (bands[:1] + bands[2:])), (unclear, bands[1:2])
+    return tuple(
+        Expected(
+            int(some.sum()), float(doubt[some].sum()),
+            sum(band.rows for band in own), sum(band.wrong for band in own),
+        )
+        for some, own in sides
+    )  # fmt: skip
+
+
+def _classes(rows: Rows, names: Names, on: Which) -> tuple[OfClass, ...]:
+    """Count each class, and say how well it is ranked."""
+    found = []
+    for c, name in enumerate(names.levels):
+        own = rows.of_class == c
+        some = own & rows.is_tested(on)
+        found.append(
+            OfClass(
+                name,
+                int((rows.label[own] == 1.0).sum()),
+                int((rows.best[own] > 0.5).sum()),
+                auroc_of(rows.label[some], rows.best[some]) if some.any() else None,
+            )
+        )
+    return tuple(found)
+
+
+def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
+    q, model, settings = finished.q, finished.model, finished.settings
+    trusted = models.trust(q)
+    noise, unit = None, 1.0
+    if isinstance(q, NumberEmbedding):
+        unit = q.scale
+        noise = float(q.scale * np.sqrt(q.noise.rate / q.noise.shape))
+    empty = sum(int(one.notes.get("empty_positive", 0)) for one in finished.ingested)
+    needed = stacked.memory_needed(q, settings)
+    return Fit(
+        members=stacked.weights_of(q),
+        pools=_pools(q, unit, form) if stacked.pooled_counts(q) else (),
+        blocks=_blocks(models.coefficients(model, q), form),
+        r_hat=trusted.get("largest_r_hat"),
+        draws=trusted.get("smallest_effective_draws"),
+        noise=noise,
+        memory=None if needed is None else needed / GIB,
+        empty_positive=empty if settings.leakless else 0,
+    )
+
+
+def _pools(q: Any, unit: float, form: Mapping[str, Any]) -> tuple[Pool, ...]:
+    """Rank features by what their summaries in a bag add together."""
+    found = []
+    for of, weights in zip(form["modalities"], stacked.markers_of(q), strict=False):
+        if not weights:
+            continue
+        table = unit * np.array(list(weights.values()))
+        names = form["names"] if len(form["names"]) == table.shape[1] else ()
+        together = np.abs(table).sum(axis=0)
+        for d in np.argsort(-together, kind="stable")[:FEATURES].tolist():
+            name = names[d] if names else str(d + 1)
+            parts = dict(zip(weights, table[:, d].tolist(), strict=True))
+            found.append(Pool(f"{of} {name}".strip(), float(together[d]), parts))
+    return tuple(sorted(found, key=lambda pool: -pool.together)[:FEATURES])
+
+
+def _blocks(found: Sequence[Any], form: Mapping[str, Any]) -> tuple[Block, ...]:
+    """Return the most certain coefficients of each block that has a title."""
+    blocks = []
+    for one in found:
+        if one.name not in TITLES or not one.mean.size:
+            continue
+        order = np.argsort(-np.abs(one.mean) / np.maximum(one.sd, 1e-12), kind="stable")[:FEATURES]
+        of = "" if one.modality is None else form["modalities"][one.modality]
+        named = one.modality is not None and len(form["names"]) == one.mean.size
+        features = [form["names"][i] if named else str(i + 1) for i in order.tolist()]
+        blocks.append(
+            Block(
+                one.name,
+                "" if one.of_class is None else form["classes"][one.of_class],
+                tuple(f"{of} {name}".strip() for name in features),
+                tuple(one.mean[order].tolist()),
+                tuple(one.sd[order].tolist()),
+            )
+        )
+    return tuple(blocks)

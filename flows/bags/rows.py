@@ -1,0 +1,124 @@
+"""What is tested, from the table bags: what is predicted of each label, and the label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+Kind = Literal["label", "several", "classes", "levels", "number"]
+"""Two labels, any of several classes, one of several classes, levels in an order, or numbers."""
+Which = Literal["new", "held out", "without"]
+"""Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is tested, of all partitions: bags, or labels of bags with several classes.
+
+    Attributes
+    ----------
+    label
+        A label of 0 and 1, a number, or the number of a level or class; NaN where not known, [n].
+    own, without
+        What is predicted with and without the bag's own label, [n] or [n, K].
+    low, high
+        The interval of a number, [n].
+    held, group
+        Whether its label was held out; its group's number, [n] or [0].
+    of_class
+        With several classes, that of the label, [n]; else [0].
+    rivals
+        What others predict, by name; NaN where they do not, [n] or [n, K].
+    """
+
+    label: FloatArray
+    own: FloatArray
+    without: FloatArray
+    low: FloatArray
+    high: FloatArray
+    held: BoolArray
+    group: IntArray
+    of_class: IntArray
+    rivals: dict[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def best(self) -> FloatArray:
+        """What is predicted without the bag's own label where that is known."""
+        return np.where(np.isnan(self.without), self.own, self.without)
+
+    @property
+    def known(self) -> BoolArray:
+        """Which labels are known."""
+        return ~np.isnan(self.label)
+
+    @property
+    def fitted(self) -> FloatArray:
+        """Labels that the fit has seen."""
+        return self.label[self.known & ~self.held]
+
+    def is_tested(self, on: Which) -> BoolArray:
+        """Return which rows have a label that their prediction does not know."""
+        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
+        choice = {"new": self.known, "held out": self.held, "without": ~np.isnan(alone)}[on]
+        if on != "new" and self.group.size and np.unique(self.group).size == 1:
+            return np.zeros(self.label.size, bool)
+        return np.asarray(self.known & choice)
+
+
+def rows_of(kind: Kind, bags: pa.Table, levels: Sequence[str]) -> Rows:
+    """Return the rows of a table bags of one partition.
+
+    ``levels`` are those of an order, or the classes.
+    """
+    group, of_class = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if len(bags) and not bags["group"].null_count:
+        group = bags["group"].to_numpy()
+    label, held = floats(bags["label"]), bags["held_out"].to_numpy(zero_copy_only=False)
+    low = high = np.full(len(bags), np.nan)
+    name = "predicted" if kind == "number" else "probability"
+    if kind in ("number", "levels"):
+        low, high = (without_or(bags, end, f"{end}_without_it") for end in ("low", "high"))
+    if kind == "levels":
+        label = label - 1.0
+        own, without = (
+            np.column_stack([floats(bags[f"{of}_{one}"]) for one in levels])
+            for of in ("probability", "without_it")
+        )
+    else:
+        own, without = (floats(bags[one]) for one in (name, "without_it"))
+    if kind == "several":
+        of_class = pc.index_in(bags["class"], pa.array(levels)).to_numpy()
+    if kind == "classes":
+        shape = len(levels), -1  # the rows of a class follow those of another
+        own, without, labels = (one.reshape(shape).T for one in (own, without, label))
+        label = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), np.nan)
+        held, low, high, group = (one[: len(label)] for one in (held, low, high, group))
+    return Rows(label, own, without, low, high, held, group, of_class)
+
+
+def joined_rows(parts: Sequence[Rows], rivals: Mapping[str, FloatArray]) -> Rows:
+    """Join the rows of all partitions; ``rivals`` are of all, in their order."""
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("label", "own", "without", "low", "high", "held", "group", "of_class")
+    }
+    return Rows(**columns, rivals=dict(rivals))
+
+
+def without_or(bags: pa.Table, own: str, without: str) -> FloatArray:
+    """Return what is predicted without a bag where that is known, else with it, [B]."""
+    one, other = floats(bags[without]), floats(bags[own])
+    return np.where(np.isnan(one), other, one)
+
+
+def floats(column: pa.ChunkedArray) -> FloatArray:
+    """Return a column's numbers, NaN for missing ones."""
+    values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
+    return values

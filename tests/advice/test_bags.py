@@ -1,0 +1,137 @@
+"""Commands that pages, warnings and checks of bags name, run as they stand, and what they bring."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.data import storage
+from flows.data.runs import open_run
+from tests.answers.bag_runs import OF_LABEL, command, slides, sources, with_label
+from tests.flows.bags.bag_files import instances, table_of
+from tests.flows.commands import run, succeed
+
+HELD_OUT, VMMIC = "held_out", "vmmic"
+
+
+def page_of(target) -> str:
+    place, _ = open_run(str(target))
+    return unescape(storage.read_bytes(place.file("report.html")).decode())
+
+
+def steps_of(target) -> list[str]:
+    """Return the commands below "What to do next"."""
+    [steps] = re.findall(r'<ol class="steps">(.*?)</ol>', page_of(target), re.DOTALL)
+    return re.findall(r"<code>(.*?)</code>", steps)
+
+
+def obey(capsys, said: str, new: str = "") -> str:
+    """Run a command as a page has it, its new file named; return what it prints."""
+    program, *words = shlex.split(said.replace("NEW_FILE", new))
+    assert program == "vbflows"
+    code, out, err = run(capsys, *words)
+    assert code == 0, err
+    return out
+
+
+def figures_of(target):
+    return open_run(str(target))[1].results["test"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The sources of the kept runs, and a fit with held-out slides."""
+    place = tmp_path_factory.mktemp("slides")
+    for name, table in sources().items():
+        pq.write_table(table, place / f"{name}.parquet")
+    succeed(*command(place, HELD_OUT))
+    return place
+
+
+def test_all_that_a_fit_advises_runs_and_new_bags_are_predicted(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    score, *shown = steps_of(folder / HELD_OUT)
+    assert score.startswith("vbflows score ")
+    obey(capsys, score, "new_labels.parquet")
+    assert figures_of(folder / "scored")["better"]
+    for one in (*shown, *steps_of(folder / "scored")):
+        assert one.startswith("vbflows show ")
+        assert len(obey(capsys, one).splitlines()) > 3
+
+
+def test_a_fit_that_is_not_tested_says_how_to_test_it(folder, capsys):
+    """A model that predicts no bag without itself: bags are held out, and figures are there."""
+    succeed(*command(folder, VMMIC))
+    assert figures_of(folder / VMMIC) is None
+    [again] = [one for one in steps_of(folder / VMMIC) if "held_out=0.3" in one]
+    obey(capsys, again)
+    assert figures_of(folder / VMMIC)["rows"] > 10
+
+
+def test_bags_whose_label_would_tell_most_are_listed_first(tmp_path, capsys):
+    """Of bags without a label: those that the page names are at the head of the list."""
+    table = instances(60)
+    label = pa.array([None if row < 60 else row // 3 % 2 for row in range(180)], pa.int8())
+    pq.write_table(table.set_column(2, "label", label), tmp_path / "in.parquet")
+    succeed("bags", tmp_path / "in.parquet", tmp_path / "t", "--set", "model=gp_probit")
+    [listed] = [one for one in steps_of(tmp_path / "t") if "--sort bald" in one]
+    lines = obey(capsys, listed)
+    bags = table_of(tmp_path / "t", "bags").to_pandas()
+    best = bags[bags.label.isna()].sort_values("bald", ascending=False).bag_id[:5]
+    named = open_run(str(tmp_path / "t"))[1].results["bags"]["informative"]
+    assert [one["name"] for one in named] == [*best]
+    assert bags.sort_values("bald", ascending=False).bag_id.iloc[0] in lines
+
+
+def test_more_bags_with_a_label_make_a_useless_model_useful(tmp_path):
+    """What "Do not act on these predictions" advises, twice."""
+    for n, better in ((14, False), (120, True)):
+        _, malignant, _ = slides(n, 2)
+        words = np.array(["benign", "malignant"])[malignant]
+        path, target = tmp_path / f"{n}.parquet", tmp_path / f"t{n}"
+        pq.write_table(with_label(words, n=n, seed=2), path)
+        succeed("bags", path, target, *OF_LABEL, "--set", "model=embedding")
+        assert figures_of(target)["better"] is better
+        assert ("label more bags" in page_of(target)) is not better
+
+
+def test_a_model_that_cannot_learn_from_empty_bags_names_one_that_can(tmp_path, capsys):
+    empty = pa.table({
+        "bag_id": ["e1", "e2"], "instance_id": pa.array([None] * 2, pa.string()),
+        "label": pa.array([1, 1], pa.int8()),
+        "features": pa.array([None] * 2, pa.list_(pa.float64())),
+    })  # fmt: skip
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.concat_tables([instances(30), empty]), path)
+    for model, said in (("gp_probit", True), ("auto", False)):
+        code, out, err = run(
+            capsys, "bags", path, tmp_path / model, "--set", f"model={model}",
+            *(("--set", "leak=false") if said else ()),
+        )  # fmt: skip
+        assert code == 0, err
+        assert ("take --set model=auto" in out + err) is said
+    chances = table_of(tmp_path / "auto", "bags").to_pandas().set_index("bag_id").probability
+    assert chances[["e1", "e2"]].min() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "said", "given"),
+    [
+        ("number", "thickness", "--set threshold=NUMBER", "threshold=2.5"),
+        ("levels", "grade", "--set positive=LEVEL,LEVEL", "positive=medium,high"),
+    ],
+)
+def test_a_number_or_a_level_can_be_two_classes(folder, tmp_path, capsys, kind, label, said, given):
+    words = (folder / f"{kind}.parquet", "--column", "bag_id=slide", "--column", f"label={label}")
+    code, out, err = run(capsys, "check", "bags", *words)
+    assert code == 0
+    assert said in out + err
+    succeed("bags", words[0], tmp_path / "t", *words[1:], "--set", given, "--set",
+            "model=embedding")  # fmt: skip
+    assert open_run(str(tmp_path / "t"))[1].results["kind"] == "label"
