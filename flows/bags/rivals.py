@@ -87,6 +87,8 @@ def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dic
     with_rows = not settings.numeric and bool(held.any()) and of_rows <= LARGEST
     parts = each(_read, places, settings, paths, bool(held.any()), with_rows)
     found = predict(_joined(parts), settings)
+    if not found:  # all bags are of one group
+        return found
     ends = np.cumsum([part.label.size for part in parts])
     for index, (part, end) in enumerate(zip(parts, ends.tolist(), strict=True)):
         rows = np.arange(end - part.label.size, end)

@@ -40,7 +40,7 @@ def obey(capsys, said: str, new: str = "") -> str:
     return out
 
 
-def test_of(target):
+def figures_of(target):
     return open_run(str(target))[1].results["test"]
 
 
@@ -59,7 +59,7 @@ def test_all_that_a_fit_advises_runs_and_new_bags_are_predicted(folder, capsys, 
     score, *shown = steps_of(folder / HELD_OUT)
     assert score.startswith("vbflows score ")
     obey(capsys, score, "new_labels.parquet")
-    assert test_of(folder / "scored")["better"]
+    assert figures_of(folder / "scored")["better"]
     for one in (*shown, *steps_of(folder / "scored")):
         assert one.startswith("vbflows show ")
         assert len(obey(capsys, one).splitlines()) > 3
@@ -68,10 +68,10 @@ def test_all_that_a_fit_advises_runs_and_new_bags_are_predicted(folder, capsys, 
 def test_a_fit_that_is_not_tested_says_how_to_test_it(folder, capsys):
     """A model that predicts no bag without itself: bags are held out, and figures are there."""
     succeed(*command(folder, VMMIC))
-    assert test_of(folder / VMMIC) is None
+    assert figures_of(folder / VMMIC) is None
     [again] = [one for one in steps_of(folder / VMMIC) if "held_out=0.3" in one]
     obey(capsys, again)
-    assert test_of(folder / VMMIC)["rows"] > 10
+    assert figures_of(folder / VMMIC)["rows"] > 10
 
 
 def test_bags_whose_label_would_tell_most_are_listed_first(tmp_path, capsys):
@@ -97,7 +97,7 @@ def test_more_bags_with_a_label_make_a_useless_model_useful(tmp_path):
         path, target = tmp_path / f"{n}.parquet", tmp_path / f"t{n}"
         pq.write_table(with_label(words, n=n, seed=2), path)
         succeed("bags", path, target, *OF_LABEL, "--set", "model=embedding")
-        assert test_of(target)["better"] is better
+        assert figures_of(target)["better"] is better
         assert ("label more bags" in page_of(target)) is not better
 
 

@@ -51,7 +51,7 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     assert test["auroc"]["low"] < 0.5 < test["auroc"]["high"]
     assert not test["better"]
     assert test["groups"] < test["rows"]
-    assert test["rivals"][0]["more"]["low"] <= 0.0
+    assert test["gain"]["low"] <= 0.0
 
 
 NAMES = {
