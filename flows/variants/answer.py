@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ from vbmodels.variants.two_groups.cases import Several
 MOST_CALLS = 200
 MOST_PLOTTED = 30
 MOST_PLACES = 50
+MOST_DISAGREEING = 10
 DELETED = 0.05
 """Share of the depth at a call from which on its deletions are said."""
 CALLABLE = 0.9
@@ -371,11 +373,8 @@ def answer(finished: Finished) -> Answer:
         converged = [True]
     parts = [part for one in found for part in one.parts]
     asked = _asked(parts, settings)
-    calls = sorted(
-        (_call(call, settings.of_case(one.name), asked)
-         for one in found for part in one.parts for call in part.calls),
-        key=lambda call: -call.qual,
-    )  # fmt: skip
+    every = ((one.name, call) for one in found for part in one.parts for call in part.calls)
+    calls = nlargest(MOST_CALLS, every, key=lambda pair: pair[1]["qual"])
     limits = [part.limits for part in parts if part.limits is not None]
     samples = [one.parts[0].sample_reads for one in found]
     reads = [one for one in samples if one is not None]
@@ -385,16 +384,13 @@ def answer(finished: Finished) -> Answer:
     if settings.members and len(found) == 1 and isinstance(of_one, BatchNull):
         factors = np.exp(found[0].q.member_shift).tolist()
         members = list(map(Member, settings.controls, map(tuple, factors)))
-    cases = [
-        _case(one, of_one, [call for call in calls if call.case == one.name], own, settings)
-        for one, own in zip(found, converged, strict=True)
-    ]
+    cases = [_case(one, of_one, own, settings) for one, own in zip(found, converged, strict=True)]
     return Answer(
         asked=asked,
         passed=sum(case.passed for case in cases),
         filtered=sum(case.filtered for case in cases),
         cases=tuple(cases),
-        calls=tuple(calls[:MOST_CALLS]),
+        calls=tuple(_call(call, settings.of_case(name), asked) for name, call in calls),
         limits=_limits(limits) if limits else None,
         missed=tuple(missed[: part_calls.MOST_MISSED]),
         panel=tuple(members),
@@ -428,17 +424,18 @@ def _asked(parts: Sequence[PartCalls], settings: VariantSettings) -> Asked:
     )
 
 
-def _case(
-    found: CaseFound, model: Any, calls: Sequence[Call], converged: bool, settings: VariantSettings
-) -> Case:
+def _case(found: CaseFound, model: Any, converged: bool, settings: VariantSettings) -> Case:
     parts, q = found.parts, found.q
+    calls = [call for part in parts for call in part.calls]
+    filtered = sum(bool(call["filters"]) for call in calls)
+    known = [own for call in calls if (own := compared(call, settings.skipped_filters))]
+    disagreeing = [one for part in parts for one in part.disagreeing]
     limits = [part.limits for part in parts if part.limits is not None]
     chains = Chains.merge([p.chains for p in parts if p.chains is not None])
-    known = [call for call in calls if call.tested]
     return Case(
         name=found.name,
-        passed=sum(not call.filters for call in calls),
-        filtered=sum(bool(call.filters) for call in calls),
+        passed=len(calls) - filtered,
+        filtered=filtered,
         positions=part_calls.positions_of(parts),
         locations=sum(part.locations for part in parts),
         callable=part_calls.callable_of(parts) if limits else None,
@@ -450,8 +447,8 @@ def _case(
         all_alike=isinstance(model, Pair) and model.is_all_alike(q),
         chains=chains if chains.locations else None,
         mixed=mixed_in([part.mixed for part in parts]),
-        disagreeing=tuple(one for part in parts for one in part.disagreeing),
-        alike=tuple(name for name in READ_FILTERS if _is_alike(name, known, settings)),
+        disagreeing=tuple(nlargest(MOST_DISAGREEING, disagreeing, key=lambda one: one.prob)),
+        alike=tuple(name for name in READ_FILTERS if _is_alike(name, known)),
         known=len(known),
     )
 
@@ -511,11 +508,10 @@ def _result(
     return "all alike" if one.is_alike else "too few reads"
 
 
-def _is_alike(name: str, calls: Sequence[Call], settings: VariantSettings) -> bool:
-    """Whether the reads of every call are all alike to a filter that is not left out."""
-    own = [one.compared for call in calls for one in call.tested if one.compared.filter == name]
-    wanted = name not in settings.skipped_filters
-    return wanted and bool(own) and all(one.is_alike for one in own)
+def _is_alike(name: str, calls: Sequence[Sequence[Compared]]) -> bool:
+    """Whether the reads of every call are all alike to a filter."""
+    own = [one for call in calls for one in call if one.filter == name]
+    return bool(own) and all(one.is_alike for one in own)
 
 
 def _indels(parts: Sequence[PartCalls]) -> IndelsFound | None:

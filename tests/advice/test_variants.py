@@ -70,8 +70,8 @@ def test_every_command_of_a_page_runs_as_it_stands(capsys, few):
         assert code == 0, err
         printed.append(out)
     limits = pq.read_table(place.table("detection"))["limit"].to_pylist()
-    largest = max(range(60), key=lambda j: np.inf if limits[j] is None else limits[j])
-    assert re.search(rf"\b{largest + 1}\b", printed[0].splitlines()[2])
+    first = next(line for line in printed[0].splitlines() if line.startswith("case "))
+    assert float(first.split()[-1]) == pytest.approx(max(limits), rel=1e-3)
 
 
 def test_more_reads_lower_the_limit_of_detection(few, tmp_path):
@@ -91,15 +91,17 @@ def test_a_control_separates_the_errors_that_all_reads_share(tmp_path):
 
 
 def test_a_least_difference_leaves_fewer_false_calls(capsys, tmp_path):
-    write_scenario(str(tmp_path), 60, 2, "null")
+    write_scenario(str(tmp_path), 60, 2, "af.01_4000")
     source = tmp_path / "counts.parquet"
     how = ("--set", "test=posterior_difference")
     found = answer(capsys, "variants", source, tmp_path / "zero", *how)
     (advice,) = [one for one in found["warnings"] if "tau=" in one]
     setting = re.search(r"tau=[\w.-]*\w", advice)[0]
     succeed("variants", source, tmp_path / "some", *how, "--set", setting)
-    zero, some = (results(tmp_path / name)["passed"] for name in ("zero", "some"))
-    assert some < zero
+    planted = {37, 40}
+    zero, some = (called(tmp_path / name) for name in ("zero", "some"))
+    assert planted <= some
+    assert len(some - planted) < len(zero - planted)
 
 
 def test_the_default_test_is_advised_where_the_papers_finds_no_difference(capsys, tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from flows.report import render
-from flows.report.answers import of_results
 from flows.variants.settings import VariantSettings
 from tests.answers import snapshots
 
@@ -64,9 +63,3 @@ def test_input_that_the_fit_has_read_is_said(files, seen, said):
     shown = snapshots.shown(KEPT[0], VariantSettings)
     answer = replace(shown.answer, files=files, seen=seen)
     assert said in render.caveat("variants", answer, shown.commands)
-
-
-@BY_NAME
-def test_an_answer_comes_back_from_its_record(path):
-    shown = snapshots.shown(path, VariantSettings)
-    assert of_results(VariantSettings, shown.record.results) == shown.answer

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from flows.data.runs import open_run
 from flows.variants.counts import to_table
-from tests.cases.reads import write_pairs, write_reference, write_sheet, write_two
+from tests.cases.reads import write_pairs, write_two
+from tests.cases.test_variants import alone, of_three
 from tests.flows.commands import succeed
 from tests.flows.variants.case_files import write_cases
 from tests.flows.variants.scenario_files import write_scenario
@@ -38,18 +39,6 @@ class Kind(NamedTuple):
 def write_none(folder: Path) -> None:
     write_two(folder)
     write_pairs(folder / "t.bam", seed=7)
-
-
-def write_alone(folder: Path) -> None:
-    write_reference(folder / "ref.fa")
-    write_pairs(folder / "t.bam", share=0.2)
-    write_sheet(folder, "ann,t.bam", first="sample,path")
-
-
-def write_thin(folder: Path) -> None:
-    write_two(folder)
-    write_pairs(folder / "t2.bam", templates=0)
-    write_sheet(folder, "case,1,t.bam", "case,2,t2.bam", "control,1,n.bam")
 
 
 def write_disagreeing(folder: Path) -> None:
@@ -83,8 +72,8 @@ QUICK = "--set max_iter=8"
 KINDS = {
     "called": Kind(write_two, f"samples.csv {QUICK}", "samples.csv"),
     "none": Kind(write_none, f"samples.csv {QUICK}"),
-    "alone": Kind(write_alone, f"samples.csv {QUICK}"),
-    "thin": Kind(write_thin, f"samples.csv --set min_depth=0 {QUICK}"),
+    "alone": Kind(alone, f"samples.csv {QUICK}"),
+    "thin": Kind(of_three, f"samples.csv --set min_depth=0 {QUICK}"),
     "region": Kind(write_two, f"samples.csv --set region=amp:101-200 --set indels=false {QUICK}"),
     "indels": Kind(write_slipped, "samples.csv --set tol=1e-4"),
     "cases": Kind(write_cases, f"sheet.csv --set fasta=ref.fa {QUICK}"),
@@ -102,9 +91,7 @@ KINDS = {
 
 def make(kind: Kind, folder: Path) -> list[tuple[str, Path]]:
     """Run a kind in a folder; return the end of its name and the folder of each run."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         kind.files(folder)
         succeed("variants", *kind.words.split()[:1], "out", *kind.words.split()[1:])
         made = [("", Path(open_run("out")[0].root))]
@@ -112,19 +99,10 @@ def make(kind: Kind, folder: Path) -> list[tuple[str, Path]]:
             succeed("score", made[0][1], kind.score, "scored")
             made.append(("_score", Path(open_run("scored")[0].root)))
         return made
-    finally:
-        os.chdir(before)
-
-
-def main(names: list[str], keep: Path = KEPT) -> None:
-    """Make the runs of some kinds, or of all, and keep their records."""
-    for name in names or KINDS:
-        with TemporaryDirectory() as folder:
-            for end, root in make(KINDS[name], Path(folder)):
-                shutil.copy(root / "run.json", keep / f"{name}{end}.json")
-                if keep != KEPT:
-                    shutil.copy(root / "report.html", keep / f"{name}{end}.html")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:], Path(os.environ.get("KEEP", KEPT)))
+    for kind in sys.argv[1:] or KINDS:
+        with TemporaryDirectory() as made:
+            for end, root in make(KINDS[kind], Path(made)):
+                shutil.copy(root / "run.json", KEPT / f"{kind}{end}.json")

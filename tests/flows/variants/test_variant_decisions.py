@@ -15,12 +15,10 @@ from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
 from flows.variants.part_calls import Chains
 from flows.variants.settings import VariantSettings
-from flows.variants.simulate import write_drawn
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.variant_files import loci, options
 from vbmodels.core.state import State, from_bytes, to_bytes
 from vbmodels.variants.calls import local_fdr, q_values
-from vbmodels.variants.simulate import simulate
 
 FAST = ("--set", "tol=1e-4")
 
@@ -150,13 +148,3 @@ def test_a_scored_run_takes_the_share_of_variants_of_all_units(monkeypatch, tmp_
         q = from_bytes(file.read(), State, "q.npz")
     expected = one["prob"].to_numpy().sum() / (3 * len(one))
     assert q.pi == pytest.approx(expected, rel=0.2)
-
-
-def test_errors_without_a_spread_are_warned_of_by_the_papers_test(tmp_path, capsys):
-    """M0 at its limit: every location has its sample's mean, and the case's holds its variants."""
-    rng = np.random.default_rng([0, 535, 1000])
-    drawn = simulate(rng, n_locations=400, n_variants=14, vaf=0.01, depth=535, n_replicates=6)
-    source, _ = write_drawn(str(tmp_path), *drawn)
-    how = options(test="posterior_difference", case="case", control="control")
-    found = answer(capsys, "variants", source, tmp_path / "out", *how)
-    assert found["results"]["cases"][0]["all_alike"]

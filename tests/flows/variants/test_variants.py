@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -65,13 +64,6 @@ def test_reads_of_one_percent_at_400_give_their_variants(published, simbam):
     called = loci.filter(loci["called"]).to_pylist()
     assert {(r["pos"], r["ref"], r["alt"]) for r in called} >= found
     assert all(r["case_q05"] < r["case_mean"] < r["case_q95"] for r in called)
-    page = Path(place.file("report.html")).read_text(encoding="utf-8")
-    shown = (
-        "Share of reads with each called allele",
-        "reads not counted",
-        ".bam</td>",
-    )
-    assert all(words in page for words in shown)
 
 
 @pytest.mark.thorough

@@ -131,9 +131,7 @@ def deletions(target):
 
 
 @pytest.mark.thorough
-def test_the_report_and_the_files_list_the_cases(together):
-    page = (place(together) / "report.html").read_text()
-    assert all(text in page for text in ("3 of 3 cases", "was prepared or sequenced", *CASES))
+def test_the_files_list_the_cases(together):
     for kind, names in (("calls", set(CASES)), ("errors", {*CASES, "blood"})):
         content = json.loads((place(together) / f"vbflows_{kind}_mqc.json").read_text())
         assert set(content["data"]) == names

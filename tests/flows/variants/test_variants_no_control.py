@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -78,19 +77,12 @@ def test_a_location_without_control_is_not_callable(place):
     assert not callable_at & set(WITHOUT)
 
 
-def test_a_case_alone_has_no_word_of_a_control_in_its_report(tmp_path):
+def test_a_case_alone_has_the_more_evidence_the_larger_its_share(tmp_path):
     source = write_counts(tmp_path / "counts.parquet", samples=("case",))
     succeed("variants", source, tmp_path / "out", "--set", "control=", "--set", "max_iter=30")
     place, _ = open_run(str(tmp_path / "out"))
     found = records(place)
     assert found[42][1] < found[45][1] < found[50][1]
-    with open(place.file("report.html")) as file:
-        text = file.read()
-    assert "errors that all reads share look like variants" in text
-    assert "both samples" not in text
-    heads = re.findall(r"<th[^>]*>(?:<[^>]*>)*\s*([^<]*[^<\s])", text)
-    assert "case" in heads
-    assert "control" not in heads
 
 
 def _fit(shift, se):
