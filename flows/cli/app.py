@@ -308,7 +308,7 @@ def show(
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.output import print_answer
-    from flows.cli.tables import first_columns, show_meanings, show_rows, show_run
+    from flows.cli.tables import first_columns, show_meanings, show_rows, show_run, show_tables
     from flows.data.runs import open_run
     from flows.report.render import terminal
     from flows.runs.listing import (
@@ -374,6 +374,7 @@ def show(
         print_json(record.model_dump(mode="json"))
     elif is_answered(record):
         print_answer(terminal(shown_of(place, record)))
+        show_tables(out(), place, run)
     else:
         show_run(out(), place, record, run)
 

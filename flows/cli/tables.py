@@ -125,6 +125,13 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord, run: str) -> 
                 console.print(_text(line), soft_wrap=True)
 
 
+def show_tables(console: Console, paths: RunPaths, run: str) -> None:
+    """List the tables of a run; ``run``: as the user named it."""
+    _say(console, f"vbflows show {shlex.quote(run)} TABLE prints rows of one:")
+    for name, number, meaning in described_tables(paths):
+        _say(console, f"  {name} ({number}): {meaning}".removesuffix(": "))
+
+
 def first_columns(names: Sequence[str], sort: str = "") -> list[str]:
     """Return the columns of a table that are shown first, where there is not room for all."""
     return [name for name in (sort, order_of(names), *_TELLING) if name in names]

@@ -163,7 +163,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     code, out, _ = run(capsys, "show", place)
     assert code == 0
     assert "TABLE prints rows of one:" in out
-    assert f"more rows: vbflows show {place} keywords --new --selected --rows 100\n" in out
+    assert f"rows: vbflows show {place} keywords --new --selected\n" in out
     words = ("show", place, "keywords", "--rows", "7", "--sort")
     code, out, _ = run(capsys, *words, "rank", "--json")
     rows = json.loads(out)["rows"]
