@@ -31,7 +31,7 @@ def test_the_worked_example_prints_these_rows(tmp_path, monkeypatch, capsys):
         main(command.split())
     assert stopped.value.code == 0
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    rows = r"^    (\d+ likely new keyphrases.*\n(?:    .+\n)+)"
+    rows = r"^    (\d+ likely new keyphrases.*\n(?:    .+\n|\n(?=    ))+)"
     shown = re.findall(rows, README, re.MULTILINE)[0]
     expected = [line.removeprefix("    ") for line in shown.splitlines()]
     assert printed[: len(expected)] == expected

@@ -64,11 +64,9 @@ def _print(console: Console, table: Table, wide: bool = False) -> None:
 
 def show_tables(console: Console, paths: RunPaths, run: str) -> None:
     """List the tables of a run; ``run``: as the user named it."""
-    console.print(_text(f"tables: vbflows show {shlex.quote(run)} TABLE"), soft_wrap=True)
-    listed = Table(box=None, show_header=False)
-    for name, rows, meaning in described_tables(paths):
-        listed.add_row(_text(name), _text(rows), Text(escaped(meaning), overflow="fold"))
-    _print(console, listed, wide=True)
+    _say(console, f"vbflows show {shlex.quote(run)} TABLE prints rows of one:")
+    for name, number, meaning in described_tables(paths):
+        _say(console, f"  {name} ({number}): {meaning}".removesuffix(": "))
 
 
 def first_columns(names: Sequence[str], sort: str = "") -> list[str]:

@@ -77,20 +77,18 @@ class Level:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many documents were read, have a candidate, and have a known one; and candidates."""
+    """How many documents were read and have a candidate, and how many candidates there are."""
 
     read: int
     documents: int
-    with_known: int
     candidates: int
 
 
 @dataclass(frozen=True)
 class Known:
-    """Known keyphrases: given, given and in no text of theirs, and found in the texts."""
+    """Known keyphrases: given, and found in the texts."""
 
     given: int
-    absent: int
     found: int
 
 
@@ -289,6 +287,24 @@ class Answer:
         return self.likely if self.likely.count else self.new
 
     @property
+    def others(self) -> int:
+        """How many new ones are selected and less probable than not."""
+        return self.new.count - self.likely.count
+
+    @property
+    def others_right(self) -> float:
+        """The share of them that the model expects to be right."""
+        right = [one.count * one.right.value for one in self.levels[:2] if one.right is not None]
+        return (right[0] - sum(right[1:])) / self.others if right and self.others else 0.0
+
+    @property
+    def truth(self) -> Estimate | None:
+        """The share of `taken` that is true, where true ones were given."""
+        if self.measured is None:
+            return None
+        return self.measured.likely if self.likely.count else self.measured.precision
+
+    @property
     def cannot_tell(self) -> bool:
         """Whether what is known of the rate leaves open how many are right."""
         right = self.new.right
@@ -313,14 +329,10 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
     terms = reduce(add, (one.terms for one in parts))
     has_probabilities = settings.model not in SCORES
     likely_frequent = bool(has_probabilities and terms.likely)
-    given, absent = (
-        sum(int(one.notes.get(name, 0)) for one in finished.ingested)
-        for name in ("listed", "absent")
-    )
+    given = sum(int(one.notes.get("listed", 0)) for one in finished.ingested)
     counts = Counts(
         read=sum(one.rows_read for one in finished.ingested),
         documents=sum(one.documents for one in parts),
-        with_known=sum(one.with_known for one in parts),
         candidates=sum(one.candidates for one in parts),
     )
     documents = sorted((d for one in parts for d in one.examples), key=lambda d: -d.worth)
@@ -328,7 +340,7 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
         model=settings.model,
         unit=settings.unit,
         counts=counts,
-        known=Known(given, absent, sum(one.observed for one in parts)),
+        known=Known(given, sum(one.observed for one in parts)),
         levels=_levels(parts, has_probabilities),
         own_name=sum(one.own_name for one in parts),
         rules=_rules(whole, settings),

@@ -192,7 +192,6 @@ class Keywords:
                 "words": read_report.words,
                 "observed": read_report.observed,
                 "listed": read_report.listed,
-                "absent": read_report.absent_keywords.count,
             },
             checked=checked,
         )

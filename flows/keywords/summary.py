@@ -151,8 +151,8 @@ class KeywordSummary:
 
     Attributes
     ----------
-    documents, candidates, observed, with_known
-        How many documents there are, candidates, known candidates, documents with one.
+    documents, candidates, observed
+        How many documents there are, candidates, and known candidates.
     count, with_new
         [L] new ones more probable than each of `LEVELS`, and documents that have one.
     right, right_by_node
@@ -177,7 +177,6 @@ class KeywordSummary:
     documents: int
     candidates: int
     observed: int
-    with_known: int
     count: IntArray
     with_new: IntArray
     right: FloatArray
@@ -272,7 +271,6 @@ def summarise(
         documents=len(offsets) - 1,
         candidates=len(table),
         observed=int(observed.sum()),
-        with_known=np.unique(document[observed]).size,
         count=np.array([rows.sum() for rows in above]),
         with_new=np.array([np.unique(document[rows]).size for rows in above]),
         right=np.array([probability[rows].sum() for rows in above]),

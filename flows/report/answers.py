@@ -20,14 +20,6 @@ class Shortened(Protocol):
         """Return it with as many rows as a terminal shows."""
 
 
-@runtime_checkable
-class Shortened(Protocol):
-    """An answer with rows of which the record of a run keeps few: all are in the tables."""
-
-    def shortened(self) -> Any:
-        """Return it with as many rows as a terminal shows."""
-
-
 def as_results(answer: Any) -> dict[str, Any]:
     """Return an answer as plain values; what is no number is null."""
     kept = answer.shortened() if isinstance(answer, Shortened) else answer

@@ -40,9 +40,8 @@ def obey(capsys, said: str) -> str:
 
 def setting_in(warnings: list[str]) -> list[str]:
     """Return the one option that warnings name."""
-    (found,) = re.findall(
-        r"(--(?:set|column) (?:'[^']*'|\S+?))(?=[.;]? |[.;]?$)", " ".join(warnings)
-    )
+    option = r"--(?:set|column) (?:[^\s']*'[^']*'|[^\s']+?)(?=[.;]? |[.;]?$)"
+    (found,) = re.findall(option, " ".join(warnings))
     return shlex.split(found)
 
 
@@ -61,31 +60,38 @@ def folder(tmp_path, monkeypatch):
 def test_all_that_a_page_advises_runs(folder, capsys):
     """Likely ones become a file; a column gold makes the next run measure what is right."""
     succeed(*command("number"))
-    likely, again, score = steps_of("number")
+    likely, again, _ = steps_of("number")
     lines = obey(capsys, likely).splitlines()
     _, record = open_run("number")
     assert len(lines) == 1 + record.results["levels"][1]["count"] > 1
     write(Path("half.csv"), rows_of("gold.csv"))
     obey(capsys, again)
-    assert open_run("number")[1].results["measured"]["documents"] == 30
-    assert not any("--set" in one for one in steps_of("number"))
+    assert open_run("number")[1].results["measured"]["documents"] == 20
+    likely, score = steps_of("number")
     obey(capsys, score)
-    assert open_run("scored")[1].results["fit"]["measured"]["documents"] == 30
+    assert open_run("scored")[1].results["fit"]["measured"]["documents"] == 20
     place, _ = open_run("number")
     page = unescape(storage.read_bytes(place.file("report.html")).decode())
     for said in re.findall(r"all: (vbflows show [^<]*)</p>", page):
         obey(capsys, said)
 
 
-def test_what_is_said_of_the_number_of_keyphrases_leaves_less_open(folder, capsys):
-    """With any of the settings the question is answered; a number narrows the shares."""
-    before = answer(capsys, *command("some"))
-    (question,) = [one for one in before["warnings"] if one.startswith("How many")]
-    assert re.findall(r"--set (\w+)=", question) == ["keyphrases", "lists"]
-    assert before["results"]["rate"]["log_sd"] > 0.0
-    for given in ("keyphrases=5", "lists=complete", "lists=some", "lists=marked"):
-        after = answer(capsys, *command("some"), "--set", given)
-        assert not any(one.startswith("How many") for one in after["warnings"])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("some", ("keyphrases=5", "lists=complete")),
+        ("none", ("keyphrases=5", "lists=some", "lists=marked")),
+    ],
+)
+def test_what_is_said_of_the_number_of_keyphrases_leaves_less_open(folder, capsys, name, given):
+    before = answer(capsys, *command(name))
+    (question,) = before["warnings"]
+    for one in given:
+        setting, _, value = one.partition("=")
+        assert f"--set {setting}=" in question
+        assert value in question.replace("MEAN", "5")
+        after = answer(capsys, *command(name), "--set", one)
+        assert after["warnings"] == []
         assert after["results"]["rate"]["log_sd"] < before["results"]["rate"]["log_sd"]
 
 
@@ -98,7 +104,7 @@ def test_a_separator_that_is_named_finds_the_known_ones(folder, capsys):
     before = answer(capsys, *given)
     after = answer(capsys, *given, *setting_in(before["warnings"][:1]))
     assert before["results"]["known"]["found"] == 0
-    assert after["results"]["known"]["found"] > 60
+    assert after["results"]["known"]["found"] > 50
 
 
 def test_a_column_that_may_hold_known_ones_is_taken(folder, capsys):
@@ -109,7 +115,7 @@ def test_a_column_that_may_hold_known_ones_is_taken(folder, capsys):
     before = answer(capsys, *given)
     after = answer(capsys, *given, *setting_in(before["warnings"]))
     assert (before["results"]["known"]["found"], before["results"]["known"]["given"]) == (0, 0)
-    assert after["results"]["known"]["found"] > 60
+    assert after["results"]["known"]["found"] > 50
 
 
 def test_terms_beyond_a_vocabulary_give_documents_candidates(folder, capsys):

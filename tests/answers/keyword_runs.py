@@ -56,7 +56,7 @@ def write_sources(folder: Path) -> None:
     write(folder / "gold.csv", [one | {"gold": row["keywords"]}
                                 for one, row in zip(half, rows, strict=True)])  # fmt: skip
     write(folder / "texts.csv", texts)
-    write(folder / "new.csv", [one | {"doc_id": f"new-{i}"} for i, one in enumerate(texts[::3])])
+    write(folder / "new.csv", [one | {"doc_id": f"new-{i}"} for i, one in enumerate(texts[::3], 1)])
     write(folder / "few.csv", rows[:4])
     write(folder / "titles.csv", [{"title": one["text"].partition(".")[0]} for one in texts])
     terms = "traffic noise\nsoil samples\nsummer\ncarbon\nno such term\n"

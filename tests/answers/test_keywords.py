@@ -59,7 +59,8 @@ def with_counts(answer: Answer, new: int, likely: int) -> Answer:
 @pytest.mark.parametrize("likely", [True, False])
 def test_a_headline_has_at_most_90_characters(name, count, likely):
     changed = with_counts(answer_of(name), count, count if likely else 0)
-    for measured in (None, Measured(9, Estimate(0.5, 0.41, 0.59), None, 0.5, None, 0.4)):
+    half = Estimate(0.5, 0.41, 0.59)
+    for measured in (None, Measured(9, half, half, 0.5, half, 0.4)):
         said = headline(replace(changed, measured=measured))
         assert 20 < len(said) <= 90, said
         assert not ODD.search(said)

@@ -142,7 +142,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     place, _ = three
     code, out, _ = run(capsys, "show", place)
     assert code == 0
-    assert f"tables: vbflows show {place} TABLE\n" in out
+    assert f"vbflows show {place} TABLE prints rows of one:\n" in out
     assert f"rows: vbflows show {place} keywords --new --selected\n" in out
     words = ("show", place, "keywords", "--rows", "7", "--sort")
     code, out, _ = run(capsys, *words, "rank", "--json")
@@ -229,8 +229,8 @@ def test_a_run_lists_the_columns_of_all_its_tables(three, capsys):
     code, out, _ = run(capsys, "show", place, "--columns", "list", "--json")
     assert {"ask", "keywords"} <= set(json.loads(out)["tables"])
     code, out, _ = run(capsys, "show", place)
-    assert " keywords " in out
-    assert " Every candidate (a phrase of one to four words, or a word)" in out
+    assert "keywords (" in out
+    assert "): Every candidate (a phrase of one to four words, or a word)" in out
     code, _, err = run(capsys, "show", f"{place}/runs/20200101T000000-abcdef")
     assert (code, ": no run 20200101T000000-abcdef; the latest is " in err) == (2, True)
 
