@@ -14,6 +14,7 @@ DRAWS = 20_000
 MOST_DRAWN = 300
 """Groups from which on a mean is normal, and its error from the spread of the groups."""
 _Z = 1.959964
+_LEAST = 1e-300  # sum of units: a draw may have rows at the mean alone
 
 
 @dataclass(frozen=True)
@@ -38,26 +39,35 @@ class Estimate:
 def mean_of(values: FloatArray, group: IntArray) -> Estimate:
     """Estimate a mean of values [n]; rows of one ``group`` [n] are drawn together.
 
-    Of up to `MOST_DRAWN` groups by the bootstrap over groups, of more by the normal distribution
-    with the standard error of a ratio of sums over groups.
-
     >>> mean_of(np.ones(3), np.arange(3))
     Estimate(value=1.0, low=1.0, high=1.0)
     """
-    value = float(values.mean())
+    return ratio_of(values, np.ones(values.size), group)
+
+
+def ratio_of(values: FloatArray, units: FloatArray, group: IntArray) -> Estimate:
+    """Estimate a ratio of the sums of values and of units [n], which are not below 0.
+
+    Rows of one ``group`` [n] are drawn together: of up to `MOST_DRAWN` groups by the bootstrap, of
+    more by the normal distribution with the standard error of a ratio of sums over groups.
+
+    >>> ratio_of(np.array([1.0, 3.0]), np.array([1.0, 1.0]), np.zeros(2))
+    Estimate(value=2.0, low=None, high=None)
+    """
+    value = float(values.sum() / units.sum())
     _, of = np.unique(group, return_inverse=True)
-    size, total = np.bincount(of).astype(float), np.bincount(of, values)
+    size, total = np.bincount(of, units), np.bincount(of, values)
     if size.size < 2:
         return Estimate(value)
     if size.size > MOST_DRAWN:
-        half = _Z * standard_error(values, group)
+        half = _Z * standard_error(value + (values - value * units) / units.mean(), group)
         return Estimate(value, value - half, value + half)
     random = np.random.default_rng(0)
-    means = []
+    ratios = []
     for _ in range(DRAWS // 1000):
         drawn = random.integers(size.size, size=(1000, size.size))
-        means.append(total[drawn].sum(axis=1) / size[drawn].sum(axis=1))
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
+        ratios.append(total[drawn].sum(axis=1) / np.maximum(size[drawn].sum(axis=1), _LEAST))
+    low, high = np.quantile(np.concatenate(ratios), [0.025, 0.975])
     return Estimate(value, float(low), float(high))
 
 

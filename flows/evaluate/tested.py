@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import pdtr, pdtrc
 
 from flows.evaluate.auroc import auroc, auroc_interval
-from flows.evaluate.estimate import Estimate, mean_of, share_of
+from flows.evaluate.estimate import Estimate, mean_of, ratio_of, share_of
 from flows.evaluate.rivals import (
     CLASSES,
     LABEL,
@@ -237,17 +237,20 @@ def of_number(
     ``base`` [n] is the mean of the fit, ``inside`` [n] whether the truth is in its interval.
     """
     squares = mean_of(square_loss(truth, predicted), group)
-    unit, of_base = target.unit(truth), target.loss(truth, base)
     losses = target.loss(truth, predicted)
-    gain = mean_of((of_base - losses) / unit, group)
-    less = 1.0 - float(of_base.mean()) / unit  # what the fit's mean explains of these rows
-    ends = [None if end is None else end + less for end in (gain.low, gain.high)]
+    of_mean = target.loss(truth, np.full(truth.size, truth.mean()))
+    unit = float(of_mean.mean()) or 1.0
+    gain = mean_of((target.loss(truth, base) - losses) / unit, group)
+    left = Estimate(float(losses.mean()))
+    if of_mean.any():
+        left = ratio_of(losses, of_mean, group)
+    ends = [None if end is None else 1.0 - end for end in (left.high, left.low)]
     return NumberTest(
         rows=truth.size,
         groups=np.unique(group).size,
         loss=_root_of(squares),
         base=float(np.sqrt(square_loss(truth, base).mean())),
-        explained=Estimate(1.0 - float(losses.mean()) / unit, *ends),
+        explained=Estimate(1.0 - left.value, *ends),
         better=gain.is_above,
         inside=None if inside is None else share_of(inside.astype(bool), group),
         bins=bins_of(predicted, truth),
