@@ -129,48 +129,26 @@ def test_a_score_of_the_training_source_is_what_was_published(
 
 
 def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
-    """A fit prints its effects; a score of the same rows what they predict."""
+    """And measures nothing of what the fit has read."""
     source = sources / "experts" / SOURCES["experts"][1]
-    fitted = json.loads(run(capsys, "experts", source, tmp_path / "fit", "--json")[1])
-    scored = json.loads(
-        run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
-    )
-    first = open_run(str(tmp_path / "fit"))[1].tiles[0]
-    interval = first["note"].partition(" (95")[0]
-    own = f"{first['value']} (95 % interval {interval})"
-    said = "The fit has read this input, so nothing new is measured: go by the fit's report (AUROC "
-    assert scored["lines"][0].startswith(f"{said}{own} on ")
-    assert scored["lines"][0].endswith(" held-out rows)")  # of the fit: no count of rows here
-    here = open_run(str(tmp_path / "new"))[1].tiles[-1]
-    assert (here["label"], here["value"]) == ("AUROC of the fit", first["value"])
-    assert "here" not in here["note"]
-    of_score = Path(open_run(str(tmp_path / "new"))[0].root) / "report.html"
-    assert f"../../../fit/runs/{open_run(str(tmp_path / 'fit'))[1].run_id}/" in of_score.read_text()
-    assert "How good it is" not in of_score.read_text()
-    assert any(f"vbflows show {open_run(str(tmp_path / 'fit'))[0].root}" in w
-               for w in scored["warnings"])  # fmt: skip
-    assert scored["lines"][-1] == f"rows: vbflows show {tmp_path / 'new'} rows"
+    succeed("experts", source, tmp_path / "fit")
+    code, out, _ = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
+    paths, record = open_run(str(tmp_path / "new"))
+    assert (code, record.results["seen"], record.results["test"]) == (0, 1, None)
+    assert f"rows: vbflows show {tmp_path / 'new'} rows" in out.splitlines()
+    page = (Path(paths.root) / "report.html").read_text()
+    assert f"../../../fit/runs/{open_run(str(tmp_path / 'fit'))[1].run_id}/" in page
+    named = [one["name"] for one in record.results["lists"]["unclear"]["rows"]]
+    assert [line.split()[0] for line in out.splitlines() if line.split()[:1] == named[:1]]
     succeed("simulate", "experts", tmp_path / "in", "--rows", 80, "--seed", 9)
-    other = json.loads(
-        run(capsys, "score", tmp_path / "fit", tmp_path / "in", tmp_path / "other", "--json")[1]
-    )
-    assert not any("has read" in said for said in (*other["lines"], *other["warnings"]))
+    succeed("score", tmp_path / "fit", tmp_path / "in", tmp_path / "other")
+    assert open_run(str(tmp_path / "other"))[1].results["seen"] == 0
     table = pq.read_table(tmp_path / "in" / "table.parquet")
     names = pa.array([f"new {name}" for name in table["id"].to_pylist()])
     pq.write_table(table.set_column(0, "id", names), tmp_path / "in" / "table.parquet")
-    both = run(
-        capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
-    )
-    [line, *_] = json.loads(both[1])["lines"]
-    assert (
-        "The fit has read 1 of 2 files, so nothing new is measured: go by the fit's report" in line
-    )
-    assert set(fitted["top"][0]) == {"column", "effect_sd"}
-    rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
-    [chance] = [name for name in rows.column_names if name.startswith("probability")]
-    best = rows.sort_by([(chance, "descending")]).slice(0, 8)
-    assert [one["id"] for one in scored["top"]] == best["id"].to_pylist()
-    assert [one[chance] for one in scored["top"]] == best[chance].to_pylist()
+    succeed("score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both")
+    both = open_run(str(tmp_path / "both"))[1].results
+    assert (both["seen"], both["files"], both["test"]) == (1, 2, None)
     page = tmp_path / "c.html"
     compared = json.loads(
         run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--json", "--report", page)[1]
