@@ -154,7 +154,9 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
         run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--json", "--report", page)[1]
     )
     [moved] = compared["predictions"]
-    assert (moved["table"], moved["column"], moved["shared"]) == ("rows", chance, len(rows))
+    assert (moved["table"], moved["column"], moved["shared"]) == (
+        "rows", record.results["names"]["column"], record.rows_kept,
+    )  # fmt: skip
     assert page.exists()
     code, _, err = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
     assert (code, "\nload\n" in err, "\nfit\n" in err) == (0, True, False)
