@@ -35,8 +35,7 @@ class Part:
     Attributes
     ----------
     name
-        "intercept", "lines", "curves" (with "experts": and a mixture that adds to them), "pairs" or
-        "process".
+        What it is.
     with_experts
         Whether a mixture of experts adds to it.
     weight

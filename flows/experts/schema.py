@@ -65,13 +65,13 @@ _WITHOUT = (
 )
 
 
-def _tested(kind: Kind, grouped: bool, is_new: bool) -> list[Column]:
-    """Return the last columns of the rows: how each was tested, of new data none, and its group."""
-    found = [_HELD_OUT, _GROUP] if grouped else [_HELD_OUT]
-    return found if is_new else [Column("without_it", kind, _WITHOUT, nullable=True), *found]
+def _tested(kind: Kind, grouped: bool) -> list[Column]:
+    """Return the last columns of the rows: how each was tested, and its group."""
+    found = [Column("without_it", kind, _WITHOUT, nullable=True), _HELD_OUT]
+    return [*found, _GROUP] if grouped else found
 
 
-def expert_rows(n_experts: int, label: str, grouped: bool = False, is_new: bool = False) -> Table:
+def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     meaning = "probability, 0 to 1, that this expert predicts the row (given its label, if known)"
     return Table(
@@ -82,12 +82,12 @@ def expert_rows(n_experts: int, label: str, grouped: bool = False, is_new: bool 
             _LABEL,
             Column(probability_of(label), NUMBER, f"probability that the label is {label}, 0 to 1"),
             *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
-            *_tested(NUMBER, grouped, is_new),
+            *_tested(NUMBER, grouped),
         ),
     )
 
 
-def number_rows(grouped: bool = False, is_new: bool = False) -> Table:
+def number_rows(grouped: bool = False) -> Table:
     """Return the table of rows with a predicted number."""
     return Table(
         "rows",
@@ -99,12 +99,12 @@ def number_rows(grouped: bool = False, is_new: bool = False) -> Table:
             Column("sd", NUMBER, "standard deviation of the row's number around it"),
             _LOW,
             _HIGH,
-            *_tested(NUMBER, grouped, is_new),
+            *_tested(NUMBER, grouped),
         ),
     )
 
 
-def class_rows(labels: Sequence[str], grouped: bool = False, is_new: bool = False) -> Table:
+def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
@@ -117,7 +117,7 @@ def class_rows(labels: Sequence[str], grouped: bool = False, is_new: bool = Fals
                 Column(probability_of(one), NUMBER, "probability of this label, 0 to 1")
                 for one in labels
             ),
-            *_tested(TEXT, grouped, is_new),
+            *_tested(TEXT, grouped),
         ),
     )
 

@@ -178,16 +178,16 @@ def score(
         given = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
         names[1] = pa.array(given, from_pandas=True)
         numbers = [found.own[:, 0], found.sd, *found.ends.T]
-        schema = number_rows(bool(groups), is_new)
+        schema = number_rows(bool(groups))
     elif isinstance(model, OneVersusRest):
         found = predict(posterior, batch, forms)
         names.append(pa.array(labels, pa.string()).take(pa.array(found.own.argmax(axis=1))))
-        numbers, schema = [*found.own.T], class_rows(labels, bool(groups), is_new)
+        numbers, schema = [*found.own.T], class_rows(labels, bool(groups))
     else:
         whole = posterior.predict(batch)
         found = Predicted(unweighted(whole.probability, forms.design.weights)[:, None])
         numbers = [found.own[:, 0], *whole.responsibility]
-        schema = expert_rows(len(whole.responsibility), labels[-1], bool(groups), is_new)
+        schema = expert_rows(len(whole.responsibility), labels[-1], bool(groups))
         best = np.argmax(whole.responsibility, axis=0)
         shares = Shares(
             np.bincount(best, minlength=len(whole.responsibility)).astype(float),
@@ -195,9 +195,8 @@ def score(
             posterior.drawn_shares(batch, DRAWS, settings.seed),
         )
     arrays = [*names, *(pa.array(np.ascontiguousarray(one)) for one in numbers)]
-    if not is_new:
-        arrays.append(pa.nulls(len(held), schema.arrow.field("without_it").type))
-    rows = pa.table([*arrays, pa.array(held), *groups], schema=schema.arrow)
+    untested = pa.nulls(len(held), schema.arrow.field("without_it").type)
+    rows = pa.table([*arrays, untested, pa.array(held), *groups], schema=schema.arrow)
     storage.write_table(paths.table("rows", index), rows)
     reasons = reasons_of(model, posterior, forms, paths, index)
     shown = Shown(rows, found.own, found.ends, forms.encoding, reasons, is_new)

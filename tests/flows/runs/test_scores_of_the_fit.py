@@ -128,40 +128,34 @@ def test_a_score_of_the_training_source_is_what_was_published(
 
 
 def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
-    """A fit prints its effects; a score of the same rows what they predict."""
+    """And measures nothing of what the fit has read."""
     source = sources / "experts" / SOURCES["experts"][1]
     succeed("experts", source, tmp_path / "fit")
-    capsys.readouterr()
-    scored = json.loads(
-        run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
-    )
-    of_score = Path(open_run(str(tmp_path / "new"))[0].root) / "report.html"
-    assert f"../../../fit/runs/{open_run(str(tmp_path / 'fit'))[1].run_id}/" in of_score.read_text()
-    said = "The fit has read this input, so nothing is measured"
-    assert said in scored["text"]
-    assert scored["results"]["test"] is None
+    code, out, _ = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
+    paths, record = open_run(str(tmp_path / "new"))
+    assert (code, record.results["seen"], record.results["test"]) == (0, 1, None)
+    assert f"rows: vbflows show {tmp_path / 'new'} rows" in out.splitlines()
+    page = (Path(paths.root) / "report.html").read_text()
+    assert f"../../../fit/runs/{open_run(str(tmp_path / 'fit'))[1].run_id}/" in page
+    named = [one["name"] for one in record.results["lists"]["unclear"]["rows"]]
+    assert [line.split()[0] for line in out.splitlines() if line.split()[:1] == named[:1]]
     succeed("simulate", "experts", tmp_path / "in", "--rows", 80, "--seed", 9)
-    other = json.loads(
-        run(capsys, "score", tmp_path / "fit", tmp_path / "in", tmp_path / "other", "--json")[1]
-    )
-    assert "has read" not in other["text"]
+    succeed("score", tmp_path / "fit", tmp_path / "in", tmp_path / "other")
+    assert open_run(str(tmp_path / "other"))[1].results["seen"] == 0
     table = pq.read_table(tmp_path / "in" / "table.parquet")
     names = pa.array([f"new {name}" for name in table["id"].to_pylist()])
     pq.write_table(table.set_column(0, "id", names), tmp_path / "in" / "table.parquet")
-    both = run(
-        capsys, "score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both", "--json"
-    )
-    assert "The fit has read 1 of 2 files, so nothing" in json.loads(both[1])["text"]
-    rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
-    [chance] = [name for name in rows.column_names if name.startswith("probability")]
-    best = rows.sort_by([(chance, "descending")]).slice(0, 8)
-    assert best["id"][0].as_py() in scored["text"]
+    succeed("score", tmp_path / "fit", source, tmp_path / "in", tmp_path / "both")
+    both = open_run(str(tmp_path / "both"))[1].results
+    assert (both["seen"], both["files"], both["test"]) == (1, 2, None)
     page = tmp_path / "c.html"
     compared = json.loads(
         run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--json", "--report", page)[1]
     )
     [moved] = compared["moved"]
-    assert (moved["table"], moved["column"], moved["shared"]) == ("rows", chance, len(rows))
+    assert (moved["table"], moved["column"], moved["shared"]) == (
+        "rows", record.results["names"]["column"], record.rows_kept,
+    )  # fmt: skip
     assert page.exists()
     code, _, err = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
     assert (code, "\nload\n" in err, "\nfit\n" in err) == (0, True, False)
