@@ -126,7 +126,7 @@ def keep(names=tuple(RUNS)) -> None:
             text = record.model_dump_json(indent=1).replace(f"{folder}/", "")
             fields = json.loads(text) | {"versions": {"vbflows": "0"}}
             kept = HERE / "bags" / f"{name}.json"
-            kept.write_text(json.dumps(fields) + "\n", encoding="utf-8")
+            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

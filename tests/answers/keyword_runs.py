@@ -82,9 +82,7 @@ def keep(names: list[str]) -> None:
             text = record.model_dump_json(indent=1).replace(f"{Path(place).resolve()}/", "")
             fields = json.loads(text) | {"versions": {"vbflows": "0"}}
             kept = HERE / "keywords" / f"{name}.json"
-            kept.write_text(
-                json.dumps(fields, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
