@@ -1,7 +1,8 @@
 """Many small objects, each request 50 ms away: ``python -m benchmarks.objects [--objects 2000]``.
 
 An S3 server of this machine behind a proxy that delays each request. Prints the requests for the
-input by stage, and the seconds of check and ingest.
+input by stage and the seconds of each stage: in one process, with two local workers, and on a
+cluster of two workers with two threads each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import argparse
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,11 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from distributed import LocalCluster
 
 from flows import stages
 from flows.keywords.settings import KeywordSettings
 from flows.pipelines import HERE
 from flows.run import run
+from flows.settings import ComputeSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
@@ -41,11 +46,21 @@ def write_objects(folder: Path, table: pa.Table, objects: int, kind: str) -> Non
             pa.csv.write_csv(pa.table(texts), folder / f"part-{k:05d}.csv")
 
 
-def measure(kind: str, objects: int, folder: Path) -> None:
+@contextmanager
+def computing(where: str) -> Iterator[ComputeSettings]:
+    """Return where the run computes: ``process``, ``workers`` or ``cluster``."""
+    if where == "process":
+        yield HERE
+    elif where == "workers":
+        yield ComputeSettings(workers=2)
+    else:
+        two = {"n_workers": 2, "threads_per_worker": 2}
+        with LocalCluster(**two, dashboard_address=None) as cluster:
+            yield ComputeSettings(scheduler=cluster.scheduler_address)
+
+
+def measure(kind: str, where: str, objects: int, folder: Path) -> None:
     """Run keywords on the objects; print requests and seconds by stage."""
-    source = pipelines.simulate("keywords", str(folder / f"drawn-{kind}"), 2 * objects)
-    table = pq.read_table(source)
-    write_objects(folder / kind / "in" / "objects", table, objects, kind)
     server = stores.Rclone(folder / kind)
     stage, requests, seconds = ["start"], Counter[str](), Counter[str]()
 
@@ -66,10 +81,17 @@ def measure(kind: str, objects: int, folder: Path) -> None:
         patch.setattr(stages.Stage, "__call__", timed)
         stores.enter(patch, Proxy(server.port, count, lambda _: DELAY).url)
         settings = KeywordSettings(keyphrases=13)
-        run("keywords", "s3://in/objects", str(folder / f"out-{kind}"), settings, HERE)
+        with computing(where) as compute:
+            run(
+                "keywords",
+                "s3://in/objects",
+                str(folder / f"out-{kind}-{where}"),
+                settings,
+                compute,
+            )
     server.kill()
     total = sum(requests.values()) / objects
-    print(f"{kind}: {total:.2f} requests an object {dict(requests)}")
+    print(f"{kind}, {where}: {total:.2f} requests an object {dict(requests)}")
     print(f"    seconds { ({name: round(s, 1) for name, s in seconds.items()}) }", flush=True)
 
 
@@ -79,8 +101,12 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=2000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
+        source = pipelines.simulate("keywords", f"{made}/drawn", 2 * given.objects)
         for kind in ("parquet", "csv"):
-            measure(kind, given.objects, Path(made))
+            folder = Path(made, kind, "in", "objects")
+            write_objects(folder, pq.read_table(source), given.objects, kind)
+            for where in ("process", "workers", "cluster"):
+                measure(kind, where, given.objects, Path(made))
 
 
 if __name__ == "__main__":

@@ -531,7 +531,7 @@ def _read_numbers(
     name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers
 ) -> FloatArray:
     if not is_text(column.type) and not table.missing:
-        return _floats(column)
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
     rule = Rule(mixed.NUMBER, decimal=table.decimal_of(name))
     values, wrong = mixed.numbers(cells, rule)
@@ -549,7 +549,3 @@ def _read_numbers(
 def _may_be_numbers(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, is_text)
     return any(test(kind) for test in tests)
-
-
-def _floats(column: pa.ChunkedArray) -> FloatArray:
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)

@@ -10,6 +10,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -36,7 +37,7 @@ _LATEST = "latest.json"
 _OWN = ("work", "kept")  # folders of a run that are no results
 _MOST_LATEST = 2**16  # bytes
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-_PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
+_TOOLS = ('"testing"', '"editing"', '"docs"', '"dev"')  # extras of which a run imports nothing
 
 
 class PublishError(InputError):
@@ -226,13 +227,12 @@ def new_run_id(now: datetime | None = None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide on numbers and files."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
+    """Versions of Python, of vbflows, and of all packages that it names and finds installed."""
+    found = {"python": platform.python_version(), "vbflows": metadata.version("vbflows")}
+    needed = [text for text in metadata.requires("vbflows") or () if not text.endswith(_TOOLS)]
+    for name in (re.split(r"[^\w.-]", text)[0] for text in needed):
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

@@ -165,5 +165,4 @@ def _described(name: str, value: Any) -> list[tuple[str, str]]:
 
 def versions() -> dict[str, str]:
     """Return the versions that the last bits of a result may depend on."""
-    here = environment()
-    return {name: here[name] for name in here if name not in ("vbflows", "cpu")}
+    return {n: own for n, own in environment().items() if n not in ("vbflows", "cpu")}

@@ -26,6 +26,7 @@ from flows.faults import InputError
 from flows.fit.cluster_executor import (
     FEWER,
     LOGS,
+    METRICS,
     NO_WORKERS,
     POLL,
     SILENCE,
@@ -37,7 +38,13 @@ from flows.fit.cluster_executor import (
 )
 from flows.fit.executor import OnProgress
 from flows.fit.job import ClusterError, ClusterLost, Job
-from flows.fit.versions import environment, environment_with, refuse_other
+from flows.fit.versions import (
+    Wanted,
+    environment,
+    environment_with,
+    refuse_other,
+    wanted,
+)
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +74,9 @@ class Cluster:
         self.client, self.name, self.local, self.reopen = client, name, local, reopen
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
-        self._looked = self._restarted = float("-inf")
+        self._looked = float("-inf")
         self._lock = threading.Lock()
-        self._checked: set[str] = set()  # workers that have what this process has
-        self._asked: dict[str, tuple[float, Future[Any]]] = {}  # others: since when, for what
+        self._imports: dict[str, Future[Any]] = {}  # of each worker, which bring its environment
 
     @property
     def size(self) -> int:
@@ -115,7 +121,7 @@ class Cluster:
                 if (now := time.monotonic()) - looked > POLL:
                     looked, able = now, now if self.workers() else able
                     if self.local is not None:
-                        self.restart_silent()
+                        self.restart(self._silent())
                     else:
                         self._send_elsewhere(function, items, open_)
                     if now - able > NO_WORKERS:
@@ -130,8 +136,12 @@ class Cluster:
 
     def _send(self, function: Callable[..., R], item: tuple[Any, ...], **options: Any) -> Future[R]:
         name = getattr(function, "__name__", "call").strip("_<>")
-        sent: Future[R] = self.submit(name, on_worker, function, *item, retries=RETRIES, **options)
-        return sent
+        return self._run(name, function, *item, retries=RETRIES, **options)
+
+    def _run(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Submit a task that ends at once on a worker that differs; local ones are forked here."""
+        ours = wanted(self.name) if self.local is None else None
+        return self.submit(name, on_worker, ours, function, *args, **options)
 
     def _send_elsewhere(
         self,
@@ -143,8 +153,7 @@ class Cluster:
         silent, others = self._silent(), [*self.workers()]
         if not silent or not others:
             return
-        scheduler: Any = self.client.scheduler
-        processing = self.sync(scheduler.processing)
+        processing = self.sync(self.client.processing)
         keys = {key for address in silent for key in processing.get(address, ())}
         for i in [i for i, future in open_.items() if future.key in keys]:
             open_[i].release()
@@ -152,8 +161,7 @@ class Cluster:
             log.warning("worker %s is silent: its task goes to another", ", ".join(silent))
 
     def _silent(self) -> list[str]:
-        now = time.monotonic()
-        return [a for a in self._present if now - self._beats[a][1] > SILENCE]
+        return [a for a in self._present if time.monotonic() - self._beats[a][1] > SILENCE]
 
     def _is_lost(
         self, future: Future[Any], error: Exception, item: tuple[Any, ...], losses: Counter[bool]
@@ -180,8 +188,7 @@ class Cluster:
 
     def _end(self, futures: Collection[Future[Any]]) -> None:
         """Drop the tasks that have not begun, and wait for the others."""
-        scheduler: Any = self.client.scheduler
-        begun = {key for keys in self.sync(scheduler.processing).values() for key in keys}
+        begun = {key for keys in self.sync(self.client.processing).values() for key in keys}
         for future in futures:
             if future.key not in begun:
                 future.release()
@@ -195,7 +202,7 @@ class Cluster:
         if self.client.status == "closed" and self.reopen is not None:
             try:
                 self.client = self.reopen()
-                self._asked.clear()
+                self._imports.clear()
             except ClusterLost as error:
                 raise self._gone() from error
 
@@ -233,11 +240,15 @@ class Cluster:
                 for address, info in self._present.items():
                     if self._beats.get(address, (None,))[0] != info["last_seen"]:
                         self._beats[address] = info["last_seen"], self._looked
+                self._imports = {a: f for a, f in self._imports.items() if a in self._present}
                 if self.local is not None:
                     self.local.mend(len(self._present))
             return {
                 address: Worker(
-                    info["nthreads"], info["memory_limit"] or 0, info["status"] == "paused"
+                    info["nthreads"],
+                    info["memory_limit"] or 0,
+                    info["status"] == "paused",
+                    [info["metrics"].get(name) for name in METRICS],
                 )
                 for address, info in sorted(self._present.items())
                 if self._looked - self._beats[address][1] < silence
@@ -245,83 +256,71 @@ class Cluster:
             }
 
     def restart(self, addresses: Sequence[str]) -> None:
-        """End workers of this run that hang or are stopped; nannies start others."""
-        if self.local is None:
+        """End workers of this run that hang or are stopped, for which Dask waits for minutes."""
+        if self.local is None or not addresses:
             return
-        restart = partial(self.client._restart_workers, timeout=10, raise_for_error=False)
+        options: Any = {"workers": addresses, "timeout": 10, "raise_for_error": False}
         with suppress(ClusterError, RuntimeError, ValueError):
-            self.sync(restart, workers=list(addresses))
-
-    def restart_silent(self) -> None:
-        """End workers that are silent for long: Dask itself waits for them for minutes."""
-        silent, now = self._silent(), time.monotonic()
-        if silent and now - self._restarted > SILENCE:
-            self._restarted = now
-            self.restart(silent)
+            self.sync(self.client.restart_workers, **options)
 
     def check(self) -> None:
         """Compare the scheduler, which unpickles what tasks name, and all workers with this."""
         if self.local is not None:
             return
         try:
-            found = self.sync(partial(self.client._run_on_scheduler, environment), START)
+            found = self.sync(partial(self.client.run_on_scheduler, environment), START)
         except ClusterError:
             raise
         except Exception as error:
             found = error
         refuse_other(self.name, "the scheduler", found)
-        began, workers = time.monotonic(), list(self.workers())
-        if not self.check_workers(workers):
+        began, limit = time.monotonic(), START
+        asked = {address: self._import_on(address) for address in self.workers()}
+        while coming := [a for a in self._present.keys() & asked if asked[a].status == "pending"]:
+            seconds = time.monotonic() - began
+            if len(coming) < len(asked):
+                limit = min(limit, max(OTHERS, 2 * seconds))
+            if seconds > limit:
+                break
+            time.sleep(POLL / 20)
+            self.workers()
+        if not any([self.compare(a) for a, f in asked.items() if f.status != "pending"]):
             raise ClusterLost(
-                f"no worker of {self.name} ({', '.join(workers[:4])}) has answered within "
+                f"no worker of {self.name} ({', '.join([*asked][:4])}) has answered within "
                 f"{time.monotonic() - began:.0f} s; look at their logs, or restart them"
             )
 
-    def check_workers(self, addresses: Sequence[str]) -> set[str]:
-        """Compare workers with this process; return those that answer, or were started here.
-
-        One that imports slowly is waited for.
-        """
-        if self.local is not None:
-            return set(addresses)
-        began, limit = time.monotonic(), START
-        while True:
-            waiting = [a for a in addresses if a not in self._checked and self._asks(a)]
-            now = time.monotonic()
-            if len(waiting) < len(addresses):
-                limit = min(limit, max(OTHERS, 2 * (now - began)))
-            if all(now - self._asked[a][0] > limit for a in waiting):
-                return self._checked.intersection(addresses)
-            time.sleep(POLL / 20)
-            self.workers()
-
-    def _asks(self, address: str) -> bool:
-        """Whether the answer of a worker is still to come.
-
-        What it has to import may take it long, so that is a task, in a thread: its heart beats
-        meanwhile. A function of ours would be imported where its messages arrive.
-        """
-        if address not in self._present:
-            self._asked.pop(address, None)
-            return False
-        if address not in self._asked:
-            here = {"workers": [address], "allow_other_workers": False}
-            ours = self.submit("import", import_module, environment.__module__, **here)
-            asked = self.submit("environment", environment_with, loaded_modules(), ours, **here)
-            self._asked[address] = time.monotonic(), asked
-        if self._asked[address][1].status == "pending":
-            return True
-        _, future = self._asked.pop(address)
+    def compare(self, address: str) -> bool:
+        """Raise where a worker differs from this process; it may have gone since it answered."""
+        if address not in self._imports:
+            return self.local is not None
         try:
-            found = future.result(timeout=FETCH)
+            found = self._imports[address].result(timeout=FETCH)
         except (OSError, TimeoutError, KilledWorker, CancelledError):
-            return False  # it is gone, or its answer is
+            return False
         except Exception as error:
             found = error
         refuse_other(self.name, f"worker {address}", found)
-        self._checked.add(address)
-        self._beats[address] = self._beats[address][0], time.monotonic()
-        return False
+        return True
+
+    def _import_on(self, address: str) -> Future[Any]:
+        """Let a worker import what it needs, and return its environment.
+
+        That may take long, so it is a task, in a thread: its heart beats meanwhile. A function of
+        ours would be imported where its messages arrive.
+        """
+        if address not in self._imports:
+            here = {"workers": [address], "allow_other_workers": False}
+            ours = self.submit("import", import_module, environment.__module__, **here)
+            self._imports[address] = self.submit(
+                "check", environment_with, loaded_modules(), ours, **here
+            )
+        return self._imports[address]
+
+    def make(self, address: str, holder: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Make an actor on a worker, once that has imported what it needs."""
+        imported = self._import_on(address) if self.local is None else None
+        return self._run("holder", holder, *args, imported, actor=True, workers=[address])
 
 
 def loaded_modules() -> list[str]:
@@ -330,9 +329,11 @@ def loaded_modules() -> list[str]:
     return [name for name in ours if not name.startswith(NOT_FOR_WORKERS)]
 
 
-def on_worker(function: Callable[..., Any], *args: Any) -> Any:
+def on_worker(wanted: Wanted | None, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function in a task; what it raises has the worker's address."""
     try:
+        if wanted is not None:
+            wanted.refuse_other(f"worker {get_worker().address}", environment())
         return function(*args)
     except Exception as error:
         error.worker = get_worker().address  # type: ignore[attr-defined]
@@ -344,7 +345,7 @@ def on_worker(function: Callable[..., Any], *args: Any) -> Any:
 
 def _described(item: tuple[Any, ...]) -> str:
     """Name the work of a task by its partitions, or by its first argument."""
-    first: Any = item[0] if item else "a task"
+    first: Any = getattr(item[0], "parts", item[0]) if item else "a task"
     parts: list[Any] = first if isinstance(first, list) and first else [first]
     if all(hasattr(part, "slices") for part in parts):
         ids = ", ".join(str(part.index) for part in parts[:8])

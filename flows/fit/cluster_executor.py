@@ -14,14 +14,17 @@ import ctypes
 import logging
 import os
 import platform
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any, NamedTuple
+from weakref import WeakSet, finalize
 
-from distributed import get_worker
+from distributed import KilledWorker, get_worker, secede
 
 from flows.data import storage
 from flows.fit.executor import Executor, OnProgress
@@ -37,7 +40,6 @@ POLL = 0.5  # seconds between two looks at who is there
 NO_WORKERS = 120.0  # seconds without any worker until a run gives up
 START = 120.0  # seconds in which a worker makes a holder
 REACH = 5.0  # seconds in which a worker answers a message
-AWAKE = 5.0  # seconds after which a scheduler is shown that a fit goes on: actors do not count
 SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost, or so few
 SHORTEST = 10.0  # where calls are so short that no kernel holds Python's lock for longer;
 # doubled with each failure of a request, for a kernel that does
@@ -50,12 +52,16 @@ _OF_ITS_OWN = (PartitionMemoryError, storage.StorageError)  # what a worker may 
 PIECES = 64  # calls in which a worker applies a function to its partitions
 
 
+SHOWN = {"keep": "checkpoint", "map": "score"}  # methods of a holder by other names than theirs
+
+
 class Worker(NamedTuple):
     """A worker whose heart beats."""
 
     threads: int
     memory: int  # bytes that it may use; 0 where nothing limits it
     paused: bool = False  # whether it takes no new work, for lack of memory
+    at: Any = None  # how far its holders are: not stuck where that changes
 
 
 class Lost(Exception):
@@ -66,10 +72,49 @@ class Lost(Exception):
         self.workers, self.died, self.error = workers, died, error
 
 
-def make_holder(job: Job, threads: int) -> Holder:
+class Hosted(Holder):
+    """A holder on a worker of Dask, whose heartbeats say how far it is."""
+
+    def __init__(self, job: Job, threads: int, token: str) -> None:
+        worker = get_worker()
+        super().__init__(job, threads, limit=worker.memory_manager.memory_limit)
+        self.token, self.address, self.dropped = token, worker.address, threading.Event()
+        finalize(self, self.dropped.set)
+        HOSTED.add(self)
+        worker.metrics.update(METRICS)
+
+
+HOSTED: WeakSet[Hosted] = WeakSet()
+
+
+def _here(worker: Any) -> list[Hosted]:
+    return [holder for holder in list(HOSTED) if holder.address == worker.address]
+
+
+METRICS: dict[str, Callable[[Any], Any]] = {
+    "vbflows": lambda worker: "; ".join(holder.doing for holder in _here(worker)),
+    "vbflows done": lambda worker: sum(holder.done for holder in _here(worker)),
+    "vbflows partitions": lambda worker: sum(holder.size for holder in _here(worker)),
+}
+"""What heartbeats say of a worker's holders: columns of Dask's page Workers, read here, too."""
+
+
+def make_holder(job: Job, threads: int, token: str, _imported: object) -> Holder:
     """Return a holder, in a worker of Dask."""
     _keep_freed_memory()
-    return Holder(job, threads, limit=get_worker().memory_manager.memory_limit)
+    return Hosted(job, threads, token)
+
+
+def stay(token: str) -> None:
+    """Be a task as long as this worker has a holder, and take no thread that others may use.
+
+    Actors do not count as work: a cluster that adapts would end their worker as idle, and a
+    scheduler with an idle timeout itself.
+    """
+    worker = get_worker()
+    secede()
+    while ends := [holder.dropped for holder in _here(worker) if holder.token == token]:
+        ends[0].wait()
 
 
 @cache
@@ -94,12 +139,12 @@ class ClusterExecutor(Executor):
         self.local = cluster.local is not None  # its workers are started here
         self.placed: dict[str, list[int]] = {}  # partitions by worker
         self.rolled = 0  # times that it went back
+        self._token = uuid.uuid4().hex  # of its holders
         self._ready = False
         self._workers: dict[str, Worker] = {}
         self._made: dict[str, Any] = {}  # Dask's futures of holders, by worker
-        self._actors: dict[str, Any] = {}  # the holders that are ready
-        self._awake = 0.0
-        self._task: Any = None
+        self._actors: dict[str, Any] = {}  # the holders that are ready,
+        self._tasks: dict[str, Any] = {}  # and the tasks that keep their workers
         self._number: int | None = None  # sweep of the checkpoint where a roll back begins,
         self._kept: Sequence[str] = ()  # digests of its local states,
         self._log: list[Sweep] = []  # and the sweeps since
@@ -109,7 +154,6 @@ class ClusterExecutor(Executor):
         self._longest: dict[str, float] = {}  # seconds of an answer, by method
         self._failures = self._doubled = 0  # of a request; and of those, late answers
         self._avoided: dict[str, float] = {}  # workers, until some time
-        self._done: dict[str, int] = {}  # partitions that each holder has finished
 
     @property
     def heavy(self) -> bool:  # type: ignore[override]
@@ -132,7 +176,7 @@ class ClusterExecutor(Executor):
         """Write the local states of a sweep; from here on workers that have come are used."""
         kept = super().keep(number)
         self._number, self._kept, self._log = number, kept, []
-        self._ready = self._ready and self._able() == self._workers
+        self._ready = self._ready and self._able().keys() == self._workers.keys()
         return kept
 
     def map(
@@ -247,8 +291,9 @@ class ClusterExecutor(Executor):
         return {a: w for a, w in found.items() if self._avoided.get(a, 0.0) < now} or found
 
     def _await_workers(self) -> dict[str, Worker]:
-        deadline = time.monotonic() + NO_WORKERS
+        deadline, work = time.monotonic() + NO_WORKERS, None
         while not (workers := self._able()):
+            work = work or self.cluster.submit("awake", int)  # so that a cluster starts one
             if time.monotonic() > deadline:
                 raise no_workers(self.name, self.local)
             time.sleep(POLL)
@@ -257,8 +302,7 @@ class ClusterExecutor(Executor):
     def _make(self, placed: Mapping[str, list[int]]) -> None:
         """Make holders, and bring them to now."""
         self.open({address: self._workers[address] for address in placed})
-        self._done, kept = {}, dict(enumerate(self._kept))
-        turns = {}
+        kept, turns = dict(enumerate(self._kept)), {}
         for address, ids in placed.items():
             digests = {i: self._digests.get(i) for i in ids}
             own = {i: kept[i] for i in ids if i in kept}
@@ -273,14 +317,14 @@ class ClusterExecutor(Executor):
         left = {address: list(reversed(calls)) for address, calls in turns.items()}
         open_: dict[Future[Answer], str] = {}
         begun: dict[str, float] = {}
-        moved: dict[str, tuple[float, int]] = {}  # when it last finished a partition, and which
+        moved: dict[str, tuple[float, Any]] = {}  # since when it is where
         free, looked = list(left), time.monotonic()
         while free or open_:
             now = time.monotonic()
             calls = {address: left[address].pop() for address in free if left[address]}
             for address, future in self.call(method, calls).items():
                 open_[future] = address
-                begun[address], moved[address] = now, (now, self._done.get(address, 0))
+                begun[address], moved[address] = now, (now, None)
             ended = wait(open_, timeout=POLL, return_when=FIRST_COMPLETED).done
             free = [open_.pop(future) for future in ended]
             now = time.monotonic()
@@ -292,34 +336,30 @@ class ClusterExecutor(Executor):
                 looked = now
                 self._look_after(method, set(open_.values()), moved)
 
-    def _look_after(self, method: str, busy: set[str], moved: dict[str, tuple[float, int]]) -> None:
+    def _look_after(self, method: str, busy: set[str], moved: dict[str, tuple[float, Any]]) -> None:
         """Raise `Lost` where a worker is gone or silent, or finishes no partition in time."""
         longest, now = self._longest.get(method), time.monotonic()
         silence = SILENCE if longest is None else min(SILENCE, max(SHORTEST, 3 * longest))
-        if gone := busy - self.workers(silence * 2**self._failures).keys():
+        here = self.workers(silence * 2**self._failures)
+        if gone := busy - here.keys():
             raise Lost(f"{', '.join(sorted(gone))} went away or is silent", gone, died=True)
         limit = UNKNOWN if longest is None else max(LEAST, TIMES * longest)
         limit *= 2**self._doubled
         for address in busy:
             since, before = moved[address]
-            if now - since < limit:
-                continue
-            done = before
-            with suppress(OSError, TimeoutError):
-                done = self.done(address)
-            if done == before:
+            if here[address].at != before:
+                moved[address] = now, here[address].at
+            elif now - since > limit:
                 self._doubled += 1
                 self.restart(address)
                 why = f"{address} did not {method} a partition in {limit:.0f} s"
                 raise Lost(why, {address}, died=False)
-            moved[address] = now, done
 
     def _value(self, address: str, future: Future[Answer]) -> Any:
         """Return what a holder answered; raise what its own work raised."""
         if (error := future.exception()) is not None:
             raise Lost(f"{address} did not answer: {error!r}", {address}, died=True) from error
         answer = future.result()
-        self._done[address] = answer.done
         if answer.error is None:
             return answer.value
         error = error_of(address, answer.error)
@@ -334,40 +374,40 @@ class ClusterExecutor(Executor):
 
     def workers(self, silence: float) -> dict[str, Worker]:
         """Return the workers whose heart beat within so many seconds, by address."""
-        found: dict[str, Worker] = self.cluster.workers(silence)
-        self._show_life()
-        return found
+        return self.cluster.workers(silence)
 
     def open(self, workers: Mapping[str, Worker]) -> None:
         """Make a holder on each of these workers that has none."""
-        if absent := workers.keys() - self.cluster.check_workers(list(workers)):
-            raise Lost(f"{', '.join(sorted(absent))} does not answer", absent, died=False)
         alive = ("pending", "finished")
         self.drop([a for a, made in self._made.items() if made.status not in alive])
         for address in workers.keys() - self._made.keys():
-            self._made[address] = self.cluster.submit(
-                "holder", make_holder, self.job, workers[address].threads, actor=True,
-                workers=[address],
-            )  # fmt: skip
+            threads = workers[address].threads
+            self._made[address] = self.cluster.make(
+                address, make_holder, self.job, threads, self._token
+            )
         deadline = time.monotonic() + START
         while open_ := {a for a in workers if self._made[a].status == "pending"}:
-            gone = open_ - self.cluster.workers().keys()
+            gone = open_ - self.cluster.workers(START).keys()  # one that imports may be silent
             if gone or time.monotonic() > deadline:
                 lost = gone or open_
                 raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, died=False)
             time.sleep(POLL / 20)
         for address in workers.keys() - self._actors.keys():
             self._actors[address] = self._actor(address)
+            self.cluster.compare(address)
+            self._tasks[address] = self.cluster.submit("fit", stay, self._token, workers=[address])
         self.cluster.client.direct_to_workers = self.cluster.sync(partial(self._reachable, workers))
 
     def _actor(self, address: str) -> Any:
         try:
             with self.cluster.client.as_current():
                 return self._made[address].result(timeout=REACH)
+        except (OSError, TimeoutError, RuntimeError, KilledWorker) as error:
+            raise Lost(f"{address} took no holder: {error!r}", {address}, False) from error
         except Exception as error:
-            on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
-            own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
-            raise Lost(f"{address} took no holder: {error!r}", {address}, False, own) from error
+            if isinstance(error, ClusterError):
+                raise
+            raise ClusterError(f"worker {address} cannot fit: {error!r}") from error
 
     async def _reachable(self, workers: Iterable[str]) -> bool:
         """Whether this process can reach the workers itself; else the scheduler passes on."""
@@ -377,23 +417,19 @@ class ClusterExecutor(Executor):
 
     def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
         """Call a method of holders, by address."""
-        self._show_life()
         loop: Any = self.cluster.client.loop
 
         async def one(address: str) -> Any:
-            return await self._actors[address].call(method, *args[address])
+            doing = self._doing(method, args[address])
+            return await self._actors[address].call(doing, method, *args[address])
 
         return {a: asyncio.run_coroutine_threadsafe(one(a), loop.asyncio_loop) for a in args}
 
-    def done(self, address: str) -> int:
-        """Return how many partitions a holder has finished: Dask reads it while that works."""
-        actor = self._actors[address]
-
-        async def read() -> int:
-            found = await actor._worker_rpc.actor_attribute(attribute="done", actor=actor.key)
-            return int(found["result"])
-
-        return int(self.cluster.client.sync(read, callback_timeout=REACH))
+    def _doing(self, method: str, args: tuple[Any, ...]) -> str:
+        """Say what a call is for, as the dashboard shows it."""
+        return (
+            f"sweep {args[1] + 1}{self.ahead}" if method == "sweep" else SHOWN.get(method, method)
+        )
 
     def restart(self, address: str) -> None:
         """End a worker that hangs: it has one thread for all its actors."""
@@ -402,18 +438,10 @@ class ClusterExecutor(Executor):
     def drop(self, workers: Iterable[str]) -> None:
         """Forget holders now: actors are in cycles, which wait for Python's collector."""
         dropped = [self._made.pop(address) for address in list(workers) if address in self._made]
+        dropped += [self._tasks.pop(a) for a in self._tasks.keys() - self._made.keys()]
         self._actors = {a: actor for a, actor in self._actors.items() if a in self._made}
         with suppress(Exception):  # of a client that has lost its scheduler
             self.cluster.client.cancel(dropped, force=True)
-
-    def _show_life(self) -> None:
-        """Submit a task of nothing, so that a scheduler with an idle timeout does not end.
-
-        While it waits, a cluster that scales with its tasks starts a worker.
-        """
-        if time.monotonic() - self._awake > AWAKE:
-            self._awake = time.monotonic()
-            self._task = self.cluster.submit("awake", int)
 
 
 def error_of(address: str, error: Exception) -> Exception:

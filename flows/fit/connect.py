@@ -12,13 +12,14 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import dask
 import distributed.utils
-from distributed import Client, LocalCluster, Status
+from distributed import Client, LocalCluster, Nanny, Status
 from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
@@ -73,9 +74,14 @@ def connect(
     share of the machine's. Raises `ClusterError` if the address is wrong, there are no workers, or
     their versions or packages differ.
     """
-    started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
-    with _quiet(), started as cluster:
-        _await_workers(cluster, f"start some with: dask worker {scheduler}")
+    started, remedy = _running(scheduler), f"start some with: dask worker {scheduler}"
+    if workers is not None:
+        started, remedy = (
+            _started(workers, memory_limit),
+            "use fewer, or fit without --workers: the machine is short of memory or too busy",
+        )
+    with nullcontext() if _debugging() else _quiet(), started as cluster:
+        _await_workers(cluster, remedy, workers or 1)
         cluster.check()
         yield cluster
 
@@ -98,7 +104,7 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
             ) from error
         ends.callback(_close, client)
         local.scale(workers)
-        yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
+        yield Cluster(client, f"{workers} local workers", local)
 
 
 def _preload() -> str:
@@ -125,6 +131,7 @@ class _Local(LocalCluster):
 
     def __init__(self, limit: int | str, folder: str) -> None:
         self.coming: dict[int, float] = {}  # processes that come up, since when
+        self.nannies: WeakSet[Nanny] = WeakSet()  # also of workers that are coming up
         security = Certificates.temporary(
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
         )
@@ -134,15 +141,20 @@ class _Local(LocalCluster):
             protocol="tls://" if security.require_encryption else "tcp://",
             scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            local_directory=folder, env=dict(os.environ),
+            worker_class=self._nanny, local_directory=folder, env=dict(os.environ),
         )  # fmt: skip
+
+    def _nanny(self, *args: Any, **options: Any) -> Nanny:
+        nanny = Nanny(*args, **options)
+        self.nannies.add(nanny)
+        return nanny
 
     def mend(self, present: int) -> None:
         """Replace workers that do not come up, or that Dask gave up."""
         if present >= len(self.worker_spec):
             return
         now = time.monotonic()
-        processes = [nanny.process for nanny in list(self._created)]
+        processes = [nanny.process for nanny in list(self.nannies)]
         pids = [p.pid for p in processes if p is not None and p.status == Status.starting]
         self.coming = {pid: self.coming.get(pid, now) for pid in pids if pid}
         _kill(pid for pid, since in self.coming.items() if now - since > START)
@@ -153,7 +165,7 @@ class _Local(LocalCluster):
 
     def end(self) -> None:
         """Close it; a process that is stopped would be waited for, by Python too."""
-        _kill(nanny.pid for nanny in list(self._created) if nanny.pid)
+        _kill(nanny.pid for nanny in list(self.nannies) if nanny.pid)
         with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
             self.close(timeout=10)
 
@@ -164,34 +176,22 @@ def _kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _await_local(cluster: Cluster, workers: int) -> Cluster:
-    """Wait until local workers are there: all, or those that are not much later than the first."""
-    last = time.monotonic() + NO_WORKERS
-    first = None
-    while len(found := cluster.workers()) < workers and time.monotonic() < last:
-        if found and first is None:
-            first = time.monotonic()
+def _await_workers(cluster: Cluster, remedy: str, number: int = 1) -> None:
+    """Wait for so many workers, or those that are not much later than the first.
+
+    A cluster may start one once there is work.
+    """
+    last, first, work = time.monotonic() + NO_WORKERS, None, None
+    while len(found := cluster.workers()) < number and time.monotonic() < last:
+        if found:
+            first = first or time.monotonic()
             last = min(last, first + OTHERS)  # others take part from a checkpoint after they come
+        elif cluster.local is None and work is None:
+            work = cluster.submit("awake", int)
+            log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
         time.sleep(POLL / 5)
     if not found:
-        raise ClusterLost(
-            f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
-            "memory or too busy; use fewer workers, or fit without --workers"
-        )
-    return cluster
-
-
-def _await_workers(cluster: Cluster, remedy: str) -> None:
-    """Wait for the first worker, which a cluster may start once there is work."""
-    deadline = time.monotonic() + NO_WORKERS
-    work: list[Any] = []
-    while not cluster.workers():
-        if not work:
-            work.append(cluster.submit("awake", int))
-            log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
-        if time.monotonic() > deadline:
-            raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
-        time.sleep(POLL / 5)
+        raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
 
 
 @contextmanager
@@ -243,7 +243,7 @@ class _Client(Client):
     """
 
     def start(self, **kwargs: Any) -> None:
-        isolate(self.connection_args.get("ssl_context"))  # also of a cluster that was found
+        isolate(self.connection_args)  # also of a cluster that was found
         try:
             super().start(**kwargs)
         except BaseException:
@@ -261,9 +261,6 @@ def _close(client: Client) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Dask's own log from the terminal: what matters is raised or logged here."""
-    if _debugging():
-        yield
-        return
     dask_s = [name for name in logging.root.manager.loggerDict if name.startswith(NOISY)]
     loggers = [logging.getLogger(name) for name in dask_s]
     before = [(logger, logger.level) for logger in loggers]

@@ -15,6 +15,7 @@ from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import aligned
 
 R = TypeVar("R")
+
 OnProgress = Callable[[int, int], None]  # called with how many of how many are done
 
 
@@ -22,6 +23,7 @@ class Executor(ABC):
     """A `Reduce` over holders: `InProcess` here, `ClusterExecutor` on workers of Dask."""
 
     heavy = False  # whether so much is logged since the last checkpoint that another is due
+    ahead = ""  # what the dashboard says behind the number of a sweep
 
     def __init__(self, job: Job) -> None:
         if not job.partitions:

@@ -44,7 +44,6 @@ class Answer(NamedTuple):
 
     value: Any
     error: Exception | None
-    done: int  # see `Holder`
 
 
 class Holder:
@@ -52,8 +51,8 @@ class Holder:
 
     The data take at most `memory` bytes: as a sweep reads partitions in a circle, a fixed set of
     them stays in memory, and the others are read when their turn comes. So many threads work on
-    partitions at once. `limit` is the memory of the process. ``done`` counts the partitions worked
-    on, which shows that this is not stuck; ``reads`` those that were read.
+    partitions at once. `limit` is the memory of the process. ``doing`` is what it was called for
+    last, ``done`` counts the partitions of it, of ``size``; ``reads`` those that were read.
     """
 
     def __init__(
@@ -61,7 +60,8 @@ class Holder:
     ) -> None:
         self.job, self.limit = job, limit or available_memory()
         self.memory = int(self.limit * DATA_SHARE) if memory is None else memory
-        self.done = self.reads = self.held = 0
+        self.doing, self.done = "", 0
+        self.size = self.reads = self.held = 0
         self._digests: dict[int, str] = {}  # of the partitions, by id
         self._parts: dict[int, tuple[Any, str]] = {}  # those in memory: data, digest
         self._locals: dict[int, dict[int, Any]] = {}  # by partition and sweep
@@ -69,9 +69,11 @@ class Holder:
         self._pool = ThreadPoolExecutor(threads, "vbflows") if threads > 1 else None
         self._q: Any = None  # of the last `map`
 
-    def call(self, method: str, *args: Any) -> Answer:
+    def call(self, doing: str, method: str, *args: Any) -> Answer:
         """Call a method; what it raises comes with the answer."""
         value, error = None, None
+        if doing != self.doing:
+            self.doing, self.done = doing, 0
         try:
             with one_thread():
                 value = getattr(self, method)(*args)
@@ -81,7 +83,7 @@ class Holder:
                 copy.deepcopy(raised)
             except Exception:  # it cannot be sent
                 error = RuntimeError(f"{type(raised).__name__}: {raised}")
-        return Answer(value, error, self.done)
+        return Answer(value, error)
 
     def take(
         self, digests: Mapping[int, str | None], number: int | None, kept: Mapping[int, str],
@@ -93,7 +95,7 @@ class Holder:
         sweep ``number`` in its checkpoint.
         """
         self._digests = {i: digest for i, digest in digests.items() if digest is not None}
-        self._locals = {i: {} for i in sorted(digests)}
+        self._locals, self.size = {i: {} for i in sorted(digests)}, len(digests)
         for i in self._parts.keys() - digests.keys():
             self.held -= nbytes(self._parts.pop(i)[0])
         steps = [(aligned(q), *rest) for q, *rest in sweeps]

@@ -10,6 +10,8 @@ all connections of a process in one thread: each that is idle would end with ``B
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from distributed.security import Security
@@ -18,41 +20,42 @@ from distributed.security import Security
 class Certificates(Security):
     """Certificates of a cluster, whose connections are of `Connection`."""
 
-    def _get_tls_context(self, tls: Any, purpose: Any) -> Any:
-        context = super()._get_tls_context(tls, purpose)
-        isolate(context)
-        return context
+    def get_connection_args(self, role: str) -> dict[str, Any]:
+        """As Dask's, with a context of such connections."""
+        return isolate(super().get_connection_args(role))
+
+    def get_listen_args(self, role: str) -> dict[str, Any]:
+        """As Dask's, with a context of such connections."""
+        return isolate(super().get_listen_args(role))
 
 
 class Connection(ssl.SSLSocket):
     """A connection that takes its errors from OpenSSL's queue when it is lost."""
 
-    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+    def recv_into(self, *args: Any, **options: Any) -> int:
         """As a socket's, with no error left."""
-        try:
-            return super().recv_into(buffer, nbytes, flags)
-        except ssl.SSLError:  # Python has emptied the queue
-            raise
-        except OSError:
-            self._clear()
-            raise
+        with self._clearing():
+            return super().recv_into(*args, **options)
 
-    def send(self, data: Any, flags: int = 0) -> int:
+    def send(self, *args: Any, **options: Any) -> int:
         """As a socket's, with no error left."""
-        try:
-            return super().send(data, flags)
-        except ssl.SSLError:
-            raise
-        except OSError:
-            self._clear()
-            raise
+        with self._clearing():
+            return super().send(*args, **options)
 
-    def _clear(self) -> None:
+    @contextmanager
+    def _clearing(self) -> Iterator[None]:
         """Empty the queue, which Python does before it makes a connection (5 microseconds)."""
-        self.context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), bool(self.server_side))
+        try:
+            yield
+        except ssl.SSLError:  # Python has emptied it
+            raise
+        except OSError:
+            self.context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), bool(self.server_side))
+            raise
 
 
-def isolate(context: ssl.SSLContext | None) -> None:
-    """Make connections of a context that do not break others; there is none without TLS."""
-    if context is not None:
-        context.sslsocket_class = Connection
+def isolate(given: dict[str, Any]) -> dict[str, Any]:
+    """Let connections with these arguments not break others; without TLS they have no context."""
+    if given.get("ssl_context") is not None:
+        given["ssl_context"].sslsocket_class = Connection
+    return given

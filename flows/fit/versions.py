@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,28 @@ PACKAGES = {
 """Distributions that decide what is read and computed, and the module of each."""
 
 
+class Wanted(NamedTuple):
+    """What all workers of a cluster must have: what this process has."""
+
+    cluster: str
+    environment: Mapping[str, str]
+    loaded: frozenset[str]  # packages that are used here, so that a worker may not lack them
+
+    def refuse_other(self, place: str, theirs: Mapping[str, str]) -> None:
+        """Raise `ClusterError` naming all packages in which a place differs."""
+        ours = self.environment
+        known = {name: ours[name] for name in ours.keys() - self.loaded} | dict(theirs)
+        if found := [n for n in ours if n != "cpu" and known.get(n) != ours[n]]:
+            there, here = (
+                ", ".join(f"{name} {where.get(name, 'not at all')}" for name in found)
+                for where in (theirs, ours)
+            )
+            raise ClusterError(
+                f"{place} of {self.cluster} has {there}; this process has {here}; install the same "
+                "versions everywhere"
+            )
+
+
 @cache
 def environment() -> dict[str, str]:
     """Return what the last bits of a result may depend on, of this process."""
@@ -60,11 +82,21 @@ def environment() -> dict[str, str]:
     for package in (Path(vbmodels.__file__).parent, Path(__file__).parents[1]):
         for path in sorted(package.rglob("*.py")):
             source.update(path.relative_to(package.parent).as_posix().encode() + path.read_bytes())
-    found = {"python": platform.python_version()}
+    found = {
+        "python": "{}.{}".format(*sys.version_info),  # its minor release matters
+        "vbflows": f"of source {source.hexdigest()[:12]}",
+    }
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-    return {**found, "vbflows": source.hexdigest()[:12], "cpu": simd or platform.machine()}
+    return found | {"cpu": simd or platform.machine()}
+
+
+def wanted(cluster: str) -> Wanted:
+    """Return what workers must have for what this process has loaded."""
+    ours = environment()
+    loaded = frozenset(n for n, module in PACKAGES.items() if n in ours and module in sys.modules)
+    return Wanted(cluster, ours, loaded | {"vbflows"})
 
 
 def environment_with(modules: Sequence[str], _after: object) -> dict[str, str]:
@@ -78,8 +110,7 @@ def environment_with(modules: Sequence[str], _after: object) -> dict[str, str]:
 def refuse_other(cluster: str, place: str, theirs: Any) -> None:
     """Raise `ClusterError` naming what a place lacks, or all packages in which it differs.
 
-    ``theirs`` is its `environment`, or what it raised when it was to return that. A package that
-    one side lacks matters where it is loaded here.
+    ``theirs`` is its `environment`, or what it raised when it was to return that.
     """
     if isinstance(theirs, BaseException):
         missing = re.search(r"No module named \W*([\w.]+)", first_line(theirs))
@@ -89,31 +120,15 @@ def refuse_other(cluster: str, place: str, theirs: Any) -> None:
             if missing
             else f"{place} of {cluster} refuses work: {first_line(theirs)}"
         )
-    ours = environment()
-    differing = [name for name in ours if name != "cpu" and _differs(name, ours, theirs)]
-    if differing:
-        there = ", ".join(_said(name, theirs.get(name)) for name in differing)
-        here = ", ".join(_said(name, ours[name]) for name in differing)
-        raise ClusterError(
-            f"{place} of {cluster} has {there}; this process has {here}; install the same "
-            "versions everywhere"
-        )
-    if ours["cpu"] != theirs.get("cpu"):
-        log.warning(
-            f"{place} has another type of processor than this process: the last bits of a result "
-            "may depend on which worker made it"
-        )
+    wanted(cluster).refuse_other(place, theirs)
+    if environment()["cpu"] != theirs.get("cpu"):
+        _warn_of_processor(place)
 
 
-def _differs(name: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
-    if name not in theirs:
-        return PACKAGES.get(name, name) in sys.modules
-    if name == "python":  # its minor release matters, a package's whole version
-        return ours[name].split(".")[:2] != theirs[name].split(".")[:2]
-    return ours[name] != theirs[name]
-
-
-def _said(name: str, version: str | None) -> str:
-    if version is None:
-        return f"no {name}"
-    return f"another source ({version})" if name == "vbflows" else f"{name} {version}"
+@cache
+def _warn_of_processor(place: str) -> None:
+    """Warn once of each place."""
+    log.warning(
+        f"{place} has another type of processor than this process: the last bits of a result "
+        "may depend on which worker made it"
+    )

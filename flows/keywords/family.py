@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -22,6 +23,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
+from flows.fit.executor import in_threads
 from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.answer import Answer, answer_of, widget_of
@@ -236,7 +238,7 @@ class Keywords:
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report for one in about))
-        columns = self._columns(parts, settings, each)
+        columns = self._columns(parts, settings)
         labelled, complete = any(one.known for one in about), any(one.complete for one in about)
         names = {name for one in about for name in one.labelled}
         terms = _vocabulary(settings).terms
@@ -257,13 +259,15 @@ class Keywords:
         )
         return PreparedRun(tuple(urls), batch, warnings, notes=notes, columns=columns)
 
-    def _columns(
-        self, parts: Sequence[Part], settings: KeywordSettings, each: Each
-    ) -> tuple[ColumnRead, ...]:
-        """Return the columns of all files, if some are not used or not in every file."""
+    def _columns(self, parts: Sequence[Part], settings: KeywordSettings) -> tuple[ColumnRead, ...]:
+        """Return the columns of all files, if some are not used or not in every file.
+
+        They are looked at in this process, which holds the small ones.
+        """
         own = [split_part(part)[0] for part in parts]
         urls = list(dict.fromkeys(one.url for part in own for one in part.slices))
-        columns = declared(DOCUMENTS, each(_column_names, urls, settings), settings.columns)
+        looks = [partial(copy_context().run, _column_names, url, settings) for url in urls]
+        columns = declared(DOCUMENTS, in_threads(looks, storage.AT_ONCE), settings.columns)
         return columns if any(one.left_out or one.holds for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:

@@ -174,7 +174,7 @@ def _package(answer: Any) -> str:
 def _render(shown: Shown, name: str) -> str:
     record = shown.record
     source = storage.source_in_words(record.source)
-    versions = [f"{package} {version}" for package, version in record.versions.items()]
+    versions = [f"{name} {record.versions.get(name, '')}" for name in ("vbflows", "python")]
     context = {
         "a": shown.answer,
         "record": record,

@@ -29,7 +29,6 @@ from flows.fit.executor import in_threads
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
-_AT_ONCE = 8  # files that are looked at, whatever the number of cores
 _LOOKED = 20  # files whose columns are compared with names in settings
 
 
@@ -136,13 +135,9 @@ def file_warnings(run: Run) -> list[str]:
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
     return [
-        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {sentence}."
-        for sentence, urls in found.items()
+        f"{storage.shown(first)}{f' and {len(others):,} more' if others else ''}: {sentence}."
+        for sentence, (first, *others) in found.items()
     ]
-
-
-def _more(files: int) -> str:
-    return "" if not files else f" and {files:,} more file{'' if files == 1 else 's'}"
 
 
 @contextmanager
@@ -245,7 +240,7 @@ def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
     calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
-    return in_threads(calls, _AT_ONCE, run.on_progress("check"))
+    return in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
 
 
 def _carefully(

@@ -169,6 +169,7 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
         done, seconds = progress.iteration + 1, None
         if left is not None and done >= PACED:
             seconds = left * progress.seconds / done
+            run.executor.ahead = f" of about {done + left:.0f}, {seconds:.0f} s left"
         run.events.emit(
             Sweep(
                 progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,

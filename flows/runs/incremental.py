@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -33,11 +33,11 @@ from flows.fit.job import digest_of
 from flows.report.render import News
 from flows.runs.context import KeptPart, Manifest, Run, Since
 from flows.runs.resume import (
+    CODE,
     LATEST,
     NON_SEMANTIC,
     cache_relevant,
     changed_keys,
-    code,
     key_of,
     read_request,
 )
@@ -49,7 +49,6 @@ log = logging.getLogger("vbflows.pipeline")
 _FREE = NON_SEMANTIC | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _MOST_GROUPS = 64
-_AT_ONCE = 8  # files that are looked at
 _MANY = 64  # files of which each has partitions of its own
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 _GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
@@ -191,7 +190,7 @@ def ingest(run: Run) -> list[Ingested]:
     fresh = dict(zip((part.index for part in rest), made, strict=True))
     since.reused = len(taken)
     outputs = _outputs(run.paths.work)
-    folders = {p.index: storage.join(_folder(run.paths), f"part-{p.index:05d}") for p in rest}
+    folders = {p.index: storage.join(run.paths.root, "kept", f"part-{p.index:05d}") for p in rest}
     to_keep = [(folders[p.index], p.index, outputs.get(p.index, [])) for p in rest]
     digests = run.each("ingest", _keep, to_keep, run.paths.work)
     for part, files in zip(rest, digests, strict=True):
@@ -250,8 +249,8 @@ def news_of(run: Run) -> News | None:
 def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
     """Name what keeps an earlier run from being gone on from; empty where nothing does."""
     theirs = record.versions.get("vbflows")
-    if theirs != code():
-        return f"vbflows {theirs}, this is {code()}"
+    if theirs != CODE:
+        return f"vbflows {theirs}, this is {CODE}"
     try:
         before = family.settings(**record.settings)
     except ValidationError:
@@ -265,12 +264,8 @@ def _refused(expected: str, found: str) -> InputError:
     return InputError.of("since", expected, found, remedy="write latest, or name another run")
 
 
-def _folder(paths: RunPaths) -> str:
-    return storage.join(paths.root, "kept")
-
-
 def _manifest(paths: RunPaths) -> str:
-    return storage.join(_folder(paths), "manifest.json")
+    return storage.join(paths.root, "kept", "manifest.json")
 
 
 def runs_needed_by(paths: RunPaths) -> set[str]:
@@ -339,6 +334,14 @@ class _Kept(json_files.Form):
     result: Any
 
 
+class _Group(NamedTuple):
+    """Partitions that one task ingests; ``contents``: small files that the check has fetched."""
+
+    parts: Sequence[Part]
+    key: str  # of all that the result depends on
+    contents: Mapping[InputFile, bytes]
+
+
 def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
     """Ingest partitions wherever the run computes; return what became of each, in order."""
     settings = json.dumps(cache_relevant(run.settings))
@@ -347,7 +350,9 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
         own = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
         # With the index: what a part leaves is stored under it.
         of = (f"{part.index}:{part.fingerprint}" for part in own)
-        groups.append((own, key_of("ingest", run.family.name, settings, *of)))
+        key = key_of("ingest", run.family.name, settings, *of)
+        contents = storage.small_files.to_send(_files(own)) if run.compute.size else {}
+        groups.append(_Group(own, key, contents))
     try:
         found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
@@ -356,43 +361,45 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
 
 
 def _ingested(
-    group: tuple[Sequence[Part], str], family: Family, settings: RunSettings, paths: RunPaths
+    group: _Group, family: Family, settings: RunSettings, paths: RunPaths
 ) -> list[Ingested]:
     """Return what partitions have become: as an earlier attempt kept it, else made now and kept."""
-    parts, key = group
-    url = storage.join(paths.work, "kept", f"{key}.json")
+    url = storage.join(paths.work, "kept", f"{group.key}.json")
     if storage.exists(url):
         try:
             kept = json_files.read(url, _Kept)
-            if kept.key == key:
+            if kept.key == group.key:
                 return _GROUP.validate_json(to_json(kept.result))
         except (storage.DamagedError, ValueError) as error:
             log.warning("a kept result is damaged and made again: %s", error)
-    text = _GROUP.dump_json(_made(parts, family, settings, paths))
-    json_files.write(url, _Kept(key=key, result=from_json(text)))
+    text = _GROUP.dump_json(_made(group, family, settings, paths))
+    json_files.write(url, _Kept(key=group.key, result=from_json(text)))
     return _GROUP.validate_json(text)  # as it will be read again
 
 
-def _made(
-    parts: Sequence[Part], family: Family, settings: RunSettings, paths: RunPaths
-) -> list[Ingested]:
-    files = sorted({s.file for part in parts for s in part.slices}, key=lambda file: file.url)
+def _made(group: _Group, family: Family, settings: RunSettings, paths: RunPaths) -> list[Ingested]:
+    files = _files(group.parts)
     results = []
-    try:
-        with storage.sharing(files), reading_of(family, settings):
-            for part in parts:
-                storage.fetch_ahead([s.url for s in part.slices])
-                results.append(family.ingest(part, settings, paths))
-    except InputError:
-        _refuse_changed(files)  # what changes while it is read looks wrong
-        raise
-    # After reading: what was read is then what was looked at.
-    _refuse_changed(files)
+    with storage.sharing(files, group.contents):
+        try:
+            with reading_of(family, settings):
+                for part in group.parts:
+                    storage.fetch_ahead([s.url for s in part.slices])
+                    results.append(family.ingest(part, settings, paths))
+        except InputError:
+            _refuse_changed(files)  # what changes while it is read looks wrong
+            raise
+        # After reading: what was read is then what was looked at.
+        _refuse_changed(files)
     return results
+
+
+def _files(parts: Sequence[Part]) -> list[InputFile]:
+    return sorted({s.file for part in parts for s in part.slices}, key=lambda file: file.url)
 
 
 def _refuse_changed(files: Sequence[InputFile]) -> None:
     """Refuse files that have changed, looking at several at once; small ones came with a mark."""
     unsure = [file for file in files if not storage.small_files.has_seen(file)]
     looks = [partial(storage.refuse_changed, file.url, file.fingerprint) for file in unsure]
-    in_threads(looks, _AT_ONCE)
+    in_threads(looks, storage.AT_ONCE)

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from importlib import metadata
 from typing import Any
 
 from pydantic_core import from_json
@@ -26,7 +26,6 @@ from flows.data.runs import (
     mark_latest,
     read_record,
     remove_work,
-    versions,
 )
 from flows.data.storage import StorageError
 from flows.events import Events, TakenOver
@@ -63,15 +62,13 @@ def changed_keys(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [name for name in names if before.get(name, missing) != now.get(name, missing)]
 
 
-@cache
-def code() -> str | None:
-    """Return the version of the code that makes the results."""
-    return versions().get("vbflows")
+CODE = metadata.version("vbflows")
+"""The version of the code that makes the results."""
 
 
 def key_of(*content: str) -> str:
     """Return the key of what this code makes of some content."""
-    return hashlib.sha256("\0".join([str(code()), *content]).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join([CODE, *content]).encode()).hexdigest()[:32]
 
 
 def request_of(run: Run) -> Request:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from distributed import Client, LocalCluster
 
 from flows.data.runs import open_run
 from flows.fit import cluster as clusters
-from flows.fit.connect import connect
+from flows.fit.cluster_executor import METRICS
+from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
+from tests.faults.models import Paced
 from tests.faults.processes import ROOT, Deployment
 from tests.fit.jobs import toy_job
+from vbmodels.core.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -79,8 +86,8 @@ def test_a_worker_that_imports_slowly_is_waited_for(tmp_path, impatient):
 
 def test_a_cluster_that_scales_from_zero_is_waited_for(tmp_path, caplog):
     job = toy_job(tmp_path, partitions=7)
-    options = {"processes": False, "n_workers": 0, "dashboard_address": None, "protocol": "tcp://"}
-    with LocalCluster(**options) as made:
+    options = {"processes": False, "n_workers": 0, "protocol": "tcp://"}
+    with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made:
         made.adapt(minimum=0, maximum=1, interval="200ms")
         with connect(scheduler=made.scheduler_address) as cluster:
             assert cluster.each(len, [("abc",)]) == [3]
@@ -88,6 +95,83 @@ def test_a_cluster_that_scales_from_zero_is_waited_for(tmp_path, caplog):
             with closing(cluster.executor(job)) as executor:
                 run_fit(job, executor)
     assert "has no workers; waiting" in caplog.text
+
+
+def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
+    """The columns of Dask's dashboard are these metrics; its row of totals adds the numbers."""
+    job = toy_job(tmp_path, partitions=7, max_iter=4, tol=0.0)
+    with (
+        Client(shared.address, set_as_default=False, timeout=10) as client,
+        connect(scheduler=shared.address) as cluster,
+        closing(cluster.executor(job)) as executor,
+    ):
+
+        def await_columns(text, partitions):
+            deadline = time.monotonic() + 30
+            while True:
+                workers = client.scheduler_info(n_workers=-1)["workers"].values()
+                columns = [[info["metrics"].get(name) for name in METRICS] for info in workers]
+                texts, done, held = zip(*columns, strict=True)
+                if set(texts) == {text} and sum(done) == sum(held) == partitions:
+                    return
+                assert time.monotonic() < deadline, columns
+                time.sleep(0.1)
+
+        def step(progress):
+            await_columns(f"sweep {progress.iteration + 1}{executor.ahead}", 7)
+            executor.ahead = " of about 4, 2 s left"
+            tasks = [client.submit(os.getpid, workers=[a], pure=False) for a in executor.placed]
+            assert len(set(client.gather(tasks))) == 2, "their only threads are for others"
+
+        run_fit(job, executor, on_step=step)
+        executor.close()
+        cluster.client.run(gc.collect)
+        await_columns("", 0)
+
+
+def test_a_fit_keeps_the_workers_of_a_cluster_that_adapts(tmp_path):
+    """Their actors do not count as work, so they would end as idle."""
+    job = toy_job(tmp_path, partitions=8, model=Paced(pause=0.1), max_iter=12, tol=0.0)
+    alone = toy_job(tmp_path, partitions=8, run_id="alone", max_iter=12, tol=0.0)
+    expected = run_fit(alone, InProcess(alone))
+    options = {"processes": False, "threads_per_worker": 1, "memory_limit": "4GiB"}
+    with (
+        LocalCluster(n_workers=3, dashboard_address="127.0.0.1:0", **options) as made,
+        Client(made, set_as_default=False) as client,
+        closing(over(client, "the cluster of a notebook").executor(job)) as executor,
+    ):
+        executor.restore(None, ())
+        made.adapt(minimum=1, maximum=3, interval="100ms")
+        assert same_bits(run_fit(job, executor).q, expected.q)
+        assert len(executor.placed) == len(executor.workers(30.0)) == 3
+        executor.close()
+        deadline = time.monotonic() + 120
+        while len(client.scheduler_info(n_workers=-1)["workers"]) > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_two_drivers_at_once(shared, tmp_path):
+    jobs = [
+        toy_job(tmp_path / name, partitions=9, run_id=name, loop=loop, max_iter=9, tol=0.0)
+        for name, loop in (("a", "cavi"), ("b", "squarem"))
+    ]
+    alone = [replace(job, store=f"{job.store}-alone") for job in jobs]
+    expected = [run_fit(job, InProcess(job)) for job in alone]
+
+    def fit(job):
+        with (
+            connect(scheduler=shared.address) as cluster,
+            closing(cluster.executor(job)) as executor,
+        ):
+            return run_fit(job, executor), executor.rolled
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(fit, jobs))
+    assert [rolled for _, rolled in found] == [0, 0]
+    for (result, _), one in zip(found, expected, strict=True):
+        assert same_bits(result.q, one.q)
+        assert result.trace.elbo.tolist() == one.trace.elbo.tolist()
 
 
 VERSIONS = """

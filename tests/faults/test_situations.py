@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -108,15 +109,92 @@ def test_a_worker_with_another_source(with_worker, tmp_path):
     changed = tmp_path / "code" / "vbmodels" / "core" / "state.py"
     changed.write_text(changed.read_text() + "\n# another line\n")
     address = with_worker(code=tmp_path / "code")
-    refused(address, "has another source .*same versions")
+    refused(address, "has vbflows of source .*same versions")
 
 
 @pytest.mark.thorough
 def test_a_worker_with_another_python(with_worker, tmp_path):
-    code = 'import platform\nplatform.python_version = lambda: "3.99.1"\n'
+    code = """
+from types import SimpleNamespace
+from flows.fit import versions
+versions.sys = SimpleNamespace(version_info=(3, 99))
+"""
     address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
     here = ".".join(str(n) for n in sys.version_info[:2])
-    refused(address, rf"has python 3\.99\.1; this process has python {here}")
+    refused(address, rf"has python 3\.99; this process has python {here}")
+
+
+PYARROW = """
+from importlib import metadata
+version = metadata.version
+metadata.version = lambda name: "18.0" if name == "pyarrow" else version(name)
+"""
+
+
+def worked_on(folder, number):
+    """Leave the process that did a task."""
+    (Path(folder) / f"{number}-{os.getpid()}").touch()
+    time.sleep(0.2)
+    return number
+
+
+def joined_by(code, tmp_path, items):
+    """Work on a cluster of one worker that is joined by another; return who did it, and how many.
+
+    Where the work fails, what it raised is raised at the end.
+    """
+    made = Deployment(tmp_path / "cluster").start(1)
+    (own,) = made.pids().values()
+    (tmp_path / "done").mkdir()
+
+    def join(done, total):
+        if done == 1:
+            joined = made.add(PYTHONPATH=site(tmp_path / "site", code))
+            joined.await_line("Registered to:")
+
+    try:
+        with connect(scheduler=made.address) as cluster:
+            return len(
+                cluster.each(worked_on, [(str(tmp_path / "done"), i) for i in range(items)], join)
+            )
+    finally:
+        made.end()
+        by = {name.rpartition("-")[2] for name in os.listdir(tmp_path / "done")}
+        assert by == {str(own)}, "the other worker did some"
+
+
+@pytest.mark.thorough
+def test_a_worker_that_joins_in_mid_ingest_is_compared_first(tmp_path):
+    with pytest.raises(ClusterError, match=r"worker tcp://\S+ of .* has pyarrow 18\.0; this"):
+        joined_by(PYARROW, tmp_path, 400)
+
+
+@pytest.mark.thorough
+def test_a_worker_without_the_package_that_joins_in_mid_ingest_does_nothing(tmp_path):
+    """Dask's worker ends at a task that it cannot read."""
+    assert joined_by(BLOCK, tmp_path, 40) == 40
+
+
+@pytest.mark.thorough
+def test_workers_that_join_and_leave_in_mid_ingest(tmp_path):
+    made = Deployment(tmp_path / "cluster").start(2)
+    (tmp_path / "done").mkdir()
+
+    def change(done, total):
+        if done == 3:
+            made.add().await_line("Registered to:")
+        if done == 15:
+            made.workers[0].send(signal.SIGTERM)
+        if done == 30:
+            os.kill(made.pids()["w1"], signal.SIGKILL)
+
+    try:
+        with connect(scheduler=made.address) as cluster:
+            items = [(str(tmp_path / "done"), i) for i in range(60)]
+            assert cluster.each(worked_on, items, change) == list(range(60))
+    finally:
+        made.end()
+    assert len({name.rpartition("-")[2] for name in os.listdir(tmp_path / "done")}) >= 3
 
 
 @pytest.mark.slow
@@ -136,7 +214,7 @@ def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, ur
     try:
         with (
             connect(scheduler=made.address) as cluster,
-            pytest.raises(ClusterError, match="another source"),
+            pytest.raises(ClusterError, match="has vbflows of source"),
         ):
             run_fit(task, cluster.executor(task), on_step=step)
     finally:

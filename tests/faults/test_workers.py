@@ -74,6 +74,24 @@ def test_a_worker_stopped_in_mid_sweep(shared, fit_on, expected, caplog):
 
 
 @pytest.mark.thorough
+def test_a_worker_stopped_for_a_while(shared, fit_on, expected, caplog):
+    """It is taken for lost after ten seconds, and comes back while the others do its work."""
+    victim, stop = send(signal.SIGSTOP, shared)
+    goes_on = threading.Timer(15.0, os.kill, (victim, signal.SIGCONT))
+
+    def stop_and_go():
+        stop()
+        goes_on.start()
+
+    try:
+        assert fit_on(shared.address, on_step=Actions(_6=stop_and_go), pause=0.02) == expected
+        assert "is silent; going back to sweep 4" in caplog.text
+        assert not goes_on.is_alive(), "the fit ended before"
+    finally:
+        os.kill(victim, signal.SIGCONT)
+
+
+@pytest.mark.thorough
 def test_a_worker_that_comes_is_used_and_one_may_leave(shared, fit_on, expected):
     used = set()
     with Client(shared.address, set_as_default=False, timeout=10) as client:
@@ -203,4 +221,5 @@ def test_eight_workers_that_a_cluster_adapts(tmp_path):
         local.adapt(minimum=2, maximum=8, interval="500ms")
         executor = over(client, "the cluster of a notebook").executor(task)
         assert same_bits(run_fit(task, executor).q, expected.q)
+        assert executor.rolled == 0
         executor.close()

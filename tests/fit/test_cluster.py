@@ -217,7 +217,7 @@ def test_threads_of_a_worker_and_a_notebook_s_cluster(tmp_path):
     job = toy_job(tmp_path, partitions=13)
     expected, _ = in_process(job)
     options = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "memory_limit": None}
-    with LocalCluster(**options, dashboard_address=None) as local, Client(local) as client:
+    with LocalCluster(**options, dashboard_address="127.0.0.1:0") as local, Client(local) as client:
         executor = over(client, "the cluster of a notebook").executor(job)
         assert same_bits(run_fit(job, executor).q, expected.q)
         executor.close()

@@ -48,7 +48,8 @@ class World(ClusterExecutor):
     def workers(self, silence):
         if self.random.random() < self.rate / 4 and self.rate < 1:
             self.come()
-        return {address: Worker(n, 0) for address, n in sorted(self.present.items())}
+        present = sorted(self.present.items())
+        return {a: Worker(n, 0, at=getattr(self.holders.get(a), "done", 0)) for a, n in present}
 
     def come(self):
         self.names += 1
@@ -85,11 +86,8 @@ class World(ClusterExecutor):
         elif holder is None:
             future.set_exception(OSError("it is gone"))
         else:
-            future.set_result(holder.call(method, *args))
+            future.set_result(holder.call(self._doing(method, args), method, *args))
         return future
-
-    def done(self, address):
-        return self.holders[address].done if address in self.holders else 0
 
     def restart(self, address):
         self.met["ended"] += 1
@@ -129,7 +127,7 @@ def answer_lost(world, address, future):
 
 
 def storage_fails(world, address, future):
-    future.set_result(Answer(None, TransientStorageError("no answer"), 0))
+    future.set_result(Answer(None, TransientStorageError("no answer")))
 
 
 MISHAPS = {f.__name__.replace("_", " "): f for f in

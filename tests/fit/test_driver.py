@@ -186,11 +186,8 @@ class Forgetful(ClusterExecutor):
     def call(self, method, args):
         future = Future()
         for of_one in args.values():
-            future.set_result(self.holder.call(method, *of_one))
+            future.set_result(self.holder.call(self._doing(method, of_one), method, *of_one))
         return dict.fromkeys(args, future)
-
-    def done(self, address):
-        return self.holder.done
 
     def restart(self, address):
         raise AssertionError(address)

@@ -292,7 +292,7 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
         main(["features", source, "s3://out", *common])
     said = capfd.readouterr()
     assert "Traceback" in said.err  # the debugging output was looked at too
-    assert "features" in said.out
+    assert "report s3://out/" in said.out
     assert CANARY not in said.out + said.err
     assert CANARY not in caplog.text
     assert holding(tmp_path / "s3", "hostile")

@@ -5,8 +5,8 @@ small objects go through fsspec; Parquet through pyarrow.fs, which reads it from
 stores several times faster.
 """
 
-from flows.data.storage.access import using
-from flows.data.storage.contents import fetch_ahead, sharing, small_files
+from flows.data.storage.access import AT_ONCE, using
+from flows.data.storage.contents import fetch_ahead, looks_at_once, sharing, small_files
 from flows.data.storage.errors import (
     ChangedError,
     DamagedError,
@@ -62,6 +62,7 @@ from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, sh
 
 __all__ = [
     "ARRAYS",
+    "AT_ONCE",
     "CELLS",
     "DOCUMENTS",
     "MARK",
@@ -93,6 +94,7 @@ __all__ = [
     "is_own",
     "join",
     "local_copy",
+    "looks_at_once",
     "names",
     "no_retry",
     "open_input",

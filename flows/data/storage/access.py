@@ -28,10 +28,12 @@ from pyarrow.fs import (
 
 from flows.data.storage.errors import StorageError, reason_requests, refusal_of, storage_errors
 from flows.data.storage.urls import absolute, is_local, shown
-from flows.faults import install_command
+from flows.escape import without_secrets
+from flows.faults import first_line, install_command
 
 SSE, SSE_KMS_KEY_ID = "VBFLOWS_S3_SSE", "VBFLOWS_S3_SSE_KMS_KEY_ID"
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
+AT_ONCE = 32  # requests
 CONNECT, READ = 5.0, 15.0  # seconds without a byte; of a whole call see `retry.SILENCE`
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
@@ -70,12 +72,11 @@ def filesystem(url: str) -> tuple[Any, str]:
         needs = command or f"a package ({error})"
         raise StorageError(f"cannot read {shown(url)}: {scheme}:// needs {needs}") from error
     except ValueError as error:
-        if "Protocol not known" not in str(error):
-            raise
-        raise StorageError(
-            f"cannot read {shown(url)}: nothing installed knows {scheme}://; expected a path, "
-            "s3:// or another protocol of fsspec"
-        ) from error
+        why = without_secrets(first_line(error))  # what the package of a protocol lacks
+        if "Protocol not known" in why:
+            known = "expected a path, s3:// or another protocol of fsspec"
+            why = f"nothing installed knows {scheme}://; {known}"
+        raise StorageError(f"cannot read {shown(url)}: {why}") from error
 
 
 def arrow(url: str) -> tuple[FileSystem, str]:
@@ -134,6 +135,7 @@ def _s3fs(environment: tuple[tuple[str, str], ...]) -> Any:
             "retries": {"total_max_attempts": 1, "mode": "standard"},  # s3fs repeats itself
             "connect_timeout": CONNECT,
             "read_timeout": READ,
+            "max_pool_connections": AT_ONCE,
         },
         use_listings_cache=False,
         skip_instance_cache=True,

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from fsspec.asyn import sync
 
-from flows.data.storage.access import filesystem
+from flows.data.storage.access import AT_ONCE, filesystem
 from flows.data.storage.errors import storage_errors
 from flows.data.storage.inputs import InputFile, refuse_changed, refuse_mark, version_mark
 from flows.data.storage.retry import expect, with_retry
@@ -28,19 +29,27 @@ V = TypeVar("V")
 
 SMALL = 8 * 2**20  # bytes of a file that is fetched whole
 HELD = 256 * 2**20  # bytes of files that stay
-AT_ONCE = 8  # requests, whatever the number of cores
+SENT = 8 * 2**20  # bytes of files that go along with a task; Dask warns of more than 10 MB
 
+_NOTHING: Mapping[InputFile, bytes] = MappingProxyType({})
 _listed: ContextVar[Mapping[str, InputFile] | None] = ContextVar("listed", default=None)
+_sent: ContextVar[Mapping[InputFile, bytes]] = ContextVar("sent", default=_NOTHING)
 
 
 @contextmanager
-def sharing(files: Iterable[InputFile]) -> Iterator[None]:
-    """Let readers in this context share what they read of these versions of files."""
-    token = _listed.set({file.url: file for file in files})
+def sharing(
+    files: Iterable[InputFile], sent: Mapping[InputFile, bytes] = _NOTHING
+) -> Iterator[None]:
+    """Let readers in this context share what they read of these versions of files.
+
+    ``sent`` is what another process has read of them (`Contents.to_send`).
+    """
+    token, sent_token = _listed.set({file.url: file for file in files}), _sent.set(sent)
     try:
         yield
     finally:
         _listed.reset(token)
+        _sent.reset(sent_token)
 
 
 def listed_file(url: str) -> InputFile | None:
@@ -96,9 +105,15 @@ class Contents:
         self._seen.add(file)
         return data
 
+    def to_send(self, files: Iterable[InputFile]) -> dict[InputFile, bytes]:
+        """Return what is held of some files, at most `SENT` bytes, so that it is not got twice."""
+        with self._lock:
+            held = (file for file in files if file in self._held and file in self._seen)
+            return {file: self._held[file].made or b"" for file in _first([*held], SENT)}
+
     def has_seen(self, file: InputFile) -> bool:
         """Whether all that was read of a file is known to be of this version."""
-        return file in self._seen
+        return file in self._seen or file in _sent.get()
 
 
 small_files = Contents()  # of this process
@@ -107,9 +122,14 @@ small_files = Contents()  # of this process
 def small_content(url: str) -> bytes | None:
     """Return the bytes of a small file of a store whose version is known; None of any other."""
     file = listed_file(url)
-    if file is None or is_local(url) or not 0 < file.size <= SMALL:
+    if file is None or not _is_small(file):
         return None
-    return small_files.get(file)
+    return _sent.get().get(file) or small_files.get(file)
+
+
+def looks_at_once(files: Iterable[InputFile]) -> int:
+    """Return how many files to look at at once: small ones of a store are mostly waited for."""
+    return AT_ONCE if all(map(_is_small, files)) else 8
 
 
 def fetch_ahead(urls: Iterable[str]) -> None:
@@ -117,15 +137,22 @@ def fetch_ahead(urls: Iterable[str]) -> None:
 
     Of more than this process holds, the first ones.
     """
-    files = [file for url in urls if not is_local(url) and (file := listed_file(url))]
-    sizes = accumulate(file.size for file in files)
-    first = [file.url for file, end in zip(files, sizes, strict=True) if end <= HELD]
-    if len(first) < 2:
-        return
+    files = [file for url in urls if (file := listed_file(url)) and _is_small(file)]
+    first = [file.url for file in _first(files, HELD)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         fetches = [pool.submit(copy_context().run, _fetch_and_hold, url) for url in first]
     for fetch in fetches:
         fetch.result()
+
+
+def _is_small(file: InputFile) -> bool:
+    return not is_local(file.url) and 0 < file.size <= SMALL
+
+
+def _first(files: Sequence[InputFile], most: int) -> list[InputFile]:
+    """Return the first files that have at most so many bytes together."""
+    ends = accumulate(file.size for file in files)
+    return [file for file, end in zip(files, ends, strict=True) if end <= most]
 
 
 def _fetch_and_hold(url: str) -> None:

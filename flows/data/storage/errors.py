@@ -104,23 +104,25 @@ def _is_s3(url: str) -> bool:
     return url.startswith(("s3://", "s3a://"))
 
 
-def _of_clients() -> tuple[type[Exception], ...]:
-    """Return what object stores' clients raise; those that are not loaded raise nothing."""
-    found: tuple[type[Exception], ...] = ()
-    if "aiohttp" in sys.modules:
-        from aiohttp import ClientError as HttpError
+_OF_CLIENTS = {
+    "aiohttp": ["ClientError"],
+    "azure.core.exceptions": ["AzureError"],
+    "botocore.exceptions": ["BotoCoreError", "ClientError"],
+    "gcsfs.retry": ["HttpError"],
+    "google.auth.exceptions": ["GoogleAuthError"],
+}
 
-        found = (HttpError,)
-    if "botocore" in sys.modules:
-        from botocore.exceptions import BotoCoreError, ClientError
 
-        found = (*found, BotoCoreError, ClientError)
-    return found
+def _of_clients() -> Iterator[type[Exception]]:
+    """Yield what object stores' clients raise; those that are not loaded raise nothing."""
+    for module in _OF_CLIENTS.keys() & sys.modules.keys():
+        yield from (getattr(sys.modules[module], name) for name in _OF_CLIENTS[module])
 
 
 def _sentence(action: str, url: str, error: Exception) -> StorageError:
     message = f"cannot {action} {without_secrets(url)}"
-    text = f"{type(error).__name__} {error}"
+    status = getattr(error, "status_code", "")  # of Azure's client
+    text = f"{type(error).__name__} {error} HTTP status {status}"
     remote = "://" in url
     if remote and (_NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__))):
         bucket = url.partition("://")[2].partition("/")[0]

@@ -193,14 +193,14 @@ def _taken(
         raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
     if is_local(url):
         return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
-    below = {n: i for n, i in fs.find(path, detail=True).items() if not _hidden(n, path)}
+    below = {
+        name: info
+        for name, info in fs.find(path, detail=True).items()
+        if not any(part.startswith(_HIDDEN) for part in name.removeprefix(path).split("/"))
+    }
     kept = {n: i for n, i in below.items() if n.lower().endswith(tuple(suffixes))}
     _say_others([name for name in below if name not in kept], bool(kept), path)
     return _new(kept, path)
-
-
-def _hidden(name: str, folder: str) -> bool:
-    return any(part.startswith(_HIDDEN) for part in name.removeprefix(folder).split("/"))
 
 
 def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:

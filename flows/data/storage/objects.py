@@ -315,18 +315,15 @@ def remove_empty(folder: str) -> None:
             os.rmdir(absolute(folder))
 
 
-def _same_disk(one: str, other: str) -> bool:
-    return os.path.isdir(other) and os.stat(one).st_dev == os.stat(other).st_dev
-
-
 @contextmanager
 def placed(url: str, aside: str | None = None) -> Iterator[str]:
     """Yield a neighbour of a local file to write to, which is renamed to it at the end."""
     path = absolute(url)
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
-    if aside is not None and _same_disk(folder, absolute(aside)):
-        folder = absolute(aside)
+    other = folder if aside is None else absolute(aside)
+    if os.path.isdir(other) and os.stat(folder).st_dev == os.stat(other).st_dev:
+        folder = other
     partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.part")
     try:
         yield partial

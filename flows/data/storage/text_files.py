@@ -109,7 +109,9 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         write(_read(url, opened, data, encoding, ()))
         return
     except (pa.ArrowInvalid, UnicodeError) as error:
-        if options.encoding is not None or not _is_encoding(error):
+        if options.encoding is not None or not (
+            isinstance(error, UnicodeError) or "UTF8" in str(error)
+        ):
             raise
     with opened() as stream:
         some = stream.read(16 * HEADER)
@@ -124,10 +126,6 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
             "others are not: write it again in one encoding"
         )
     write(_read(url, opened, data, encoding, tuple(notes)))
-
-
-def _is_encoding(error: Exception) -> bool:
-    return isinstance(error, UnicodeError) or "UTF8" in str(error)
 
 
 def _read(
@@ -213,12 +211,12 @@ def _with_named(opened: Opener, layout: Layout) -> TextTable:
 def _filled(opened: Opener, layout: Layout, names: list[str], blank: list[str]) -> set[str]:
     """Return which of some columns have a value."""
     with opened() as stream, _reader(stream, layout, names, blank) as reader:
-        return {name for batch in reader for name in blank if _holds(batch[name])}
-
-
-def _holds(cells: pa.Array) -> bool:
-    """Whether some cell has more than blanks."""
-    return bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py())
+        return {
+            name
+            for batch in reader
+            for name in blank
+            if pc.any(pc.not_equal(pc.utf8_trim_whitespace(batch[name]), "")).as_py()
+        }
 
 
 def _on_unnamed(named: Sequence[str], dropped: int) -> list[str]:

@@ -210,7 +210,10 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []
     for name in meta.column_names:
-        own = [None if _gone(cell) else cell for cell in np.asarray(cells[name], object).tolist()]
+        own = [
+            None if cell is None or cell == "" or cell != cell else cell
+            for cell in np.asarray(cells[name], object).tolist()
+        ]
         found = _labelled(own, labels.get(name, {}))
         named += [] if found is None else [name]
         arrays.append(_typed(own) if found is None else found)
@@ -242,10 +245,6 @@ def _missing_ranges(
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _gone(cell: Any) -> bool:
-    return cell is None or cell == "" or cell != cell
 
 
 def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | None:

@@ -58,6 +58,21 @@ def test_no_more_is_held_than_the_bound(objects, monkeypatch):
     assert sum(file.size for file in held) == storage.small_files._size == 3000
 
 
+def test_what_the_check_fetched_goes_along_with_a_task(objects, monkeypatch):
+    files, proxy = objects
+    monkeypatch.setattr(contents, "SENT", 10_500)
+    with storage.sharing(files):
+        storage.fetch_ahead(file.url for file in files)
+        sent = storage.small_files.to_send(files)
+    storage.small_files.release()  # as in another process
+    with storage.sharing(files, sent):
+        read = [contents.small_content(file.url) for file in files]
+        assert all(storage.small_files.has_seen(file) for file in files)
+    assert [one.split()[0].decode() for one in read] == sorted(NAMES)
+    assert fetched(proxy) == len(NAMES) + 2  # what was too much
+    assert not storage.small_files.has_seen(files[0])
+
+
 def test_another_version_is_refused(objects, tmp_path):
     files, _ = objects
     path = tmp_path / "s3" / "in" / NAMES[0]

@@ -69,9 +69,9 @@ def test_latent_classes_and_shares_give_what_is_known_of_the_cells():
 def survey(n=120):
     """Eight questions on two traits; a tenth of the cells is missing."""
     rng = np.random.default_rng(0)
-    weights = rng.normal(0.0, 2.0, (2, 8))
-    codes = rng.random((n, 8)) < expit(rng.normal(size=(n, 2)) @ weights)
-    gone = rng.random((n, 8)) < 0.1
+    psi = rng.normal(size=(n, 2)) @ rng.normal(0.0, 2.0, (2, 8))
+    codes = rng.random(psi.shape) < expit(psi)
+    gone = rng.random(psi.shape) < 0.1
     cells = np.where(gone, None, np.where(codes, "yes", "no"))
     return {f"q{d}": pa.array(cells[:, d], pa.string()) for d in range(8)}, int(gone.sum())
 

@@ -121,7 +121,7 @@ def test_every_deployment_is_registered(prefect_server, tmp_path):
     check(env)
 
 
-def check(env):
+def check(env, kind="process"):
     flows = {flow["id"]: flow["name"] for flow in call_api(env, "flows/filter", {})}
     found = {
         f"{flows[one['flow_id']]}/{one['name']}": one
@@ -158,7 +158,7 @@ def check(env):
     cron = [s["cron"] for one in meant.values() for s in one["schedules"]]
     assert len(set(cron)) == len(cron)  # they do not start at one time
     (pool,) = (p for p in call_api(env, "work_pools/filter", {}) if p["name"] == "vbflows")
-    assert pool["type"] == "process"
+    assert pool["type"] == kind
 
 
 def check_parameters(env, pipeline, deployment):

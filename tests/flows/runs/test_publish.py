@@ -15,6 +15,7 @@ from flows.data.runs import (
     open_run,
     versions,
 )
+from flows.fit.versions import PACKAGES
 
 
 def record(run_id="r1", **changes):
@@ -76,3 +77,10 @@ def test_what_is_no_finished_run_is_refused(tmp_path):
     storage.write_bytes(str(tmp_path / "runs" / "r1" / "work" / "x"), b"")
     with pytest.raises(PublishError, match="has not finished"):
         open_run(str(tmp_path / "runs" / "r1"))
+
+
+def test_a_record_has_the_versions_of_what_a_run_imports():
+    found = versions()
+    assert set(PACKAGES) - set(found) == {"llvmlite"}  # which comes with numba
+    assert {"python", "vbflows", "prefect", "s3fs", "pysam"} <= set(found)
+    assert not {"pytest", "sphinx", "ruff"} & set(found)
