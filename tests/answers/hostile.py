@@ -54,14 +54,18 @@ def literals(hint: Any) -> set[Any]:
 
 
 class Names:
-    """Hostile names in the place of others, one for each; however short they are cut, a tag."""
+    """Hostile names in the place of others, one for each: a tag, a line and a column."""
 
     def __init__(self):
         self.given: dict[str, str] = {}
 
     def name(self, word: str) -> str:
         n = len(self.given)
-        return self.given.setdefault(word, f"<i>{HOSTILE[n % len(HOSTILE)]} {n}") if word else word
+        return (
+            self.given.setdefault(word, f"<i>{HOSTILE[n % len(HOSTILE)]}\nforged:\t{n}")
+            if word
+            else word
+        )
 
     def within(self, value: Any, ours: set[Any]) -> Any:
         """Return a value with a name in the place of each text that is none of ours."""
