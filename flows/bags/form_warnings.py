@@ -83,8 +83,8 @@ def _swamped(
     where = f" of modality {name}" if name else ""
     return [
         f"Feature {named[d]}{where} has a value {away[d]:.3g} from its median where the others "
-        f"spread over {width[d]:.3g}: scaled by its standard deviation they are all alike; look "
-        "for a code for missing values, clip it or take its logarithm."
+        f"spread over {width[d]:.3g}: scaled, they are all alike; look for a code for missing "
+        "values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
 

@@ -236,7 +236,7 @@ _NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
 _COUNT = "if they are counts, --set target=count; else join rare labels"
 _NAME = "name the column that holds it (--column label=YOURS), or fill it"
-_CUT = "join labels to fewer classes; a number is predicted by target=number"
+_CUT = "join labels to fewer classes, or predict a number: target=number"
 
 
 def _fault(where: str, expected: str, found: str, remedy: str) -> Fault:

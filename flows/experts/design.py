@@ -277,7 +277,7 @@ def choose_scale(
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
         warnings.append(
-            f"Columns with one value predict nothing; they are left out, in new rows too: "
+            "Columns with one value predict nothing and are left out, in new rows too: "
             f"{listed(named)}."
         )
     first: dict[str, str] = {}
@@ -291,8 +291,7 @@ def choose_scale(
     fitted = sums.positive + sums.negative
     if fitted <= len(columns):
         warnings.append(
-            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior; "
-            "expect little of it."
+            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior."
         )
     design = Design(
         np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights, mean_weight

@@ -471,9 +471,6 @@ def no_workers(name: str, local: bool) -> ClusterLost:
     return ClusterLost(f"{name}: no worker for {NO_WORKERS:.0f} s; {remedy}")
 
 
-FEWER = (
-    "go on with --resume and fewer --workers, or without --workers: the machine is too busy or "
-    "short of memory"
-)
+FEWER = "go on with --resume and fewer or no --workers: the machine is too busy or short of memory"
 """What helps where workers of this machine die: they have no logs, and nobody else starts them."""
 LOGS = "look at the workers' logs (lack of memory?) and go on with --resume"

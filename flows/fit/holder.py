@@ -212,8 +212,8 @@ class Holder:
         batch, digest = found
         if self._digests.setdefault(i, digest) != digest:
             raise RunError(
-                f"partition {i} ({url}) changed during the fit; leave a run's files alone while it "
-                "goes, and fit again"
+                f"partition {i} ({url}) changed during the fit; leave a run's files alone, and "
+                "fit again"
             )
         return batch
 

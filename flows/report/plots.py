@@ -207,8 +207,8 @@ def calibration(
         x=_axis("predicted probability", scale=unit),
         y=_axis("observed share", scale=unit),
         height=300,
-        how="On the diagonal probabilities are right: of what gets 0.8, 80 % are positive. Above "
-        "it they are too low, below too high. Vertical lines are 95 % intervals.",
+        how="On the diagonal probabilities are right; above it they are too low, below too "
+        "high. Vertical lines are 95 % intervals.",
     )
 
 

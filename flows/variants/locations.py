@@ -235,7 +235,7 @@ def counting(part: Part, source: str, files: str) -> Iterator[None]:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {source} cannot be counted: {described(error)}; check {files} with "
-            "samtools quickcheck, and that CRAM files were written with this FASTA"
+            "samtools quickcheck, and CRAM files against this FASTA"
         ) from error
     refuse_changed(part)
 

@@ -87,7 +87,7 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
             raise
         raise StorageError(
             f"cannot {action} {url}: the credential process of the AWS profile printed no JSON "
-            f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
+            f"({_line(error)}); run it by hand (credential_process in ~/.aws/config)"
         ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
         short = isinstance(error, OSError) and error.errno == errno.ENOMEM
@@ -140,12 +140,12 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
     if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
             f"{message}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or --s3 anonymous=true"
         )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
         why = "there is no such file or folder"
         if url.startswith(("http://", "https://")):
-            why = "the server does not give it; download the file and name it here, or use s3://"
+            why = "the server does not give it; download it, or use s3://"
         return MissingError(f"{message}: {why}", url)
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""

@@ -35,8 +35,8 @@ class Expansion:
             return
         raise StorageError(
             f"cannot read {shown(self.url)}: it grows to more than {bytes_in_words(self.limit)} "
-            f"when it is decompressed, the limit for a file of {bytes_in_words(self.packed)}; if "
-            f"it is meant to, set {SETTING} to the GiB that one input file may grow to"
+            f"when decompressed, the limit for a file of {bytes_in_words(self.packed)}; if that "
+            f"is meant, raise {SETTING} (GiB)"
         )
 
 

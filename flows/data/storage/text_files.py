@@ -122,8 +122,8 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
     notes = [f"it is not UTF-8 and is read as {encoding}{such}; for another pass --encoding NAME"]
     if mixed:
         notes.append(
-            f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8 and the "
-            "others are not: write it again in one encoding"
+            f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8, others "
+            "not: write it again in one encoding"
         )
     write(_read(url, opened, data, encoding, tuple(notes)))
 
