@@ -257,8 +257,7 @@ def require_labels(source: str, runs: Sequence[Runs]) -> list[Fault]:
             column="label",
             expected="bags labelled 0 and bags labelled 1",
             found=text,
-            remedy=f"{named}label some bags of each class, or score these with a run that is "
-            "fitted",
+            remedy=f"{named}label some bags of each class, or score these with a fitted run",
         )
     ]
 

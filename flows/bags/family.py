@@ -88,12 +88,12 @@ class CheckedBags(Checked):
 
 
 NUMBER = (
-    "The label is predicted as a number, from pooled features; for two classes, say from which "
-    "number on a bag is positive: --set threshold=NUMBER."
+    "The label is predicted as a number, from pooled features; for two classes, --set "
+    "threshold=NUMBER (positive from there on)."
 )
 ORDERED = (
     "The label's levels are fitted as the numbers 1 to k, from pooled features; for two "
-    "classes, say which are positive: --set positive=LEVEL,LEVEL."
+    "classes, --set positive=LEVEL,LEVEL."
 )
 MOST_COMPARED = 20_000_000
 """Instances beyond which copies among them are not counted."""

@@ -65,6 +65,9 @@ class BagForm(json_files.Form):
     names: list[str] = Field(default_factory=list)
 
 
+_SAME_COLUMNS = "score data with the same columns, or fit it in a new run"
+
+
 class AboutBags(BagForm):
     """What one partition has of it, and its words.
 
@@ -314,7 +317,7 @@ def kept_form(
                     column=one,
                     expected="the features of the fitted run",
                     found="data without this column",
-                    remedy="score data with the same columns, or fit it in a new run",
+                    remedy=_SAME_COLUMNS,
                 )
                 for one in gone
             ]
@@ -330,7 +333,7 @@ def kept_form(
                     file=fitted.root,
                     expected=f"the modalities of the fitted run and their features: {known}",
                     found=f"{name or 'one without a name'} ({width})",
-                    remedy="score data with the same columns, or fit it in a new run",
+                    remedy=_SAME_COLUMNS,
                 )
             )
     if new["own"] != kept["own"]:
@@ -340,7 +343,7 @@ def kept_form(
                 column="bag_features",
                 expected=f"{kept['own']} features of a bag, as in the fitted run",
                 found=str(new["own"]),
-                remedy="score data with the same columns, or fit it in a new run",
+                remedy=_SAME_COLUMNS,
             )
         )
     if faults:

@@ -60,8 +60,8 @@ def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
     if parts := settings.group_parts:
         by = f"the beginning of their names (group_parts={parts})"
     return [
-        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}: bags of a group are "
-        "held out together (--set group_parts=0: not grouped)."
+        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}, held out together "
+        "(--set group_parts=0: not grouped)."
     ]
 
 

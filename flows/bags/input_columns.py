@@ -465,8 +465,9 @@ def _refusal(
         grades = [name for _, name in sorted(zip(numbers, names, strict=True))]
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
-            f"name the least positive grade: --set threshold={grades[len(grades) // 2]}, or "
-            f"{one}; --set target=number predicts the number"
+            "say from which grade on a bag is positive: --set "
+            f"threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts the "
+            "number"
         )
     elif len(names) == 1:
         found = f"{names[0]} alone"

@@ -40,8 +40,8 @@ INSTANCES_IN = Table(
         optional(
             "label",
             INT8,
-            "label of the bag: yes/no, 0/1, a number or an ordered level; empty where unknown; "
-            "not needed with labels",
+            "bag's label: yes/no, 0/1, a number or an ordered level; empty where unknown; not "
+            "needed with labels",
             accepts=(FLAG, NUMBER),
             values=(0, 1),
             remedy="code it as 0 or 1, empty where unknown, or name the positive: --set "
@@ -50,15 +50,14 @@ INSTANCES_IN = Table(
         optional(
             "labels",
             WORDS,
-            "classes of the bag, each fitted on its own (--set model=gp_probit); empty where "
-            "unknown",
+            "classes of the bag, each fitted on its own (--set model=gp_probit)",
             accepts=(list_of(INT64), TEXT, INT64),
         ),
         optional(
             "bag_label_mask",
             INT64,
-            "labels as one number: bit k (0 to 62) is set where the bag has class k, named by "
-            "two digits; empty where unknown",
+            "labels as one number: bit k (0 to 62) is set for class k, which is named by two "
+            "digits",
             bounds=(
                 Bound(
                     "a mask of bits 0 to 62",
@@ -85,8 +84,8 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "by default every other column of numbers or of lists, as many for all instances "
-            "of a modality; missing ones are mean-imputed; empty: no instance here",
+            "by default every other column of numbers or lists of them, as many for all "
+            "instances of a modality; missing ones are mean-imputed; empty: no instance",
             nullable=True,
             finite=True,
             gaps=True,
@@ -143,7 +142,7 @@ def instances_in(settings: BagSettings) -> Table:
     return replace(table, columns=(*table.columns, LABEL_GIVEN), positive=positive)
 
 
-_BAG_ID = Column("bag_id", TEXT, "name of the bag")
+_BAG_ID = Column("bag_id", TEXT, "class of this row, where bags have several")
 _WITHOUT = "the same without the labels of this bag and its group; empty where it was not fitted"
 _CLASS = Column(
     "class",
@@ -189,7 +188,7 @@ BAGS = Table(
         Column(
             "predicted",
             TEXT,
-            "its most probable class, where bags have one; else empty",
+            "its most probable class, where bags have one",
             nullable=True,
         ),
         Column(
@@ -258,8 +257,8 @@ INSTANCES = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that it makes its bag positive (is primary), knowing the labels of "
-            "fitted bags; empty where the model gives contributions alone",
+            "probability that it makes its bag positive (is primary), by a fit that knows "
+            "labels; empty where the model gives contributions alone",
             nullable=True,
         ),
         Column("score", NUMBER, "ranks instances within and across bags, the foremost largest"),

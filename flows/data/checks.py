@@ -394,6 +394,7 @@ def shared_names(
         The names of the rows of each, or their digests; none where they are named after their
         file.
     """
+    once, remedy = "a name used once over all files", f"give every {table.row} its own name"
     faults = []
     if table.id is not None and not table.id.required:
         faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
@@ -409,22 +410,25 @@ def shared_names(
             has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
             faults.append(
                 Fault(
-                    files[order[number]], "a name used once over all files",
+                    files[order[number]],
+                    once,
                     f"{len(places):,} names that {has} too: {some}, ...",
                     None if table.id is None else table.id.name,
-                    remedy=f"give every {table.row} its own name",
+                    remedy=remedy,
                 )
-            )  # fmt: skip
+            )
             continue
         found = Found(files[order[number]])
         found.first = -int(at.starts[number])
         found.rows(
-            places, None if table.id is None else table.id.name,
-            "a name used once over all files",
-            lambda place: f"{at.name(place)!r}, which "
-            f"{files[order[at.of(again[place])[0]]]} has too",
-            f"give every {table.row} its own name",
-        )  # fmt: skip
+            places,
+            None if table.id is None else table.id.name,
+            once,
+            lambda place: (
+                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too"
+            ),
+            remedy,
+        )
         faults += found.faults()
     return faults
 
@@ -436,7 +440,7 @@ def _alike(files: Sequence[str]) -> list[Fault]:
         Fault(
             file=file,
             column="id",
-            expected="names of rows, or a file name that no other file has",
+            expected="names of rows, or a file name of its own",
             found=f"none, and the file name of {before}",
             remedy="add a column id, or give the files different names",
         )

@@ -198,7 +198,7 @@ def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
             found.append(f"{name} ({' and '.join(map(repr, twice[:3]))})")
     if not found:
         return []
-    return [f"Levels that differ by case or blanks alone: {_some(found)}."]
+    return [f"Levels that differ by case or blanks alone count as different: {_some(found)}."]
 
 
 def _some(names: Sequence[str]) -> str:

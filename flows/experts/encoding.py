@@ -210,7 +210,7 @@ def _warnings(
     if joined:
         warnings.append(
             f"Rare levels (fewer than {rare_below} cells, or beyond max_levels = {max_levels}) "
-            f"have no column of their own and are the reference: {listed(joined)}."
+            f"are the reference: {listed(joined)}."
         )
     gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
     if gaps:

@@ -194,10 +194,10 @@ def label_warnings(labels: Labels, ordered: bool) -> list[str]:
         negative, positive = labels.names
         return [f"The probability is of label {positive} ({labels.why}), not of {negative}."]
     if len(labels.names) > 2 and not ordered and _ordered(labels.names):
+        number = ", or --set target=number for a number" if _numbers(labels) else ""
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), but fitted as "
-            f"{len(labels.names)} classes: for the order, --set "
-            f"target=ordered{(', or --set target=number for a number' if _numbers(labels) else '')}."
+            f"{len(labels.names)} classes: for the order, --set target=ordered{number}."
         ]
     return []
 
@@ -266,6 +266,6 @@ def unlabelled_warning(labels: Levels) -> list[str]:
         return []
     return [
         f"{labels.missing:,} of {rows:,} rows ({100 * labels.missing / rows:.0f} %) have no "
-        "label and are only predicted. If they should have one, check the label's column "
-        "(--column label=YOURS); blank cells, NA and the words of missing are none."
+        "label and are only predicted. If they should have one, check --column label=YOURS; "
+        "blank cells, NA and the words of missing are none."
     ]

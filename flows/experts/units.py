@@ -331,14 +331,13 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
             return []
         return [
             f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If rows "
-            "are in order of time, figures on tested rows hold between the fitted ones, not "
-            "for later ones."
+            "are in order of time, figures hold between the fitted ones, not for later ones."
         ]
     name = found.repeated
     return [
         f"The rows of each value of {name} have one label. If {name} names what rows are of, "
-        f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures on "
-        "tested rows are too good."
+        f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures are "
+        "too good."
     ]
 
 

@@ -180,8 +180,8 @@ class Cluster:
         if killed:
             use = "fewer workers (--workers)" if self.local else "larger workers"
             raise ClusterError(
-                f"{what}: workers die of it, most likely for lack of memory; use {use}, or begin "
-                "again with more partitions (--partitions)"
+                f"{what}: workers die of it, most likely for lack of memory; use {use}, or "
+                "begin again with more partitions (--partitions)"
             ) from error
         remedy = LOGS if self.local is None else FEWER
         raise ClusterLost(f"{what}: {self.name} lost it {LOST} times; {remedy}") from error

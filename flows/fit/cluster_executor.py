@@ -27,6 +27,7 @@ from weakref import WeakSet, finalize
 from distributed import KilledWorker, get_worker, secede
 
 from flows.data import storage
+from flows.faults import MEMORY_ADVICE
 from flows.fit.executor import Executor, OnProgress
 from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
@@ -280,9 +281,8 @@ class ClusterExecutor(Executor):
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
                     if deaths == BLAME:
                         raise ClusterError(
-                            f"workers die on partition {i} ({self.job.partitions[i]}), most likely "
-                            f"out of memory (limit of a worker: {limit}); use more partitions or "
-                            "give workers more memory"
+                            f"workers die on partition {i} ({self.job.partitions[i]}), most "
+                            f"likely out of memory (limit of a worker: {limit}); {MEMORY_ADVICE}"
                         ) from lost
 
     def _able(self) -> dict[str, Worker]:

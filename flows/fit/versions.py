@@ -130,5 +130,5 @@ def _warn_of_processor(place: str) -> None:
     """Warn once of each place."""
     log.warning(
         f"{place} has another type of processor than this process: the last bits of a result "
-        "may depend on which worker made it"
+        "may differ by worker"
     )

@@ -31,6 +31,7 @@ _ZOOM = {
     "bind": "scales",
 }
 _UNCERTAIN = "includes zero, the direction is uncertain."
+_MEANS = f"means, lines 95 % intervals; where a line {_UNCERTAIN}"
 _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
@@ -154,7 +155,7 @@ def intervals(
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
     layers = [_rule(0.0, "x", "y", "height"), *_points(points, "x")]
-    how = f"Points are means, lines 95 % intervals; where a line {_UNCERTAIN}"
+    how = f"Points are {_MEANS}"
     return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
 
@@ -276,15 +277,14 @@ def curve(
         layers,
         x=across | ({"type": "temporal"} if dates else {}),
         y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
-        how="The line is the mean, the band its 95 % interval; where the band includes zero, it is "
-        "not sure whether such a value adds or takes away.",
+        how=f"The line is the mean, the band its 95 % interval; where the band {_UNCERTAIN}",
     )
 
 
 def level_bars(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
     x_label: str, title: str, domain: tuple[float, float],
-    how: str = f"Bars are means, lines 95 % intervals; where a line {_UNCERTAIN}",
+    how: str = f"Bars are {_MEANS}",
 ) -> Spec:  # fmt: skip
     """Plot a bar with its 95 % interval for each level, the first on top.
 

@@ -98,8 +98,8 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         raise
     except StorageError:
         found.notes.append(
-            f"Run {paths.run_id} kept no partitions to reuse (it ran without since, or with an "
-            "earlier version), so all were read again."
+            f"Run {paths.run_id} kept no partitions to reuse (without since, or by an earlier "
+            "version), so all were read again."
         )
     if not storage.exists(found.start or ""):
         found.start = None

@@ -403,11 +403,19 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
     json_files.write(paths.part("slices", part.index, "json"), about)
     dropped = (
-        Dropped(reason=OTHER_SAMPLE, count=found.other_samples, of=part.rows,
-                cause="Name these samples in case or controls if they are meant to be compared"),
-        Dropped(reason=OUTSIDE, count=found.outside, of=part.rows,
-                cause="Check region and the BED's intervals if these locations are wanted"),
-    )  # fmt: skip
+        Dropped(
+            reason=OTHER_SAMPLE,
+            count=found.other_samples,
+            of=part.rows,
+            cause="To compare these samples, name them in case or controls",
+        ),
+        Dropped(
+            reason=OUTSIDE,
+            count=found.outside,
+            of=part.rows,
+            cause="If these are wanted, check region and the BED",
+        ),
+    )
     return Ingested(part.rows, len(found.table), dropped, checked=tuple(pieces))
 
 

@@ -26,8 +26,8 @@ NUMBER = re.compile(r"[0-9]{1,12}")
 _SAM_HEADER = re.compile(r"@[A-Z]{2}")  # of a line of a Picard interval_list
 _GATK = re.compile(r"([^\s:]+):([0-9]{1,12})(?:-([0-9]{1,12}))?")
 _FROM_0 = (
-    "BED counts from 0 without the end: position 5 alone is CONTIG 4 5; an interval_list (with "
-    "its header) and CONTIG:START-END count from 1"
+    "BED counts from 0 without the end: position 5 alone is CONTIG 4 5; an interval_list and "
+    "CONTIG:START-END count from 1"
 )
 _SPAN = re.compile(r"([0-9][0-9,]*)?(?:(-)([0-9][0-9,]*)?)?")
 _SPAN_LIKE = re.compile(r"[0-9,-]*")
@@ -141,6 +141,7 @@ _one_at_a_time = threading.Lock()  # files are checked side by side; one of them
 # What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
 _SPECIAL = r"!#$%&+./:;?@^_|~"
 _CONTIG = re.compile(rf"[0-9A-Za-z{_SPECIAL}-][0-9A-Za-z{_SPECIAL}*=-]*")
+RENAME = "rename it, or name the other contigs with --set bed="
 CONTIG_RULE = "a name that a VCF can hold: letters, digits, most signs; no = or * first, no space"
 
 
@@ -424,7 +425,7 @@ def _within(
                     row=one.row,
                     expected=CONTIG_RULE,
                     found=unfit_name(contig),
-                    remedy="rename it, or name the other contigs with --set bed=",
+                    remedy=RENAME,
                 )
             )
             continue

@@ -24,7 +24,7 @@ from flows.variants.alignments import (
     quiet,
 )
 from flows.variants.index_damage import DamagedIndex, is_cut
-from flows.variants.mismatches import digest_fault, mismatch_faults
+from flows.variants.mismatches import ALIGNED_TO, digest_fault, mismatch_faults
 from flows.variants.primers import primers_of
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
@@ -320,11 +320,12 @@ def _check_alignment(
         if lengths[name] != contigs[contig]:
             return [
                 Fault(
-                    file=line.path, expected=f"{name} of {contigs[contig]:,} bases as in "
-                    f"{settings.fasta}", found=f"{lengths[name]:,}",
-                    remedy="give the FASTA that the reads were aligned to",
+                    file=line.path,
+                    expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
+                    found=f"{lengths[name]:,}",
+                    remedy=ALIGNED_TO,
                 )
-            ]  # fmt: skip
+            ]
     try:
         with quiet(), open_alignment(line.path, settings) as file:
             other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None

@@ -131,7 +131,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             "endpoint (AWS_ENDPOINT_URL)"
         )
     if _CHECKSUM.search(text):
-        return DamagedError(f"{message}: it is damaged, its bytes are not what was written", url)
+        return DamagedError(f"{message}: it is damaged, with another checksum", url)
     refusal = refusal_of(error) if remote else None
     if refusal is not None and (why := refusal.sentence(url)) is not None:
         return StorageError(f"{message}: {why}")
@@ -227,8 +227,7 @@ class Refusal:
             return f"permission denied; check the access key and its secret ({keys}): {what}"
         if self.code in _DENIED:
             return (
-                f"permission denied: {what}; give these credentials access to it, or choose "
-                "another place"
+                f"permission denied: {what}; give these credentials access, or choose another place"
             )
         return None
 

@@ -114,8 +114,8 @@ def refuse_mark(url: str, fingerprint: str, found: str) -> None:
     """Raise `ChangedError` if the mark that was found of a file is of another version."""
     if found != fingerprint:
         raise ChangedError(
-            f"{url} has changed since this run first read it (another ETag, time or size); start "
-            "a new run when it is no longer being written",
+            f"{url} has changed since this run first read it (another ETag, time or size); "
+            "start a new run once it is whole",
             url,
         )
 
@@ -208,7 +208,7 @@ def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
     kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
     if len(kept) < len(found):
         log.warning(
-            "%d files below %s are the results of earlier runs and are not read as input",
+            "%d files below %s are results of earlier runs and are not read",
             len(found) - len(kept),
             folder,
         )

@@ -230,11 +230,7 @@ def _on_unnamed(named: Sequence[str], dropped: int) -> list[str]:
             f"remove {them}"
         )
     if dropped:
-        notes.append(
-            "1 column without a name has no values and is not read"
-            if dropped == 1
-            else f"{dropped:,} columns without a name have no values and are not read"
-        )
+        notes.append(f"columns without a name or values are not read: {dropped:,}")
     return notes
 
 
