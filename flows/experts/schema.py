@@ -35,8 +35,6 @@ ROWS_IN = Table(
         optional(
             "label",
             ANY,
-            CELLS,
-            MEND_CELLS,
             "label; empty where it is to be predicted",
             expected="labels (text, numbers, or true and false)",
             remedy="write each row's class as one text or number",
@@ -46,8 +44,6 @@ ROWS_IN = Table(
     others=Column(
         "column that predicts",
         ANY,
-        CELLS,
-        MEND_CELLS,
         "a number, category or date that predicts; empty is missing",
         nullable=True,
         expected=CELLS,

@@ -6,8 +6,6 @@ import codecs
 import re
 from itertools import islice
 
-from flows.data.storage.errors import StorageError
-
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -161,6 +159,6 @@ def refuse_unknown(url: str, name: str) -> None:
     except LookupError:
         known = False
     if not known:
-        raise StorageError(
-            f"cannot read {url}: {name!r} is no encoding; pass one such as --encoding cp1252"
-        )
+        from flows.data.storage.errors import cannot_read
+
+        raise cannot_read(url, f"{name!r} is no encoding; pass one such as --encoding cp1252")

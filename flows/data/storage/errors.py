@@ -69,6 +69,11 @@ class ChangedError(_FileError):
     """An input file is not what it was when the run began."""
 
 
+def cannot_read(url: str, why: str, kind: str = "") -> StorageError:
+    """Return the error of a file that cannot be read, or not as what it should be."""
+    return StorageError(f"cannot read {url}{f' as {kind}' if kind else ''}: {why}")
+
+
 @contextmanager
 def storage_errors(action: str, url: str) -> Iterator[None]:
     """Turn what a file system raises into one sentence."""

@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import ChangedError, MissingError, StorageError, storage_errors
+from flows.data.storage.errors import ChangedError, MissingError, cannot_read, storage_errors
 from flows.data.storage.retry import with_retry
 from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
@@ -190,7 +190,7 @@ def _taken(
     if info["type"] == "file":
         return {path: info}
     if info["type"] != "directory":
-        raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
+        raise cannot_read(path, "it is neither a file nor a folder")
     if is_local(url):
         return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
     below = {
@@ -259,9 +259,7 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
                 continue
             # What a link without an ending led to may have been a folder of input.
             if (wanted or "." not in file) and not os.path.exists(name):
-                raise StorageError(
-                    f"cannot read {name}: it is a link to nothing; mend it or remove it"
-                )
+                raise cannot_read(name, "it is a link to nothing; mend it or remove it")
             if wanted:
                 found.append(name)
             else:
