@@ -331,7 +331,7 @@ def kept_form(
             faults.append(
                 Fault(
                     file=fitted.root,
-                    expected=f"the modalities of the fitted run and their features: {known}",
+                    expected=f"the modalities (features) of the fitted run: {known}",
                     found=f"{name or 'one without a name'} ({width})",
                     remedy=_SAME_COLUMNS,
                 )

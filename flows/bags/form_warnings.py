@@ -107,7 +107,7 @@ def one_modality(model: str, names: Sequence[str]) -> Fault:
         column="model",
         expected=f"instances of one modality with model={model}",
         found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
-        remedy="give it the instances of one modality, or take model=vmmic",
+        remedy="give it one modality, or take model=vmmic",
     )
 
 

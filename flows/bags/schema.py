@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 from flows.data.table import (
     FLAG,
+    HELD_OUT,
+    HIGH,
     INT8,
     INT64,
+    LOW,
     NUMBER,
     NUMBERS,
+    SD,
     TEXT,
     WORDS,
     Bound,
@@ -156,7 +160,6 @@ _BALD = Column(
     "BALD: what its label would teach the model, in nats; empty where the model has none",
     nullable=True,
 )
-_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit")
 _GROUP = Column(
     "group",
     INT64,
@@ -175,7 +178,7 @@ BAGS = Table(
             NUMBER,
             "probability that the label is 1, or of the class (these sum to 1 where a bag has one)",
         ),
-        _HELD_OUT,
+        HELD_OUT,
         Column(
             "without_it",
             NUMBER,
@@ -209,21 +212,25 @@ NUMBER_BAGS = Table(
         _BAG_ID,
         Column("label", NUMBER, "its label as given", nullable=True),
         Column("predicted", NUMBER, "predicted number"),
-        Column("sd", NUMBER, "standard deviation around it"),
-        Column("low", NUMBER, "lower end of its 95 % interval"),
-        Column("high", NUMBER, "its upper end"),
-        _HELD_OUT,
+        SD,
+        LOW,
+        HIGH,
+        HELD_OUT,
         Column(
             "without_it",
             NUMBER,
             _WITHOUT,
             nullable=True,
         ),
-        Column("low_without_it", NUMBER, "lower end of its 95 % interval", nullable=True),
-        Column("high_without_it", NUMBER, "its upper end", nullable=True),
+        replace(LOW, name="low_without_it", nullable=True),
+        replace(HIGH, name="high_without_it", nullable=True),
         _GROUP,
     ),
 )
+
+
+def _chances(order: Sequence[str]) -> list[Column]:
+    return [Column(f"probability_{one}", NUMBER, "probability of this level") for one in order]
 
 
 def number_bags(order: Sequence[str]) -> Table:
@@ -233,7 +240,7 @@ def number_bags(order: Sequence[str]) -> Table:
     levels = (
         Column("level", TEXT, "its label as given", nullable=True),
         Column("predicted_level", TEXT, "the most probable level"),
-        *(Column(f"probability_{one}", NUMBER, "probability of this level") for one in order),
+        *_chances(order),
         *(
             Column(
                 f"without_it_{one}",
@@ -277,7 +284,6 @@ INSTANCES = Table(
 
 def rivals_of(order: Sequence[str]) -> Table:
     """Return the table of what simpler models predict; of levels in an order their chances."""
-    chances = (Column(f"probability_{one}", NUMBER, "probability of this level") for one in order)
     predicted = Column(
         "predicted", NUMBER, "probability that the label is 1, or the predicted number"
     )
@@ -287,7 +293,7 @@ def rivals_of(order: Sequence[str]) -> Table:
         (
             _BAG_ID,
             Column("rival", TEXT, "the simpler model"),
-            *(chances if order else (predicted,)),
+            *(_chances(order) or [predicted]),
         ),
     )
 

@@ -442,7 +442,7 @@ def _alike(files: Sequence[str]) -> list[Fault]:
             column="id",
             expected="names of rows, or a file name of its own",
             found=f"none, and the file name of {before}",
-            remedy="add a column id, or give the files different names",
+            remedy="add a column id, or rename a file",
         )
         for file in files
         if (before := first.setdefault(file_name(file), file)) != file

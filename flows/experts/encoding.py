@@ -248,8 +248,8 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
             before = total.get(name, (0, 0))
             total[name] = before[0] + levels, before[1] + gaps
     said = (
-        (0, "Cells with levels that the fit never saw count as the reference"),
-        (1, "Missing cells of columns that had none in the fit count as the mean or the reference"),
+        (0, "Levels that the fit never saw count as the reference"),
+        (1, "Missing cells of columns without any in the fit count as the mean or the reference"),
     )
     warnings = []
     for place, words in said:

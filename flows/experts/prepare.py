@@ -191,7 +191,7 @@ def _choose_columns(
     if copies > 1.0:
         more += (
             f"Every row occurs {copies:.0f} times (or a multiple): each counts 1/{copies:.0f}, "
-            "and its copies are left out together.",
+            "and copies are left out together.",
         )
     copies *= units.design_effect
     used = [one.name for one in encoding.columns]

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from flows.data.table import (
     ANY,
     CELLS,
-    FLAG,
+    HELD_OUT,
+    HIGH,
     INT32,
     INT64,
+    LOW,
     MEND_CELLS,
     NUMBER,
     ROW_ID,
     ROW_WEIGHT,
+    SD,
     TEXT,
     Column,
     Kind,
@@ -37,14 +40,14 @@ ROWS_IN = Table(
             ANY,
             "label; empty where it is to be predicted",
             expected="labels (text, numbers, or true and false)",
-            remedy="write each row's class as one text or number",
+            remedy="write each label as one text or number",
         ),
     ),
     named=(ROW_WEIGHT, ROW_GROUP),
     others=Column(
         "column that predicts",
         ANY,
-        "a number, category or date that predicts; empty is missing",
+        "a number, category or date; empty is missing",
         nullable=True,
         expected=CELLS,
         remedy=MEND_CELLS,
@@ -55,9 +58,6 @@ ROWS_IN = Table(
 _ID = Column("id", TEXT, "name of the row")
 _LABEL = Column("label", TEXT, "its label in the file; empty without", nullable=True)
 _NUMBER = Column("label", NUMBER, "its number in the file; empty without", nullable=True)
-_LOW = Column("low", NUMBER, "lower end of its 95 % interval")
-_HIGH = Column("high", NUMBER, "its upper end")
-_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit")
 _GROUP = Column("group", TEXT, "its group in the file", nullable=True)
 
 
@@ -66,7 +66,7 @@ _WITHOUT = "prediction without this row, its copies and its group; empty where n
 
 def _tested(kind: Kind, grouped: bool) -> list[Column]:
     """Return the last columns of the rows: how each was tested, and its group."""
-    found = [Column("without_it", kind, _WITHOUT, nullable=True), _HELD_OUT]
+    found = [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT]
     return [*found, _GROUP] if grouped else found
 
 
@@ -95,9 +95,9 @@ def number_rows(grouped: bool = False) -> Table:
             _ID,
             _NUMBER,
             Column("predicted", NUMBER, "predicted number (mean), in the label's unit"),
-            Column("sd", NUMBER, "standard deviation around it"),
-            _LOW,
-            _HIGH,
+            SD,
+            LOW,
+            HIGH,
             *_tested(NUMBER, grouped),
         ),
     )
@@ -141,7 +141,7 @@ def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -
             _ID,
             _NUMBER if is_number else _LABEL,
             Column("unit", INT64, "rows of one number (copies, groups) were left out together"),
-            *((_LOW, _HIGH) if is_number else ()),
+            *((LOW, HIGH) if is_number else ()),
             *(
                 Column(model_column(model, label), NUMBER, meaning)
                 for model in models

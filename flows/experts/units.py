@@ -352,8 +352,7 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
         said.append(text)
     if units.copies:
         said.append(
-            f"rows with copies, equal in the label and all columns that predict: {units.copies:,}; "
-            "they are left out together"
+            f"rows with copies (label and all columns), left out together: {units.copies:,}"
         )
     return said
 

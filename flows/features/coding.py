@@ -105,7 +105,7 @@ def code_parts(
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
-        f"Column {name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
+        f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
         for name, texts in _sum_counts([one.unknown for one in built]).items()
     ]
     warnings += _on_respelt([one.respelt for one in built])

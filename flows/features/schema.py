@@ -32,11 +32,14 @@ CATEGORIES_IN = Table(
 )
 
 
+_ID = Column("id", TEXT, "name of the row")
+_COLUMN = Column("column", TEXT, "column of the input")
+
 FEATURE_WEIGHTS = Table(
     "weights",
     "How likely each feature makes each category.",
     (
-        Column("column", TEXT, "column of the input"),
+        _COLUMN,
         Column("category", TEXT, "category, the most frequent first"),
         Column("feature", INT32, "number of the feature; 0: rows without any"),
         Column(
@@ -66,8 +69,8 @@ IMPUTED = Table(
     "imputed",
     "Every missing cell with the probability of each category.",
     (
-        Column("id", TEXT, "name of the row"),
-        Column("column", TEXT, "column of the input"),
+        _ID,
+        _COLUMN,
         Column("category", TEXT, "category"),
         Column("probability", NUMBER, "probability of the category"),
         Column("best", FLAG, "whether it is the most probable"),
@@ -80,8 +83,8 @@ HIDDEN = Table(
     "Known cells that were hidden from the models, with the probability that each gave to the "
     "hidden category.",
     (
-        Column("id", TEXT, "name of the row"),
-        Column("column", TEXT, "column of the input"),
+        _ID,
+        _COLUMN,
         Column("category", TEXT, "the hidden category"),
         Column("mixture", NUMBER, "its probability by the mixture that fills missing cells"),
         Column(
@@ -102,7 +105,7 @@ def feature_rows(n_features: int) -> Table:
         "rows",
         "Every row with the probability of each reported feature.",
         (
-            Column("id", TEXT, "name of the row"),
+            _ID,
             *(
                 Column(f"feature_{k + 1}", NUMBER, "probability that the row has it")
                 for k in range(n_features)

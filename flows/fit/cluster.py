@@ -287,7 +287,7 @@ class Cluster:
         if not any([self.compare(a) for a, f in asked.items() if f.status != "pending"]):
             raise ClusterLost(
                 f"no worker of {self.name} ({', '.join([*asked][:4])}) has answered within "
-                f"{time.monotonic() - began:.0f} s; look at their logs, or restart them"
+                f"{time.monotonic() - began:.0f} s; see their logs, or restart them"
             )
 
     def compare(self, address: str) -> bool:

@@ -473,4 +473,4 @@ def no_workers(name: str, local: bool) -> ClusterLost:
 
 FEWER = "go on with --resume and fewer or no --workers: the machine is too busy or short of memory"
 """What helps where workers of this machine die: they have no logs, and nobody else starts them."""
-LOGS = "look at the workers' logs (lack of memory?) and go on with --resume"
+LOGS = "see the workers' logs (memory?) and go on with --resume"

@@ -102,7 +102,7 @@ LABELS = Table(
 _DOC_ID = Column("doc_id", TEXT, "name of the document")
 ASK = Table(
     "ask",
-    "The documents whose labels would help most, the first to label first.",
+    "The documents whose labels would help most, in order.",
     (
         Column("place", INT32, "1 is the first to label"),
         _DOC_ID,
@@ -113,7 +113,7 @@ ASK = Table(
             "removes",
             NUMBER,
             "share (0 to 1) of the variance of wrong selections that its labels remove, beyond "
-            "the documents before it",
+            "those before it",
         ),
     ),
 )

@@ -214,6 +214,6 @@ _OF_PLANS = {
     "model_type": _KEYS,
     "model_attributes_type": _KEYS,
     "too_short": "at least one deployment",
-    "list_type": "a list of deployments, each with a dash before it",
+    "list_type": "a list of deployments, each after a dash",
 }
 """What a part of a plan should be."""

@@ -92,10 +92,7 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "labels": False, "ticks": False},
     )
-    how = (
-        f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}; the lengths of the bars "
-        "are logarithmic."
-    )
+    how = f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}; lengths are logarithmic."
     layers = [layer, numbers]
     if limit is not None:
         line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule")
@@ -348,7 +345,7 @@ def heat_map(
     )  # fmt: skip
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90, "labelOverlap": "parity"}
-    how = "Blue is above 0, orange below; the stronger the colour the larger the value."
+    how = "Blue is above 0, orange below; the stronger the larger."
     spec = _by_label(rows, title, [layer], x=x, how=how)
     spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})
     return spec

@@ -212,9 +212,7 @@ def start_of(run: Run, model: Any) -> str | None:
         return None
     if not isinstance(model, Continuable):
         since.start = None
-        since.notes.append(
-            "This model cannot go on from an earlier posterior: it started at first."
-        )
+        since.notes.append("This model cannot start from an earlier posterior.")
     return since.start
 
 

@@ -484,8 +484,8 @@ def _test_warnings(settings: VariantSettings) -> list[str]:
     if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
         return []
     return [
-        f"At tau = 0 the papers' rule has a specificity of only {1 - ALPHA:g}, so among few "
-        "variants many calls are false; set tau=5e-4, or go by q_value."
+        f"At tau = 0 the specificity is only {1 - ALPHA:g}: among few variants many calls are "
+        "false; set tau=5e-4, or go by q_value."
     ]
 
 

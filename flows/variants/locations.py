@@ -376,11 +376,20 @@ def no_use(
     ``examples`` are some without a read.
     """
     return (
-        Dropped(reason=what + NO_READS, count=no_reads, of=of, examples=list(examples),
-                cause="Check that region or BED and the reads are of one genome build and panel"),
-        Dropped(reason=what + NO_REFERENCE, count=no_reference, of=of,
-                cause="Check the FASTA, or the column ref"),
-    )  # fmt: skip
+        Dropped(
+            reason=what + NO_READS,
+            count=no_reads,
+            of=of,
+            examples=list(examples),
+            cause="Check that region, BED and reads are of one genome build and panel",
+        ),
+        Dropped(
+            reason=what + NO_REFERENCE,
+            count=no_reference,
+            of=of,
+            cause="Check the FASTA, or the column ref",
+        ),
+    )
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:

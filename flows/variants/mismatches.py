@@ -55,8 +55,8 @@ def mismatch_faults(
     return [
         Fault(
             file=path,
-            expected=f"reads of {settings.fasta}, of whose bases at most {MOST:.0%} differ from it",
-            found=f"{different / compared:.0%} of {compared:,} bases that differ",
+            expected=f"reads of {settings.fasta}, with at most {MOST:.0%} of other bases",
+            found=f"{different / compared:.0%} of {compared:,} bases",
             remedy=ALIGNED_TO,
         )
     ]

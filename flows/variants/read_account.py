@@ -305,8 +305,8 @@ def replicates_in_words(columns: Sequence[Column], files: Sequence[str]) -> list
     if len(several) > _MOST_NAMED:
         several = [*several[:_MOST_NAMED], f"{len(several) - _MOST_NAMED} more samples"]
     return [
-        f"Several files are replicates of one sample: {'; '.join(several)}. Give files of "
-        "different people samples of their own."
+        f"Several files are replicates of one sample: {'; '.join(several)}. Give different "
+        "people samples of their own."
     ]
 
 

@@ -6,6 +6,8 @@ import codecs
 import re
 from itertools import islice
 
+from flows.data.storage.errors import cannot_read
+
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -159,6 +161,4 @@ def refuse_unknown(url: str, name: str) -> None:
     except LookupError:
         known = False
     if not known:
-        from flows.data.storage.errors import cannot_read
-
         raise cannot_read(url, f"{name!r} is no encoding; pass one such as --encoding cp1252")

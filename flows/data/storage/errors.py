@@ -226,7 +226,7 @@ class Refusal:
         if self.code in _EXPIRED:
             return f"the credentials have expired: {what}; get new ones"
         if self.code in _CLOCK:
-            return f"the clock of this machine is wrong: {what}; set it, by NTP for example"
+            return f"the clock of this machine is wrong: {what}; set it (NTP)"
         if self.code in _KEYS:
             keys = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN"
             return f"permission denied; check the access key and its secret ({keys}): {what}"

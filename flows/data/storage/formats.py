@@ -262,8 +262,8 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
         if size_of(url) > _MOST_ARRAY:
             raise cannot_read(
                 url,
-                f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each "
-                "row as an object on a line of its own, and name the file .jsonl",
+                f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row as an "
+                "object on its own line (.jsonl)",
             )
         with _opened(url, packing) as stream:
             data = stream.read()
@@ -274,7 +274,7 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
     odd = next((i for i, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
     if odd is not None or not rows:
         found = "an empty one" if odd is None else f"no object in place {odd}"
-        raise cannot_read(url, f"expected an array of objects, one for each row, found {found}")
+        raise cannot_read(url, f"expected an array of objects, one a row, found {found}")
     lines = "\n".join(map(json.dumps, rows)).encode()
     _json_lines(url, lambda: pa.BufferReader(lines), packing, path)
 

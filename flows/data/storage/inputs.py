@@ -89,8 +89,8 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     if not files:
         plain = ", ".join(one for one in suffixes if one.count(".") == 1)  # others are packed
         raise MissingError(
-            f"cannot read {url}: no input found; expected a file, a glob that matches some, or a "
-            f"folder with files that end in {plain}",
+            f"cannot read {url}: no input found; expected a file, a glob, or a folder with "
+            f"files that end in {plain}",
             url,
         )
     return files

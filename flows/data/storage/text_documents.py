@@ -58,7 +58,7 @@ def _plain(url: str, data: bytes) -> tuple[str, list[str]]:
             f"{data[error.start]:#04x} at {error.start:,}); pass its encoding, such as --encoding "
             "cp1252, or remove the file",
         ) from error
-    note = f"it is not UTF-8 and is read as {guessed}; for another pass --encoding NAME"
+    note = f"not UTF-8, read as {guessed}; for another pass --encoding NAME"
     return text, [note] if guessed else []
 
 

@@ -121,7 +121,7 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
     mixed, letters = lines_in_utf8(some)
     words = ", ".join(words_of(some, encoding))
     such = f", such as {words}" if words else ""
-    notes = [f"it is not UTF-8 and is read as {encoding}{such}; for another pass --encoding NAME"]
+    notes = [f"not UTF-8, read as {encoding}{such}; for another pass --encoding NAME"]
     if mixed:
         notes.append(
             f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8, others "

@@ -113,7 +113,7 @@ def _fill_merged(rows: list[list[Any]], merged: Sequence[Any], notes: list[str])
                     row[column] = value
                     filled += 1
     if filled:
-        notes.append(f"{filled:,} cells that are merged with the one above have its value")
+        notes.append(f"{filled:,} cells merged with the one above have its value")
 
 
 def _header(rows: Sequence[Sequence[Any]]) -> int:
