@@ -114,7 +114,7 @@ def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path)
     with pytest.raises(InputError) as caught:
         go(source, tmp_path / "out", run_id, model="ss", partitions=2)
     said = str(caught.value)
-    assert 'setting model: expected the run's "textrank", found "ss"' in said
+    assert 'setting model: expected the run\'s "textrank", found "ss"' in said
     assert "setting partitions: expected the run's 6, found 2" in said
     assert len(caught.value.faults) == 2
     assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
