@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
 
 from flows.data.runs import RunRecord, versions
 from flows.report import plots
 from flows.report.glossary import glossary
+from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
