@@ -138,7 +138,7 @@ def _described(name: str) -> type[RunSettings]:
 def _loaded(point: EntryPoint) -> type[RunSettings]:
     """Return the settings that a package registers, or raise what is wrong with them."""
     if not _NAME.fullmatch(point.name) or point.name in COMMANDS:
-        expected = "a name of letters, digits, _ and - that is no other command's"
+        expected = "a name (letters, digits, _ and -) that no command has"
         raise _wrong(point, expected, repr(point.name))
     with _importing(point, "settings that can be imported as module:CLASS"):
         settings: Any = point.load()

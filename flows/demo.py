@@ -14,8 +14,8 @@ KEYPHRASES, KEYPHRASES_SD = 8.0, 0.4  # a guess for a package, stated to the use
 PER_DOCUMENT = 8
 FALSE = 0.35  # most are right
 BEGINS = (
-    "Finding keyphrases in what the Python packages installed here say of themselves, given "
-    f"those that some authors list, and a guess of {KEYPHRASES:g} a package."
+    "Finding keyphrases of installed Python packages, given those that some authors list, and "
+    f"a guess of {KEYPHRASES:g} a package."
 )
 
 

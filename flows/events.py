@@ -247,7 +247,7 @@ class Installed:
                 what = str(error) or type(error).__name__
                 self._warn(
                     f"warning: the listener {self._point.name} ({self._point.value}) failed and "
-                    f"gets no more events of this run: {what}"
+                    f"gets no more events: {what}"
                 )
 
 

@@ -36,7 +36,7 @@ def no_space(error: BaseException) -> str | None:
         return None
     return (
         f"no space is left for temporary files in {tempfile.gettempdir()}; free some, or set "
-        "TMPDIR to a folder on another disk"
+        "TMPDIR to another disk"
     )
 
 
@@ -124,10 +124,10 @@ def missing_columns(
     pairs = [(near, name) for name in absent if (near := nearest(name, others, _ALIKE))]
     which = "; ".join(f"if {near} is {name}, rename it" for near, name in pairs[:_MANY])
     found = (
-        f"{len(absent)} of the {len(fitted)} columns that the run of {pipeline} was fitted to "
-        f"{'is' if len(absent) == 1 else 'are'} missing: {_some(absent)}"
+        f"{len(absent)} of the {len(fitted)} columns of the fitted run of {pipeline} "
+        f"{('is' if len(absent) == 1 else 'are')} missing: {_some(absent)}"
     )
-    remedy = which or "give these columns, called as in the input of the fit"
+    remedy = which or "give these columns, called as in the fit"
     return InputError.of("the new data", "", found, remedy=remedy)
 
 

@@ -16,6 +16,7 @@ from flows.bags import classes as bag_classes
 from flows.bags.classes import MASK, check_classes, check_label_columns, with_label, with_lists
 from flows.bags.columns import (
     NOT_KNOWN,
+    ONE_LABEL,
     SAME_LENGTH,
     Thin,
     check_instances,
@@ -197,10 +198,12 @@ def _other_labels(together: Sequence[tuple[Found, Runs]]) -> None:
             elif value != before[0]:
                 other[row] = bag, value, before
         found.rows(
-            list(other), "label",
+            list(other),
+            "label",
             lambda row, other=other: "{2[0]}, bag {0!r} in {2[1]}".format(*other[row]),
-            lambda row, other=other: str(other[row][1]), "give every bag one label",
-        )  # fmt: skip
+            lambda row, other=other: str(other[row][1]),
+            ONE_LABEL,
+        )
 
 
 def _other_prints(together: Sequence[tuple[Found, Runs]], column: str, remedy: str) -> None:
@@ -257,8 +260,7 @@ def require_labels(source: str, runs: Sequence[Runs]) -> list[Fault]:
             column="label",
             expected="bags labelled 0 and bags labelled 1",
             found=text,
-            remedy=f"{named}label some bags of each class, or score these with a run that is "
-            "fitted",
+            remedy=f"{named}label some bags of each class, or score these with a fitted run",
         )
     ]
 

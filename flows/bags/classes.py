@@ -74,7 +74,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
         )  # fmt: skip
     if "label" in columns or several or not has_classes(columns):
         return
-    remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
+    remedy = "take model=gp_probit for labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
     found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 

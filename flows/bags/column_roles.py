@@ -140,8 +140,8 @@ def _constant_in_bags(
     if not constant:
         return []
     return [
-        f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
-        f"than measurements of the bag, --exclude {','.join(constant)}."
+        f"{', '.join(constant)}: one value in every bag. If that is a label or outcome, "
+        f"--exclude {','.join(constant)}."
     ]
 
 

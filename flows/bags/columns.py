@@ -17,6 +17,7 @@ from flows.data.names import digests_of
 from vbmodels.core.state import FloatArray, IntArray
 
 NOT_KNOWN = -1
+ONE_LABEL = "give every bag one label"
 SAME_LENGTH = "give every instance of a modality, and every bag, equally many numbers"
 _NUMBERS = ("features", "bag_features")
 
@@ -140,10 +141,13 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
     other = np.flatnonzero((label != NOT_KNOWN) & (label != per_bag[number]))
     other = other[np.sort(np.unique(number[other], return_index=True)[1])]
     found.rows(
-        other, "label",
+        other,
+        "label",
         lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: str(label[row]), "give every bag one label", _NAMED,
-    )  # fmt: skip
+        lambda row: str(label[row]),
+        ONE_LABEL,
+        _NAMED,
+    )
     return per_bag
 
 
@@ -184,10 +188,13 @@ def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray
     other = np.sort(known[values[known] != out[number[known]]])
     other = other[np.sort(np.unique(number[other], return_index=True)[1])]
     found.rows(
-        other, "label",
+        other,
+        "label",
         lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: f"{values[row]:g}", "give every bag one label", _NAMED,
-    )  # fmt: skip
+        lambda row: f"{values[row]:g}",
+        ONE_LABEL,
+        _NAMED,
+    )
     return out
 
 

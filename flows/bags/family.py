@@ -88,22 +88,23 @@ class CheckedBags(Checked):
 
 
 NUMBER = (
-    "The label is a number and is predicted as one, from pooled features; for two classes, say "
-    "from which number on a bag is positive: --set threshold=NUMBER."
+    "The label is predicted as a number, from pooled features; for two classes, --set "
+    "threshold=NUMBER (positive from there on)."
 )
 ORDERED = (
-    "The label's levels are in an order and are fitted as the numbers 1 to k, from pooled "
-    "features; for two classes, say which are positive: --set positive=LEVEL,LEVEL."
+    "The label's levels are fitted as the numbers 1 to k, from pooled features; for two "
+    "classes, --set positive=LEVEL,LEVEL."
 )
 MOST_COMPARED = 20_000_000
 """Instances beyond which copies among them are not counted."""
-EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
-EMPTY_BY = {
-    "gp_probit": "bag without instances, scored by the leak",
-    "vmmic": "bag without instances, scored by the intercept",
-    "auto": "bag without instances, scored by its size and the base rate",
-    "embedding": "bag without instances, scored by its size",
+EMPTY = "bag without instances: its probability is 0"
+_SCORED_BY = {
+    "gp_probit": "the leak",
+    "vmmic": "the intercept",
+    "auto": "its size and the base rate",
+    "embedding": "its size",
 }
+EMPTY_BY = {model: f"bag without instances, scored by {by}" for model, by in _SCORED_BY.items()}
 """What becomes of a bag without instances, by the model."""
 
 
@@ -230,7 +231,7 @@ class BagsFamily:
                     count=n_empty,
                     examples=list(found.empty[:100]),
                     of=found.bag_rows.num_rows,
-                    cause="Check that their instances are in the input, under the same bag_id",
+                    cause="Check that the input has their instances, by bag_id",
                 ),
             ),
             notes={

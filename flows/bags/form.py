@@ -65,6 +65,9 @@ class BagForm(json_files.Form):
     names: list[str] = Field(default_factory=list)
 
 
+_SAME_COLUMNS = "score data with the same columns, or fit it in a new run"
+
+
 class AboutBags(BagForm):
     """What one partition has of it, and its words.
 
@@ -106,12 +109,9 @@ def instance_label_warning(
     if settings.model == "gp_probit" and settings.form == "direct":
         return [f"I{named} used by the Gaussian process."]
     if settings.model == "auto" and settings.witness_memory and not settings.numeric:
-        return [
-            f"I{named} used by the Gaussian process of instances; pooled features and vMMIC do not "
-            "use them."
-        ]
+        return [f"I{named} used by the Gaussian process alone."]
     model = "a label that is a number" if settings.numeric else f"model={settings.model}"
-    return [f"I{named} not used by {model}: model=auto and model=gp_probit use them for classes."]
+    return [f"I{named} not used by {model}: model=auto and gp_probit use them."]
 
 
 def numbers_of_text(
@@ -258,8 +258,7 @@ def gaps_of(about: Sequence[dict[str, Any]], form: dict[str, Any]) -> dict[str, 
 def gap_warnings(gaps: dict[str, tuple[int, bool]]) -> list[str]:
     """Say how missing features are filled, with their counts."""
     texts = {
-        True: "Missing features are mean-imputed, and a column of its own says where each is "
-        "missing: {}.",
+        True: "Missing features are mean-imputed, with a column that says where: {}.",
         False: "Missing features are mean-imputed, without a column for so few or so many: {}.",
     }
     found = []
@@ -318,7 +317,7 @@ def kept_form(
                     column=one,
                     expected="the features of the fitted run",
                     found="data without this column",
-                    remedy="score data with the same columns, or fit this data in a new run",
+                    remedy=_SAME_COLUMNS,
                 )
                 for one in gone
             ]
@@ -332,9 +331,9 @@ def kept_form(
             faults.append(
                 Fault(
                     file=fitted.root,
-                    expected=f"the modalities of the fitted run and their features: {known}",
+                    expected=f"the modalities (features) of the fitted run: {known}",
                     found=f"{name or 'one without a name'} ({width})",
-                    remedy="score data with the same columns, or fit this data in a new run",
+                    remedy=_SAME_COLUMNS,
                 )
             )
     if new["own"] != kept["own"]:
@@ -344,7 +343,7 @@ def kept_form(
                 column="bag_features",
                 expected=f"{kept['own']} features of a bag, as in the fitted run",
                 found=str(new["own"]),
-                remedy="score data with the same columns, or fit this data in a new run",
+                remedy=_SAME_COLUMNS,
             )
         )
     if faults:

@@ -83,8 +83,8 @@ def _swamped(
     where = f" of modality {name}" if name else ""
     return [
         f"Feature {named[d]}{where} has a value {away[d]:.3g} from its median where the others "
-        f"spread over {width[d]:.3g}: scaled by its standard deviation they are all alike; look "
-        "for a code for missing values, clip it or take its logarithm."
+        f"spread over {width[d]:.3g}: scaled, they are all alike; look for a code for missing "
+        "values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
 
@@ -107,7 +107,7 @@ def one_modality(model: str, names: Sequence[str]) -> Fault:
         column="model",
         expected=f"instances of one modality with model={model}",
         found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
-        remedy="give it the instances of one modality, or take model=vmmic",
+        remedy="give it one modality, or take model=vmmic",
     )
 
 

@@ -60,8 +60,8 @@ def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
     if parts := settings.group_parts:
         by = f"the beginning of their names (group_parts={parts})"
     return [
-        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}: bags of a group are "
-        "held out together (--set group_parts=0: not grouped)."
+        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}, held out together "
+        "(--set group_parts=0: not grouped)."
     ]
 
 
@@ -95,8 +95,8 @@ def _said_of_copies(
         ids = storage.read_table(paths.part("bag_rows", part), ["bag_id"])["bag_id"]
         names.append(ids[place - int(ends[part]) + sizes[part]].as_py())
     text = (
-        f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and {names[1]}, "
-        "say): they are held out together."
+        f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and "
+        f"{names[1]}, say), held out together."
     )
     low, high = (np.full(len(first), value) for value in (2, -1))
     known = copied & (label >= 0)

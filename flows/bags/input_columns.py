@@ -386,12 +386,13 @@ def _with_order(
     if not order or odd or len(order) < LEAST_LEVELS:
         listed = ", ".join(odd[:8] or names[:8])
         raise InputError.of(
-            file=files[0].url if len(files) == 1 else f"{len(files)} files", column=column,
+            file=files[0].url if len(files) == 1 else f"{len(files)} files",
+            column=column,
             expected=f"levels in an order: {', '.join(order) or 'of a known scale'}",
             found=listed or "no label",
-            remedy="name at least three levels, from the lowest to the highest: --set "
+            remedy="name three levels or more, the lowest first: --set "
             "label_order=[low,medium,high]",
-        )  # fmt: skip
+        )
     half = 1.0 + len(order) // 2 if settings.threshold is None else settings.threshold
     update = {"target": "ordered", "label_order": tuple(order), "threshold": half}
     return settings.model_copy(update=update)
@@ -419,12 +420,13 @@ def _with_number(
         )  # fmt: skip
     if settings.model not in NUMBER_MODELS:
         raise InputError.of(
-            file=where, column=column,
+            file=where,
+            column=column,
             expected=f"labels of two classes with model={settings.model}",
             found=f"{len(values):,} different numbers from {values[0]:g} to {values[-1]:g}",
-            remedy="take model=auto, which predicts the number, or say from which number on a bag "
-            f"is positive: --set threshold={np.median(values):g} (the middle of them)",
-        )  # fmt: skip
+            remedy="take model=auto, or say from which number on a bag is positive: --set "
+            f"threshold={np.median(values):g} (the middle)",
+        )
     half = {"target": "number", "threshold": values[len(values) // 2]}
     return settings.model_copy(update=half)
 
@@ -453,17 +455,19 @@ def _refusal(
     odd = [name for name, number in zip(names, numbers, strict=True) if number is None]
     if 0 < len(odd) < len(names) / 2 and len(names) - len(odd) > MOST_FRACTIONS:
         return InputError.of(
-            file=where, column=column, expected="numbers, as most labels are",
+            file=where,
+            column=column,
+            expected="numbers, as most labels are",
             found=f"{', '.join(odd[:8])} ({len(odd)} of {len(names)} different labels)",
-            remedy="correct these cells, or name what means a missing label: --set missing=...",
-        )  # fmt: skip
+            remedy="correct these, or name words for missing labels: --set missing=...",
+        )
     if None not in numbers and len(names) > 2:
         grades = [name for _, name in sorted(zip(numbers, names, strict=True))]
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
-            "say from which grade on a bag is positive: "
-            f"--set threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts "
-            "the number"
+            "say from which grade on a bag is positive: --set "
+            f"threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts the "
+            "number"
         )
     elif len(names) == 1:
         found = f"{names[0]} alone"
@@ -475,13 +479,16 @@ def _refusal(
         found = f"{len(names)} classes: {listed}"
         remedy = (
             f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
-            "--set model=gp_probit fits each class against the others; levels in an order: --set "
-            "target=ordered --set label_order=[LOWEST,...,HIGHEST]"
+            "--set model=gp_probit fits each class; levels in an order: --set target=ordered "
+            "--set label_order=[LOWEST,...,HIGHEST]"
         )
     return InputError.of(
-        file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
-        found=found, remedy=remedy,
-    )  # fmt: skip
+        file=where,
+        column=column,
+        expected="labels of two classes: 1 and 0, or yes and no",
+        found=found,
+        remedy=remedy,
+    )
 
 
 def bags_of(given: pa.Table) -> tuple[IntArray, IntArray]:

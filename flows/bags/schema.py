@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 from flows.data.table import (
     FLAG,
+    HELD_OUT,
+    HIGH,
     INT8,
     INT64,
+    LOW,
     NUMBER,
     NUMBERS,
+    SD,
     TEXT,
     WORDS,
     Bound,
@@ -28,53 +32,51 @@ if TYPE_CHECKING:
 
 INSTANCES_IN = Table(
     "bags",
-    "Instances, one a row, of bags with one label each; a row without features is a bag's own.",
+    "Instances of labelled bags, one a row; a row without features is a bag's own.",
     (
         Column("bag_id", TEXT, "name of the bag", accepts=(INT64,), names="bag"),
         optional(
             "instance_id",
             TEXT,
-            "name of the instance, unique in its bag and modality; its place when absent",
+            "name, unique in its bag and modality; its place when absent",
             accepts=(INT64,),
         ),
         optional(
             "label",
             INT8,
-            "label of the bag: yes/no, 0/1, a number or an ordered level; empty where it is not "
-            "known; not needed with labels",
+            "bag's label: yes/no, 0/1, a number or an ordered level; empty where unknown; not "
+            "needed with labels",
             accepts=(FLAG, NUMBER),
             values=(0, 1),
-            remedy="code the label as 0 or 1, empty where it is not known, or say which one is "
-            "positive: --set positive=LABEL, or --set threshold=NUMBER",
+            remedy="code it as 0 or 1, empty where unknown, or name the positive: --set "
+            "positive=LABEL or threshold=NUMBER",
         ),
         optional(
             "labels",
             WORDS,
-            "classes that the bag has, or its only one, each fitted on its own (only "
-            "with --set model=gp_probit); empty where they are not known",
+            "classes of the bag, each fitted on its own (--set model=gp_probit)",
             accepts=(list_of(INT64), TEXT, INT64),
         ),
         optional(
             "bag_label_mask",
             INT64,
-            "the same as labels, as one number: bit k (of 0 to 62) is set where the bag has class "
-            "k, which is then named by two digits; empty where they are not known",
+            "labels as one number: bit k (0 to 62) is set for class k, which is named by two "
+            "digits",
             bounds=(
                 Bound(
                     "a mask of bits 0 to 62",
                     least=0,
-                    remedy="set bit k where the bag has class k, and no sign",
+                    remedy="set bit k for class k, without a sign",
                 ),
             ),
         ),
         optional(
             "instance_label",
             INT8,
-            "label of the instance: 1 or 0 where it is known, else empty; used only with "
-            "model=auto (the default) or gp_probit",
+            "1 or 0 where known, else empty; used by model=auto and gp_probit",
             accepts=(FLAG, NUMBER),
             values=(0, 1),
-            remedy="code it as 0 or 1, empty where it is not known",
+            remedy="code it as 0 or 1, empty where unknown",
         ),
         optional("modality", TEXT, "its kind, such as image"),
         optional(
@@ -86,9 +88,8 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "by default every other column of numbers or lists of them, as many for every "
-            "instance of a modality; a missing one is mean-imputed, with a column that says so; "
-            "empty: no instance here",
+            "by default every other column of numbers or lists of them, as many for all "
+            "instances of a modality; missing ones are mean-imputed; empty: no instance",
             nullable=True,
             finite=True,
             gaps=True,
@@ -97,32 +98,37 @@ INSTANCES_IN = Table(
         optional(
             "bag_features",
             NUMBERS,
-            "numbers that describe the bag itself, the same in all its rows",
+            "numbers of the bag itself, the same in all its rows",
             finite=True,
             largest=LARGEST,
         ),
         optional(
             "primary",
             FLAG,
-            "whether the instance is primary in truth, for evaluation only: no model sees it",
+            "whether it is primary in truth; for evaluation only",
         ),
     ),
     details=(
-        "labels", "bag_label_mask", "instance_label", "modality", "bag_features", "primary",
+        "labels",
+        "bag_label_mask",
+        "instance_label",
+        "modality",
+        "bag_features",
+        "primary",
     ),
-)  # fmt: skip
+)
 
 
 LABEL_NUMBER = optional(
     "label_number",
     NUMBER,
-    "the label, where it is a number that is predicted",
+    "the label, where it is a number",
     finite=True,
     largest=LARGEST,
 )
 
 
-LABEL_GIVEN = optional("label_given", TEXT, "the label as the file writes it, where that is words")
+LABEL_GIVEN = optional("label_given", TEXT, "the label's words in the file")
 
 
 def instances_in(settings: BagSettings) -> Table:
@@ -140,25 +146,24 @@ def instances_in(settings: BagSettings) -> Table:
     return replace(table, columns=(*table.columns, LABEL_GIVEN), positive=positive)
 
 
+_BAG_ID = Column("bag_id", TEXT, "class of this row, where bags have several")
+_WITHOUT = "the same without the labels of this bag and its group; empty where it was not fitted"
 _CLASS = Column(
     "class",
     TEXT,
-    "the class of this row, where bags have labels of several; else empty",
+    "class of this row, where bags have several; else empty",
     nullable=True,
 )
 _BALD = Column(
     "bald",
     NUMBER,
-    "BALD: what the model would learn from its own label, in nats; the larger, the more worth "
-    "labelling; empty where the model has none",
+    "BALD: what its label would teach the model, in nats; empty where the model has none",
     nullable=True,
 )
-_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
 _GROUP = Column(
     "group",
     INT64,
-    "number of the group that it is held out with: its group's other bags and exact copies have "
-    "the same; empty where no bags belong together",
+    "number of the group, copies included, that it is held out with; empty without",
     nullable=True,
 )
 
@@ -166,20 +171,19 @@ BAGS = Table(
     "bags",
     "Every bag with the probability that its label is 1.",
     (
-        Column("bag_id", TEXT, "name of the bag"),
+        _BAG_ID,
         Column("label", INT8, "its label: 1 positive, 0 not", nullable=True),
         Column(
             "probability",
             NUMBER,
-            "probability that the label is 1, or that the bag has the class; where each bag has "
-            "one class these sum to 1",
+            "probability that the label is 1, or of the class (these sum to 1 where a bag has one)",
         ),
-        _HELD_OUT,
+        HELD_OUT,
         Column(
             "without_it",
             NUMBER,
-            "the same probability, predicted without this bag's own label or its group's; empty "
-            "where the fit had no label of it, or the model has none (auto and embedding have it)",
+            "the same without the labels of this bag and its group; empty where it was not "
+            "fitted, or the model does not say",
             nullable=True,
         ),
         _BALD,
@@ -187,13 +191,13 @@ BAGS = Table(
         Column(
             "predicted",
             TEXT,
-            "the bag's most probable class, where each bag has one class; else empty",
+            "its most probable class, where bags have one",
             nullable=True,
         ),
         Column(
             "label_given",
             TEXT,
-            "its label as the files write it; empty where that is 0 or 1, or yes or no",
+            "its label as the files write it; empty where 0, 1, yes or no",
             nullable=True,
         ),
         _GROUP,
@@ -203,27 +207,30 @@ BAGS = Table(
 
 NUMBER_BAGS = Table(
     "bags",
-    "Every bag with its predicted number, where the label is one (target=number).",
+    "Every bag with its predicted number (target=number).",
     (
-        Column("bag_id", TEXT, "name of the bag"),
+        _BAG_ID,
         Column("label", NUMBER, "its label as given", nullable=True),
-        Column("predicted", NUMBER, "the number that is predicted"),
-        Column("sd", NUMBER, "standard deviation of the bag's number around it"),
-        Column("low", NUMBER, "lower end of the 95 % interval of the bag's number"),
-        Column("high", NUMBER, "upper end of that interval"),
-        _HELD_OUT,
+        Column("predicted", NUMBER, "predicted number"),
+        SD,
+        LOW,
+        HIGH,
+        HELD_OUT,
         Column(
             "without_it",
             NUMBER,
-            "the same prediction without this bag's own label or its group's; empty where the bag "
-            "was not fitted",
+            _WITHOUT,
             nullable=True,
         ),
-        Column("low_without_it", NUMBER, "lower end of the 95 % interval of that", nullable=True),
-        Column("high_without_it", NUMBER, "upper end of that interval", nullable=True),
+        replace(LOW, name="low_without_it", nullable=True),
+        replace(HIGH, name="high_without_it", nullable=True),
         _GROUP,
     ),
 )
+
+
+def _chances(order: Sequence[str]) -> list[Column]:
+    return [Column(f"probability_{one}", NUMBER, "probability of this level") for one in order]
 
 
 def number_bags(order: Sequence[str]) -> Table:
@@ -233,13 +240,12 @@ def number_bags(order: Sequence[str]) -> Table:
     levels = (
         Column("level", TEXT, "its label as given", nullable=True),
         Column("predicted_level", TEXT, "the most probable level"),
-        *(Column(f"probability_{one}", NUMBER, "probability of this level") for one in order),
+        *_chances(order),
         *(
             Column(
                 f"without_it_{one}",
                 NUMBER,
-                "the same, without the bag's own label or its "
-                "group's; empty where the bag was not fitted",
+                _WITHOUT,
                 nullable=True,
             )
             for one in order
@@ -252,24 +258,22 @@ INSTANCES = Table(
     "instances",
     "Every instance with the probability that it is primary.",
     (
-        Column("bag_id", TEXT, "name of its bag"),
+        _BAG_ID,
         Column("instance_id", TEXT, "its name"),
         Column("modality", TEXT, "its kind", nullable=True),
         Column(
             "probability",
             NUMBER,
-            "probability that the instance makes its bag positive (is primary), by the fit, which "
-            "knows the labels of fitted bags; empty where the model gives contributions only "
-            "(embedding)",
+            "probability that it makes its bag positive (is primary), by a fit that knows "
+            "labels; empty where the model gives contributions alone",
             nullable=True,
         ),
-        Column("score", NUMBER, "ranks instances, of one bag and of several: the foremost largest"),
+        Column("score", NUMBER, "ranks instances within and across bags, the foremost largest"),
         Column(
             "contribution",
             NUMBER,
-            "what it adds to its bag: to the mean of the probit score (above 0 for the positive "
-            "label, below 0 for the negative), or to the number in the label's unit; empty where "
-            "the model has none, or pooled features weigh less than 0.1",
+            "what it adds to its bag's mean probit score (above 0: to the positive label), or to "
+            "its number; empty where the model has none, or pooled features weigh less than 0.1",
             nullable=True,
         ),
         _BALD,
@@ -280,17 +284,16 @@ INSTANCES = Table(
 
 def rivals_of(order: Sequence[str]) -> Table:
     """Return the table of what simpler models predict; of levels in an order their chances."""
-    chances = (Column(f"probability_{one}", NUMBER, "probability of this level") for one in order)
     predicted = Column(
-        "predicted", NUMBER, "probability that the label is 1, or the number that is predicted"
+        "predicted", NUMBER, "probability that the label is 1, or the predicted number"
     )
     return Table(
         "rivals",
-        "What simpler models predict of the bags that are tested, fitted to the same other bags.",
+        "What simpler models, fitted to the same bags, predict of the tested ones.",
         (
-            Column("bag_id", TEXT, "name of the bag"),
+            _BAG_ID,
             Column("rival", TEXT, "the simpler model"),
-            *(chances if order else (predicted,)),
+            *(_chances(order) or [predicted]),
         ),
     )
 
@@ -299,20 +302,19 @@ RIVALS = rivals_of(())
 
 MARKERS = Table(
     "markers",
-    "What features of a bag's foremost instances add (models auto and embedding), by the member "
-    "with the largest weight.",
+    "What features of a bag's foremost instances add, by the member with the largest weight "
+    "(auto and embedding).",
     (
-        Column("bag_id", TEXT, "name of the bag"),
+        _BAG_ID,
         Column("instance_id", TEXT, "name of the instance"),
         Column("modality", TEXT, "its kind", nullable=True),
-        Column("feature", TEXT, "name of the feature, or its number"),
+        Column("feature", TEXT, "name or number of the feature"),
         Column("value", NUMBER, "the instance's value of it"),
         Column(
             "adds",
             NUMBER,
-            "pooled features: to the bag's probit score or number, by its mean, largest and "
-            "smallest value; "
-            "instances: to the instance's own probit score, against the average instance",
+            "pooled features: to the bag's probit score or number; instances: to their own "
+            "score, against the average instance",
         ),
     ),
 )
@@ -320,15 +322,15 @@ MARKERS = Table(
 
 REASONS = Table(
     "reasons",
-    "What each block of features adds to a bag's score (models auto and embedding).",
+    "What each block of features adds to a bag's score (auto and embedding).",
     (
-        Column("bag_id", TEXT, "name of the bag"),
-        Column("block", TEXT, "summary of features, such as their mean; or the constant"),
+        _BAG_ID,
+        Column("block", TEXT, "summary of features, such as their mean, or the constant"),
         Column(
             "adds",
             NUMBER,
-            "to the pooled features' probit score (0 is 50 %, 1 is 84 %), or to the predicted "
-            "number; a bag's sum to it",
+            "to the pooled features' probit score (0 is 50 %, 1 is 84 %) or number; a bag's "
+            "sum to it",
         ),
     ),
 )

@@ -199,8 +199,7 @@ class Checker:
                 f"a name of its own for every {self.table.row}",
                 f"{at.name(place)!r} in rows {before + 1} and {place + 1}{more}",
                 theirs,
-                remedy=f"if it is not the name of a {self.table.row}, leave it out (--exclude "
-                f"{theirs})",
+                remedy=f"if it names no {self.table.row}, leave it out (--exclude {theirs})",
             )
         )
 
@@ -232,13 +231,11 @@ class Checker:
                 what, out = "a number in every label, as threshold is set", ""
             if error.order:
                 what = f"one of the levels {', '.join(error.order)} in every label"
-            remedy = (
-                f"correct these cells, or name their words as missing (--set missing=WORD){out}"
-            )
+            remedy = f"correct these cells, or name them as missing (--set missing=WORD){out}"
             if error.other:
                 sign = {",": "point", ".": "comma"}[error.other]
                 what = f"{what}, with a decimal {sign} as in the first rows"
-                remedy = f"write all numbers of a column in one way, or --set decimal={error.other}"
+                remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
             self.found.rows([error.row], error.column, what, f"{shown(error.cell)}{more}", remedy)
             raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
@@ -277,8 +274,9 @@ class Checker:
             column.validate(full=True)
         except pa.ArrowInvalid:
             rows = [row for row in range(len(column)) if not _readable(column, row)]
-            self.found.rows(rows, name, "text in UTF-8", "bytes that are none",
-                            "write the file again with its text encoded as UTF-8")  # fmt: skip
+            self.found.rows(
+                rows, name, "text in UTF-8", "bytes that are none", "write the file again in UTF-8"
+            )
             return bool(rows)
         return False
 
@@ -369,11 +367,12 @@ class Checker:
             return
         own, wanted = (lengths_of(read[column]) for column in (name, other))
         self.found.rows(
-            np.flatnonzero((own >= 0) & (own != wanted)), name,
+            np.flatnonzero((own >= 0) & (own != wanted)),
+            name,
             lambda row: f"{max(wanted[row], 0)} entries, one for each of the {other}",
             lambda row: str(own[row]),
             f"give each {other.removesuffix('s')} its {name}, or leave the list null",
-        )  # fmt: skip
+        )
 
 
 _FEW_NAMES = 3
@@ -395,6 +394,7 @@ def shared_names(
         The names of the rows of each, or their digests; none where they are named after their
         file.
     """
+    once, remedy = "a name used once over all files", f"give every {table.row} its own name"
     faults = []
     if table.id is not None and not table.id.required:
         faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
@@ -410,22 +410,25 @@ def shared_names(
             has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
             faults.append(
                 Fault(
-                    files[order[number]], "a name used once over all files",
+                    files[order[number]],
+                    once,
                     f"{len(places):,} names that {has} too: {some}, ...",
                     None if table.id is None else table.id.name,
-                    remedy=f"give every {table.row} its own name",
+                    remedy=remedy,
                 )
-            )  # fmt: skip
+            )
             continue
         found = Found(files[order[number]])
         found.first = -int(at.starts[number])
         found.rows(
-            places, None if table.id is None else table.id.name,
-            "a name used once over all files",
-            lambda place: f"{at.name(place)!r}, which "
-            f"{files[order[at.of(again[place])[0]]]} has too",
-            f"give every {table.row} its own name",
-        )  # fmt: skip
+            places,
+            None if table.id is None else table.id.name,
+            once,
+            lambda place: (
+                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too"
+            ),
+            remedy,
+        )
         faults += found.faults()
     return faults
 
@@ -437,9 +440,9 @@ def _alike(files: Sequence[str]) -> list[Fault]:
         Fault(
             file=file,
             column="id",
-            expected="names of rows, or a file name that no other file has",
+            expected="names of rows, or a file name of its own",
             found=f"none, and the file name of {before}",
-            remedy="add a column id, or give the files different names",
+            remedy="add a column id, or rename a file",
         )
         for file in files
         if (before := first.setdefault(file_name(file), file)) != file

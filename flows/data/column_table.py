@@ -113,8 +113,8 @@ def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[
     if not found:
         return []
     return [
-        f"Cells look like several answers each, and every combination is a category: "
-        f"{_some(found)}. Give each answer a column of yes and no."
+        f"Cells look like several answers each: {_some(found)}. Give each answer a column of "
+        "yes and no."
     ]
 
 
@@ -149,15 +149,12 @@ def doubtful_numbers(
         more = f" ({one.count - 1:,} more cells like it)" if one.count > 1 else ""
         line = f"{name}: {_cell(one.cell, one.where)}{more} is read as {one.value:.12g}"
         if rule.decimal == ".":
-            line += (
-                "; no cell shows whether the comma sets thousands apart or is a decimal sign: "
-                "--set decimal=, reads decimals."
-            )
+            line += "; if the comma is a decimal sign, --set decimal=,."
         elif DECIMAL_COMMA in seen[name].examples:
             sure = _cell(*seen[name].examples[DECIMAL_COMMA])
             line += (
-                f", since {sure} has a decimal comma; if that is wrong, write all numbers of "
-                "the column in one way."
+                f", since {sure} has a decimal comma; if that is wrong, write the column's "
+                "numbers in one way."
             )
         else:
             line += ", as semicolons or other columns suggest: --set thousands=, reads thousands."
@@ -201,7 +198,7 @@ def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
             found.append(f"{name} ({' and '.join(map(repr, twice[:3]))})")
     if not found:
         return []
-    return [f"Levels that differ by case or blanks alone are different levels: {_some(found)}."]
+    return [f"Levels that differ by case or blanks alone count as different: {_some(found)}."]
 
 
 def _some(names: Sequence[str]) -> str:

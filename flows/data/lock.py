@@ -87,8 +87,8 @@ class Claim:
         """Raise `RunBusy` if another process has taken the run over meanwhile."""
         if self._taken_by is not None:
             raise RunBusy(
-                f"run {self.run_id} was taken over by {self._taken_by} while this process did not "
-                "answer; leave it to that one"
+                f"run {self.run_id} was taken over by {self._taken_by} while this process did "
+                "not answer"
             )
 
     def verify(self) -> None:

@@ -401,7 +401,7 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
     numbered = Counter(name.rstrip(digits) for name in others if name[-1:].isdigit())
     stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
     such = f"{stem}*" if stem and times > 1 else "PATTERN"
-    return f"where every number has a column of its own, add --column '{column.name}={such}'"
+    return f"if each number has a column of its own, add --column '{column.name}={such}'"
 
 
 def _without_id(name: str) -> str:

@@ -386,7 +386,7 @@ def _paths_of(run: str) -> RunPaths:
         except DamagedError as error:
             raise PublishError(
                 url,
-                "the name of the latest run in latest.json",
+                "the latest run's name in latest.json",
                 str(error),
                 f"name the run, as {url}/runs/RUN_ID",
             ) from error
@@ -402,7 +402,7 @@ def _no_finished_run(run: str, url: str) -> PublishError:
     place = shlex.quote(storage.shown(run))
     if storage.names(storage.join(url, "runs")):
         found = "only runs that have not finished"
-        remedy = f"list them (vbflows runs {place}) and continue one with --resume RUN_ID"
+        remedy = f"see vbflows runs {place}, then --resume RUN_ID"
     elif storage.exists(url):
         found = "a folder without runs"
         remedy = f"write a run to it first: vbflows PIPELINE SOURCE {place}"

@@ -172,10 +172,17 @@ def optional(name: str, type: Kind, meaning: str, **more: Any) -> Column:
     return Column(name, type, meaning, nullable=True, required=False, **more)
 
 
+SD = Column("sd", NUMBER, "standard deviation around it")
+LOW = Column("low", NUMBER, "lower end of its 95 % interval")
+HIGH = Column("high", NUMBER, "its upper end")
+HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit")
+CELLS = "numbers, text, dates, or true and false"
+MEND_CELLS = "write each cell as one of these, or leave the column out (--exclude)"
+
 ROW_ID = Column(
     "id",
     TEXT,
-    "name of the row; the file's name and the row's number when absent",
+    "name of the row; by default the file's name and row number",
     required=False,
     accepts=(INT64,),
     names="row",

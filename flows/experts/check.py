@@ -192,8 +192,7 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
         found = f"{rows[only]} with {labels.names[only]} alone"
         return [_fault(where, "rows with two labels", found, "give rows of both classes")]
     if settings.inference != "additive":
-        expected = f"labels of two classes for inference={settings.inference}"
-        return [_fault(where, expected, listed(labels.names), "take inference=additive")]
+        return [_not_additive(where, listed(labels.names), settings)]
     few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]
     if few:
         expected = f"at least {LEAST} rows of each of more than two labels"
@@ -213,8 +212,7 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
         if given
     ]
     if settings.inference != "additive":
-        expected = f"labels of two classes for inference={settings.inference}"
-        faults.append(_fault(where, expected, "a number", "take inference=additive"))
+        faults.append(_not_additive(where, "a number", settings))
     if not cells.cells:
         faults.append(_fault(where, "a number in some of the rows", "none", _NAME))
     elif number_rule(cells, settings) is None:
@@ -232,11 +230,16 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
     return faults
 
 
+def _not_additive(where: str, found: str, settings: ExpertSettings) -> Fault:
+    expected = f"labels of two classes for inference={settings.inference}"
+    return _fault(where, expected, found, "take inference=additive")
+
+
 _NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
 _COUNT = "if they are counts, --set target=count; else join rare labels"
 _NAME = "name the column that holds it (--column label=YOURS), or fill it"
-_CUT = "join labels to fewer classes; a number is predicted by target=number"
+_CUT = "join labels to fewer classes, or predict a number: target=number"
 
 
 def _fault(where: str, expected: str, found: str, remedy: str) -> Fault:

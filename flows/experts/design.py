@@ -74,6 +74,9 @@ class Design(State):
     mean_weight: float
 
 
+_MEND = "mend the cell or leave it empty"
+
+
 def effects_in(
     posterior: AnyPosterior | GaussianPosterior | CountPosterior, encoding: Encoding,
     design: Design, basis: Basis | None,
@@ -277,7 +280,7 @@ def choose_scale(
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
         warnings.append(
-            f"Columns with one value predict nothing; they are left out, in new rows too: "
+            "Columns with one value predict nothing and are left out, in new rows too: "
             f"{listed(named)}."
         )
     first: dict[str, str] = {}
@@ -291,8 +294,7 @@ def choose_scale(
     fitted = sums.positive + sums.negative
     if fitted <= len(columns):
         warnings.append(
-            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior; "
-            "expect little of it."
+            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior."
         )
     design = Design(
         np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights, mean_weight
@@ -447,10 +449,12 @@ def _labels_in(
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError.of(
-            file="the new data", column=LABEL, expected=expected,
+            file="the new data",
+            column=LABEL,
+            expected=expected,
             found=f"{shown(table[LABEL][row].as_py())} in the row {names[row]!r}",
-            remedy="mend the cell or leave it empty",
-        )  # fmt: skip
+            remedy=_MEND,
+        )
     codes = np.where(np.isnan(y), -1, 0)
     y = np.where(codes < 0, 0.0, target.scaled(y))
     return codes, (codes + 1).astype(np.float64), y
@@ -474,7 +478,7 @@ def _refuse_unreadable(
                 column=name,
                 expected=f"cells that are each a {kinds[name].kind}, as in the fit",
                 found=f"{shown(table[f'c.{name}'][row].as_py())} in the row {names[row]!r}",
-                remedy="mend the cell or leave it empty",
+                remedy=_MEND,
             )
         )
     if faults:

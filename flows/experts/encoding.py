@@ -209,14 +209,14 @@ def _warnings(
     joined = [f"{c.name} ({len(c.reference):,})" for c in encoding.columns if len(c.reference) > 1]
     if joined:
         warnings.append(
-            f"Rare levels have no column of their own and are the reference: {listed(joined)}. "
-            f"They have fewer than {rare_below} cells, or are beyond max_levels = {max_levels}."
+            f"Rare levels (fewer than {rare_below} cells, or beyond max_levels = {max_levels}) "
+            f"are the reference: {listed(joined)}."
         )
     gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
     if gaps:
         warnings.append(
-            f"Missing cells: {listed(gaps)}. Missing numbers are mean-imputed; missing categories "
-            f"are a category of their own; from {rare_below} of them on a column has an indicator."
+            f"Missing cells: {listed(gaps)}. Numbers are mean-imputed; missing categories are "
+            f"one more; from {rare_below} of them on a column has an indicator."
         )
     return warnings
 
@@ -248,8 +248,8 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
             before = total.get(name, (0, 0))
             total[name] = before[0] + levels, before[1] + gaps
     said = (
-        (0, "Cells with levels that the fit never saw count as the reference"),
-        (1, "Missing cells of columns that had none in the fit count as the mean or the reference"),
+        (0, "Levels that the fit never saw count as the reference"),
+        (1, "Missing cells of columns without any in the fit count as the mean or the reference"),
     )
     warnings = []
     for place, words in said:

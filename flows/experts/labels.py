@@ -168,19 +168,16 @@ def number_warning(labels: Levels, count: bool, logged: bool) -> str:
     values = "many" if labels.many else f"{len(labels.counts):,}"
     if logged:
         return (
-            f"The label is a positive number ({values} different values) and is fitted on the log, "
-            "which predicts held-out rows better; means and intervals are on its own scale."
+            f"The label is a positive number ({values} different values), fitted on the log, "
+            "which predicts held-out rows better; results are on its own scale."
         )
     if count:
         return (
-            f"The label is a count (whole numbers from 0, {values} different ones): the logarithm "
-            "of its mean is predicted (Poisson). For a number with even noise, --set "
+            f"The label is a count (whole numbers from 0, {values} different ones): the "
+            "logarithm of its mean is predicted (Poisson). For even noise, --set "
             "target=number; for classes, --set target=classes."
         )
-    return (
-        f"The label is a number ({values} different values) and is predicted as one; for classes, "
-        "--set target=classes."
-    )
+    return f"The label is a number ({values} different values); for classes, --set target=classes."
 
 
 def _ends(cells: Seen) -> str:
@@ -197,10 +194,10 @@ def label_warnings(labels: Labels, ordered: bool) -> list[str]:
         negative, positive = labels.names
         return [f"The probability is of label {positive} ({labels.why}), not of {negative}."]
     if len(labels.names) > 2 and not ordered and _ordered(labels.names):
+        number = ", or --set target=number for a number" if _numbers(labels) else ""
         return [
-            f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "
-            f"{len(labels.names)} classes without an order: for the order, --set target=ordered"
-            f"{', or --set target=number for a number' if _numbers(labels) else ''}."
+            f"The label is ordered ({', '.join(labels.names[:8])}), but fitted as "
+            f"{len(labels.names)} classes: for the order, --set target=ordered{number}."
         ]
     return []
 
@@ -268,8 +265,7 @@ def unlabelled_warning(labels: Levels) -> list[str]:
     if 10 * labels.missing <= rows:
         return []
     return [
-        f"{labels.missing:,} of {rows:,} rows ({100 * labels.missing / rows:.0f} %) have no label: "
-        "they are predicted, and the fit learns nothing from them. If they should have one, check "
-        "the label's column (--column label=YOURS); blank cells, NA and the words of missing "
-        "are none."
+        f"{labels.missing:,} of {rows:,} rows ({100 * labels.missing / rows:.0f} %) have no "
+        "label and are only predicted. If they should have one, check --column label=YOURS; "
+        "blank cells, NA and the words of missing are none."
     ]

@@ -190,9 +190,8 @@ def _choose_columns(
         encoding = encoding.model_copy(update={"target": target})
     if copies > 1.0:
         more += (
-            f"Every row occurs {copies:.0f} times (or a multiple of that), as if the table "
-            f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
-            "row are left out together.",
+            f"Every row occurs {copies:.0f} times (or a multiple): each counts 1/{copies:.0f}, "
+            "and copies are left out together.",
         )
     copies *= units.design_effect
     used = [one.name for one in encoding.columns]

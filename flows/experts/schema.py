@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 from flows.data.table import (
     ANY,
-    FLAG,
+    CELLS,
+    HELD_OUT,
+    HIGH,
     INT32,
     INT64,
+    LOW,
+    MEND_CELLS,
     NUMBER,
     ROW_ID,
     ROW_WEIGHT,
+    SD,
     TEXT,
     Column,
     Kind,
@@ -22,7 +27,7 @@ from flows.data.table import (
 ROW_GROUP = optional(
     "group",
     TEXT,
-    "what several rows are of, such as a patient: such rows are held out together",
+    "what rows are of, such as a patient: they are held out together",
     accepts=(INT64,),
 )
 ROWS_IN = Table(
@@ -33,54 +38,48 @@ ROWS_IN = Table(
         optional(
             "label",
             ANY,
-            "label of the row; empty where it is to be predicted",
+            "label; empty where it is to be predicted",
             expected="labels (text, numbers, or true and false)",
-            remedy="write each row's class as one text or number",
+            remedy="write each label as one text or number",
         ),
     ),
     named=(ROW_WEIGHT, ROW_GROUP),
     others=Column(
         "column that predicts",
         ANY,
-        "a number, category or date that predicts; empty is missing",
+        "a number, category or date; empty is missing",
         nullable=True,
-        expected="numbers, text, dates, or true and false",
-        remedy="write each cell as one of these, or leave the column out (--exclude)",
+        expected=CELLS,
+        remedy=MEND_CELLS,
     ),
 )
 
 
 _ID = Column("id", TEXT, "name of the row")
-_LABEL = Column("label", TEXT, "label of the row, as the file has it; empty without", nullable=True)
-_NUMBER = Column("label", NUMBER, "number of the row in the file; empty without", nullable=True)
-_LOW = Column("low", NUMBER, "lower end of the row's 95 % interval")
-_HIGH = Column("high", NUMBER, "upper end of the row's 95 % interval")
-_HELD_OUT = Column("held_out", FLAG, "whether its label was kept from the fit, for testing")
-_GROUP = Column("group", TEXT, "what the row is of, as the file has it", nullable=True)
+_LABEL = Column("label", TEXT, "its label in the file; empty without", nullable=True)
+_NUMBER = Column("label", NUMBER, "its number in the file; empty without", nullable=True)
+_GROUP = Column("group", TEXT, "its group in the file", nullable=True)
 
 
-_WITHOUT = (
-    "prediction by a fit without this row, its copies and its group; empty where the row is held "
-    "out of every fit, or has no label"
-)
+_WITHOUT = "prediction without this row, its copies and its group; empty where no fit had its label"
 
 
 def _tested(kind: Kind, grouped: bool) -> list[Column]:
     """Return the last columns of the rows: how each was tested, and its group."""
-    found = [Column("without_it", kind, _WITHOUT, nullable=True), _HELD_OUT]
+    found = [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT]
     return [*found, _GROUP] if grouped else found
 
 
 def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
-    meaning = "probability, 0 to 1, that this expert predicts the row (given its label, if known)"
+    meaning = "probability that this expert predicts the row (given its label, if known)"
     return Table(
         "rows",
-        "Every row with its label, its probability and the share of each expert in it.",
+        "Every row with the probability of its label and the share of each expert.",
         (
             _ID,
             _LABEL,
-            Column(probability_of(label), NUMBER, f"probability that the label is {label}, 0 to 1"),
+            Column(probability_of(label), NUMBER, f"probability that the label is {label}"),
             *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
             *_tested(NUMBER, grouped),
         ),
@@ -95,10 +94,10 @@ def number_rows(grouped: bool = False) -> Table:
         (
             _ID,
             _NUMBER,
-            Column("predicted", NUMBER, "predicted number (its mean), in the unit of the label"),
-            Column("sd", NUMBER, "standard deviation of the row's number around it"),
-            _LOW,
-            _HIGH,
+            Column("predicted", NUMBER, "predicted number (mean), in the label's unit"),
+            SD,
+            LOW,
+            HIGH,
             *_tested(NUMBER, grouped),
         ),
     )
@@ -108,15 +107,12 @@ def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
-        "Every row with its label, the most probable label and the probability of each.",
+        "Every row with the most probable label and the probability of each.",
         (
             _ID,
             _LABEL,
             Column("predicted", TEXT, "most probable label"),
-            *(
-                Column(probability_of(one), NUMBER, "probability of this label, 0 to 1")
-                for one in labels
-            ),
+            *(Column(probability_of(one), NUMBER, "probability of this label") for one in labels),
             *_tested(TEXT, grouped),
         ),
     )
@@ -140,12 +136,12 @@ def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -
     meaning = "predicted number, by this model" if is_number else "probability, by this model"
     return Table(
         "tested",
-        "Every tested row with what this model and others predict without its label.",
+        "What this model and others predict of tested rows without their labels.",
         (
             _ID,
             _NUMBER if is_number else _LABEL,
-            Column("unit", INT64, "rows of one number, copies or a group, were left out together"),
-            *((_LOW, _HIGH) if is_number else ()),
+            Column("unit", INT64, "rows of one number (copies, groups) were left out together"),
+            *((LOW, HIGH) if is_number else ()),
             *(
                 Column(model_column(model, label), NUMBER, meaning)
                 for model in models
@@ -157,29 +153,28 @@ def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -
 
 EXPERTS = Table(
     "experts",
-    "Weights of the additive part, and of every expert and its gate, on the scale of the fit.",
+    "Weights of the additive part, the experts and their gates, on the scale of the fit.",
     (
-        Column("expert", INT32, "number of the expert, from 1; 0 for the additive part"),
+        Column("expert", INT32, "number of the expert; 0: the additive part"),
         Column(
             "role",
             TEXT,
-            "additive: the part that all experts share; expert: what it predicts, or adds to that; "
-            "gate: where it is responsible",
+            "additive: shared by all experts; expert: what it predicts, or adds; gate: where "
+            "it is responsible",
         ),
         Column(
             "column",
             TEXT,
-            "name of the column, of a function of its curve, of a step (column > knot), or "
-            "intercept",
+            "column, function of its curve, step (column > knot), or intercept",
         ),
-        Column("mean", NUMBER, "weight: posterior mean, on the scale of the fit"),
-        Column("sd", NUMBER, "posterior standard deviation of the weight"),
+        Column("mean", NUMBER, "posterior mean of the weight"),
+        Column("sd", NUMBER, "its posterior standard deviation"),
     ),
 )
 
 
 CLASS_EXPERTS = Table(
     "experts",
-    "The same for each of several labels, fitted against the rest.",
+    "The same for each label against the rest.",
     (Column("label", TEXT, "the label"), *EXPERTS.columns),
 )

@@ -330,15 +330,14 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
         if found.units.grouped or found.label.size < LEAST_IN_ORDER or found.alike < ALIKE:
             return []
         return [
-            "Labels of rows that follow each other in the file are alike (correlation "
-            f"{found.alike:.2f}). If the rows are in order of time, figures on tested rows hold "
-            "for rows between the fitted ones, not for later rows."
+            f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If rows "
+            "are in order of time, figures hold between the fitted ones, not for later ones."
         ]
     name = found.repeated
     return [
-        f"The rows of each value of {name} have one label. If {name} names what the rows are of, "
-        f"--column {shlex.quote(f'group={name}')} leaves the rows of each out together; otherwise "
-        "figures on tested rows are too good."
+        f"The rows of each value of {name} have one label. If {name} names what rows are of, "
+        f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures are "
+        "too good."
     ]
 
 
@@ -353,8 +352,7 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
         said.append(text)
     if units.copies:
         said.append(
-            f"rows with copies, equal in the label and all columns that predict: {units.copies:,}; "
-            "they are left out together"
+            f"rows with copies (label and all columns), left out together: {units.copies:,}"
         )
     return said
 

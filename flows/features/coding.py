@@ -105,8 +105,7 @@ def code_parts(
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
-        f"Column {name}: cells of categories that the fit never saw count as missing: "
-        f"{listed(texts, 5)}."
+        f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
         for name, texts in _sum_counts([one.unknown for one in built]).items()
     ]
     warnings += _on_respelt([one.respelt for one in built])
@@ -117,13 +116,20 @@ def code_parts(
             remedy="give other columns",
         )  # fmt: skip
     dropped = Dropped(
-        reason="row without any cell", count=len(empty), examples=empty[:100], of=firsts[-1],
-        cause="Delete blank rows, or check that the columns that are used are filled in these rows",
-    )  # fmt: skip
+        reason="row without any cell",
+        count=len(empty),
+        examples=empty[:100],
+        of=firsts[-1],
+        cause="Delete blank rows, or fill the columns that are used",
+    )
     return Prepared(
-        tuple(one.url for one in built), FeatureBatch, tuple(warnings), (dropped,), table,
+        tuple(one.url for one in built),
+        FeatureBatch,
+        tuple(warnings),
+        (dropped,),
+        table,
         tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def _numbers_of(
@@ -196,8 +202,8 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
     if most == settings.n_features:
         return []
     return [
-        f"n_features was lowered from {settings.n_features} to {most}: a table of {rows:,} rows "
-        "with data has fewer features than rows."
+        f"n_features was lowered from {settings.n_features} to {most}, below the {rows:,} rows "
+        "with data."
     ]
 
 
@@ -216,7 +222,7 @@ def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
                     f"categories of the fit, such as {_quoted(levels[name])}",
                     _quoted(given[name]),
                     name,
-                    remedy="write these cells as in the table of the fit, or leave them blank",
+                    remedy="write these cells as in the fit, or leave them blank",
                 )
                 for name in foreign
             ]

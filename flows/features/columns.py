@@ -167,10 +167,9 @@ def _scale(
         raise InputError.of(
             file="the data",
             column=name,
-            expected="answers of a known scale, or numbers (the setting ordered names it)",
+            expected="answers of a known scale, or numbers (setting ordered)",
             found=listed([repr(level) for level in levels], 4),
-            remedy="write the answers as numbers in their order, or leave the column out of "
-            "ordered",
+            remedy="write the answers as numbers, or leave the column out of ordered",
         )
     return scale
 
@@ -213,8 +212,8 @@ def _refuse(reasons: Mapping[str, str]) -> None:
     remedy = "give a table whose columns vary"
     if measured:
         remedy = (
-            f"cut measurements into classes (--set bins=4), or take their values as categories "
-            f"(--set categories={','.join(measured[:3])})"
+            "cut measurements (--set bins=4), or take values as categories (--set "
+            f"categories={','.join(measured[:3])})"
         )
     raise InputError.of(
         file="the data",
@@ -234,8 +233,8 @@ def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> li
     if not found:
         return []
     return [
-        f"Ids repeat: {listed(found)}. Rows of one id count as independent ones, so intervals are "
-        "too narrow; give one row of each."
+        f"Ids repeat: {listed(found)}. Their rows count as independent, so intervals are too "
+        "narrow; give one row of each."
     ]
 
 
@@ -252,11 +251,11 @@ def _refuse_long(
         file="the data",
         column=question,
         expected="one row for all answers of a respondent",
-        found=f"a table in long format, with a row for each of {len(levels[question].counts)} "
-        f"questions: {listed(list(levels[question].counts), 3)}",
-        remedy=f"pivot it: a row for each value of {ids}, a column for each value of {question}, "
-        f"and {answer} as cells. If each row is to be described, name the columns to use "
-        f"(--set include={question},...)",
+        found=f"a row for each of {len(levels[question].counts)} questions: "
+        f"{listed(list(levels[question].counts), 3)}",
+        remedy=f"pivot it: a row for each value of {ids}, a column for each of {question}, "
+        f"{answer} as cells. To describe each row, name the columns to use (--set "
+        f"include={question},...)",
     )
 
 
@@ -265,9 +264,8 @@ def _on_measured(reasons: Mapping[str, str]) -> list[str]:
     if not names:
         return []
     return [
-        f"Columns of measurements or dates are left out: {listed(names)}. --set bins=4 cuts them "
-        "into classes of as many rows each; --set categories=NAME takes a column's values as "
-        "categories."
+        f"Measurements or dates are left out: {listed(names)}. --set bins=4 cuts them into "
+        "classes; --set categories=NAME takes values as categories."
     ]
 
 
@@ -307,9 +305,8 @@ def _on_rare(kept: Sequence[Column], settings: FeatureSettings) -> list[str]:
     said = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
     where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
     return [
-        f"Rare categories were joined into one, called {RARE}, in {where}: {said}. They have fewer "
-        f"cells than rare_below = {settings.rare_below}, or are beyond max_levels = "
-        f"{settings.max_levels}."
+        f"Rare categories (fewer cells than rare_below = {settings.rare_below}, or beyond "
+        f"max_levels = {settings.max_levels}) were joined into {RARE} in {where}: {said}."
     ]
 
 
@@ -426,8 +423,7 @@ def compare_columns(
     kept = [column for column in kept if column.name not in reasons]
     if halved := _few_a_row(kept, total):
         warnings.append(
-            f"Rows answer few of the columns: answers on a scale are joined to its two halves in "
-            f"{listed(halved)}."
+            f"Rows answer few columns, so scales are joined to two halves: {listed(halved)}."
         )
         place = {
             c.name: slice(i, j) for c, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
@@ -532,9 +528,8 @@ def _on_exclusive(
     if not said:
         return []
     return [
-        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. They "
-        "look like dummies of one question: give each question as one column, else features only "
-        "say so."
+        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. If "
+        "they are one question, give it as one column."
     ]
 
 

@@ -107,7 +107,7 @@ def load(job: Job, number: int) -> tuple[Checkpoint, str | None]:
         for each in (written, mine)
     )
     return saved, (
-        f"the checkpoint was written with {there} and is read with {here}: the last bits may differ"
+        f"the checkpoint was written with {there}, here is {here}: the last bits may differ"
     )
 
 
@@ -115,7 +115,7 @@ def refuse_other_data(job: Job, saved: Checkpoint, data: Sequence[str]) -> None:
     """Raise `CheckpointError` if a checkpoint was made with other data."""
     before, now = len(saved.data), len(data)
     if before != now:
-        raise _refused(job, f"the data are in {now} partitions, the checkpoint's were in {before}")
+        raise _refused(job, f"the data are in {now} partitions, the checkpoint's in {before}")
     if changed := [i for i in range(now) if saved.data[i] != data[i]]:
         raise _refused(
             job,
@@ -126,8 +126,8 @@ def refuse_other_data(job: Job, saved: Checkpoint, data: Sequence[str]) -> None:
 
 def _refused(job: Job, difference: str) -> CheckpointError:
     return CheckpointError(
-        f"run {job.run_id} cannot be resumed with this job: {difference}; use what it was "
-        "started with, or start a new run"
+        f"run {job.run_id} cannot be resumed with this job: {difference}; resume it as it "
+        "began, or start a new run"
     )
 
 

@@ -180,8 +180,8 @@ class Cluster:
         if killed:
             use = "fewer workers (--workers)" if self.local else "larger workers"
             raise ClusterError(
-                f"{what}: workers die of it, most likely for lack of memory; use {use}, or begin "
-                "again with more partitions (--partitions)"
+                f"{what}: workers die of it, most likely for lack of memory; use {use}, or "
+                "begin again with more partitions (--partitions)"
             ) from error
         remedy = LOGS if self.local is None else FEWER
         raise ClusterLost(f"{what}: {self.name} lost it {LOST} times; {remedy}") from error
@@ -287,7 +287,7 @@ class Cluster:
         if not any([self.compare(a) for a, f in asked.items() if f.status != "pending"]):
             raise ClusterLost(
                 f"no worker of {self.name} ({', '.join([*asked][:4])}) has answered within "
-                f"{time.monotonic() - began:.0f} s; look at their logs, or restart them"
+                f"{time.monotonic() - began:.0f} s; see their logs, or restart them"
             )
 
     def compare(self, address: str) -> bool:

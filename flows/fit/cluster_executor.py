@@ -27,6 +27,7 @@ from weakref import WeakSet, finalize
 from distributed import KilledWorker, get_worker, secede
 
 from flows.data import storage
+from flows.faults import MEMORY_ADVICE
 from flows.fit.executor import Executor, OnProgress
 from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
@@ -280,9 +281,8 @@ class ClusterExecutor(Executor):
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
                     if deaths == BLAME:
                         raise ClusterError(
-                            f"workers die on partition {i} ({self.job.partitions[i]}), most likely "
-                            f"out of memory (limit of a worker: {limit}); use more partitions or "
-                            "give workers more memory"
+                            f"workers die on partition {i} ({self.job.partitions[i]}), most "
+                            f"likely out of memory (limit of a worker: {limit}); {MEMORY_ADVICE}"
                         ) from lost
 
     def _able(self) -> dict[str, Worker]:
@@ -471,9 +471,6 @@ def no_workers(name: str, local: bool) -> ClusterLost:
     return ClusterLost(f"{name}: no worker for {NO_WORKERS:.0f} s; {remedy}")
 
 
-FEWER = (
-    "go on with --resume and fewer --workers, or without --workers: the machine is too busy or "
-    "short of memory"
-)
+FEWER = "go on with --resume and fewer or no --workers: the machine is too busy or short of memory"
 """What helps where workers of this machine die: they have no logs, and nobody else starts them."""
-LOGS = "look at the workers' logs (lack of memory?) and go on with --resume"
+LOGS = "see the workers' logs (memory?) and go on with --resume"

@@ -78,7 +78,7 @@ def connect(
     if workers is not None:
         started, remedy = (
             _started(workers, memory_limit),
-            "use fewer, or fit without --workers: the machine is short of memory or too busy",
+            "use fewer, or fit without --workers: the machine is too busy or short of memory",
         )
     with nullcontext() if _debugging() else _quiet(), started as cluster:
         _await_workers(cluster, remedy, workers or 1)

@@ -197,8 +197,8 @@ class _Fit:
         fit = self.driver
         if fit.doing and not fit.converged:
             raise FitError(
-                f"the fit stopped after {fit.number + 1} sweeps while {fit.doing}, so "
-                "there is no posterior, and nothing is published; raise max_iter"
+                f"the fit stopped after {fit.number + 1} sweeps while {fit.doing}: no "
+                "posterior, nothing published; raise max_iter"
             )
         if fit.step is None:
             raise RuntimeError("a fit made no step")

@@ -20,7 +20,7 @@ import psutil
 
 from flows.data import storage
 from flows.data.states import state_of
-from flows.faults import ComputeError, RunError
+from flows.faults import MEMORY_ADVICE, ComputeError, RunError
 from flows.fit.job import Job, digest_of, local_url, one_thread
 from flows.fit.tree import Subtree, cover
 from vbmodels.core.protocol import Rebuilding
@@ -212,8 +212,8 @@ class Holder:
         batch, digest = found
         if self._digests.setdefault(i, digest) != digest:
             raise RunError(
-                f"partition {i} ({url}) changed during the fit; leave a run's files alone while it "
-                "goes, and fit again"
+                f"partition {i} ({url}) changed during the fit; leave a run's files alone, and "
+                "fit again"
             )
         return batch
 
@@ -236,7 +236,7 @@ class Holder:
         except MemoryError as error:
             raise PartitionMemoryError(
                 f"{where} does not fit into the memory of a worker (limit "
-                f"{self.limit / 2**20:.0f} MB); use more partitions or give workers more memory"
+                f"{self.limit / 2**20:.0f} MB); {MEMORY_ADVICE}"
             ) from error
         except np.linalg.LinAlgError as error:
             error.add_note(f"in {where}")

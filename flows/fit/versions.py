@@ -115,8 +115,8 @@ def refuse_other(cluster: str, place: str, theirs: Any) -> None:
     if isinstance(theirs, BaseException):
         missing = re.search(r"No module named \W*([\w.]+)", first_line(theirs))
         raise ClusterError(
-            f"{place} of {cluster} does not have the package {missing[1]!r}; install vbflows on "
-            "the scheduler and on every worker"
+            f"{place} of {cluster} lacks the package {missing[1]!r}; install vbflows on the "
+            "scheduler and every worker"
             if missing
             else f"{place} of {cluster} refuses work: {first_line(theirs)}"
         )
@@ -130,5 +130,5 @@ def _warn_of_processor(place: str) -> None:
     """Warn once of each place."""
     log.warning(
         f"{place} has another type of processor than this process: the last bits of a result "
-        "may depend on which worker made it"
+        "may differ by worker"
     )

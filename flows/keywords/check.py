@@ -112,9 +112,10 @@ def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
     if len(there) != 1:
         return []
     (missing,) = pair - there
-    remedy = f"name the column that has them with --column {missing}=NAME, or leave both out"
-    return [Fault(file, f"columns {' and '.join(sorted(pair))}", f"{there.pop()} alone",
-                  remedy=remedy)]  # fmt: skip
+    remedy = f"name it by --column {missing}=NAME, or leave both out"
+    return [
+        Fault(file, f"columns {' and '.join(sorted(pair))}", f"{there.pop()} alone", remedy=remedy)
+    ]
 
 
 def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:

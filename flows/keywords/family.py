@@ -372,8 +372,7 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
         file=files[0] if len(files) == 1 else f"{len(files)} files",
         expected="documents with candidate words",
         found="none",
-        remedy="see whether texts are empty or have no spaces between words (then give "
-        "tokens); min_count=1 takes rare words",
+        remedy="are texts empty or without spaces (then give tokens)? min_count=1 takes rare words",
     )
 
 

@@ -55,10 +55,10 @@ Args:
     source: Paths, folders, globs or URLs (s3://...) of the input.
     target: Folder or URL that gets the run.
     settings: What is fitted, and how long.
-    compute: Where it is computed: in one process, unless workers or a scheduler are given.
-    since: latest, or the id of a finished run: only what is new since is read.
-    resume: An unfinished run to go on with: auto for one of this very request if there is one,
-        latest, or its id; empty for a new run.
+    compute: Where: in one process, unless workers or a scheduler are given.
+    since: latest, or a finished run's id: only what is new since is read.
+    resume: auto (of this very request), latest or the id of an unfinished run;
+        empty for a new run.
 """  # in the form that Prefect reads for the form on its page
 
 

@@ -176,7 +176,6 @@ def _where(event: Published, reports: str | None) -> str:
         return f"[The report]({quote(url, safe=_IN_LINKS)})"
     place = f" on {platform.node()}" if storage.is_local(url) else ""
     return (
-        f"The report is `{url.replace('`', '')}`{place}. "
-        "For a link here, serve the target over HTTP and set `compute.reports`, or "
-        "`VBFLOWS_REPORTS` in the environment, to its address."
+        f"The report is `{url.replace('`', '')}`{place}. For a link, serve the target by HTTP "
+        "and set `compute.reports`, or `VBFLOWS_REPORTS`, to its address."
     )

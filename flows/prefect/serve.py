@@ -209,10 +209,11 @@ def _fault(model: type[BaseModel], where: str, content: Any, problem: Any) -> Fa
     return Fault(where, _OF_PLANS.get(kind, expected), found or shown(problem["input"]))
 
 
+_KEYS = "keys with values, such as name: nightly"
 _OF_PLANS = {
-    "model_type": "keys with values, such as name: nightly",
-    "model_attributes_type": "keys with values, such as name: nightly",
+    "model_type": _KEYS,
+    "model_attributes_type": _KEYS,
     "too_short": "at least one deployment",
-    "list_type": "a list of deployments, each with a dash before it",
+    "list_type": "a list of deployments, each after a dash",
 }
 """What a part of a plan should be."""

@@ -31,6 +31,7 @@ _ZOOM = {
     "bind": "scales",
 }
 _UNCERTAIN = "includes zero, the direction is uncertain."
+_MEANS = f"means, lines 95 % intervals; where a line {_UNCERTAIN}"
 _LOG_LABELS = (
     "datum.label == '' || datum.value >= 0.001 ? datum.label : format(datum.value, '.0~e')"
 )
@@ -91,10 +92,7 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "labels": False, "ticks": False},
     )
-    how = (
-        f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}; the lengths of the bars "
-        "are logarithmic."
-    )
+    how = f"{y_label[:1].upper()}{y_label[1:]} in steps of {1.0 / bins:g}; lengths are logarithmic."
     layers = [layer, numbers]
     if limit is not None:
         line = _layer([{"x": limit, "tip": f"selected from {limit:.2f} on"}], "rule")
@@ -154,7 +152,7 @@ def intervals(
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
     layers = [_rule(0.0, "x", "y", "height"), *_points(points, "x")]
-    how = f"Points are means, lines 95 % intervals; where a line {_UNCERTAIN}"
+    how = f"Points are {_MEANS}"
     return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
 
@@ -207,8 +205,8 @@ def calibration(
         x=_axis("predicted probability", scale=unit),
         y=_axis("observed share", scale=unit),
         height=300,
-        how="On the diagonal probabilities are right: of what gets 0.8, 80 % are positive. Above "
-        "it they are too low, below too high. Vertical lines are 95 % intervals.",
+        how="On the diagonal probabilities are right; above it they are too low, below too "
+        "high. Vertical lines are 95 % intervals.",
     )
 
 
@@ -276,15 +274,14 @@ def curve(
         layers,
         x=across | ({"type": "temporal"} if dates else {}),
         y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
-        how="The line is the mean, the band its 95 % interval; where the band includes zero, it is "
-        "not sure whether such a value adds or takes away.",
+        how=f"The line is the mean, the band its 95 % interval; where the band {_UNCERTAIN}",
     )
 
 
 def level_bars(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
     x_label: str, title: str, domain: tuple[float, float],
-    how: str = f"Bars are means, lines 95 % intervals; where a line {_UNCERTAIN}",
+    how: str = f"Bars are {_MEANS}",
 ) -> Spec:  # fmt: skip
     """Plot a bar with its 95 % interval for each level, the first on top.
 
@@ -348,7 +345,7 @@ def heat_map(
     )  # fmt: skip
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90, "labelOverlap": "parity"}
-    how = "Blue is above 0, orange below; the stronger the colour the larger the value."
+    how = "Blue is above 0, orange below; the stronger the larger."
     spec = _by_label(rows, title, [layer], x=x, how=how)
     spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})
     return spec

@@ -283,8 +283,8 @@ def require_memory() -> None:
     left = limit - psutil.Process().memory_info().vms
     if left < HEADROOM:
         raise ComputeError(
-            f"too little memory to begin: the limit of this process (ulimit -v {limit >> 10}) "
-            f"leaves {max(left, 0) / 2**20:.0f} MiB, and a run needs {HEADROOM / 2**20:.0f} MiB "
+            f"too little memory to begin: ulimit -v {limit >> 10} leaves "
+            f"{max(left, 0) / 2**20:.0f} MiB, and a run needs {HEADROOM / 2**20:.0f} MiB "
             "and room for the data; raise the limit"
         )
 

@@ -148,8 +148,8 @@ class Run:
             self.lock.verify()
         if storage.exists(self.paths.file("run.json")):
             raise RunBusy(
-                f"run {self.paths.run_id} was published by another process while this one did not "
-                "answer; nothing is left to do"
+                f"run {self.paths.run_id} was published by another process while this one did "
+                "not answer"
             )
 
 

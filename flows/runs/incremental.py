@@ -98,8 +98,8 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         raise
     except StorageError:
         found.notes.append(
-            f"Run {paths.run_id} kept no partitions that this one can reuse (it ran without "
-            "since, or with an earlier version), so all were read again."
+            f"Run {paths.run_id} kept no partitions to reuse (without since, or by an earlier "
+            "version), so all were read again."
         )
     if not storage.exists(found.start or ""):
         found.start = None
@@ -212,9 +212,7 @@ def start_of(run: Run, model: Any) -> str | None:
         return None
     if not isinstance(model, Continuable):
         since.start = None
-        since.notes.append(
-            "This model cannot go on from an earlier posterior: it started at first."
-        )
+        since.notes.append("This model cannot start from an earlier posterior.")
     return since.start
 
 

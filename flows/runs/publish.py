@@ -152,7 +152,7 @@ def _trace_plot(fitted: FitResult, objective: str) -> plots.Spec:
     if (first := int(trace.iteration[0])) > 0:
         text += f", and the sweeps before {first}, which prepare the fit"
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
-        text += ". Where the line falls, the next stage of the fit begins, with another objective"
+        text += ". Where the line falls, the next stage begins, with another objective"
     return plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, f"{text}.")
 
 

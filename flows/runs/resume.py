@@ -154,7 +154,7 @@ def find(run: Run) -> None:
             return _take(run, paths)
         if len(runs) > len(empty):
             raise _none(LATEST, run.paths.target)
-    run.events.say("no unfinished run of this request: it starts from the beginning")
+    run.events.say("no unfinished run of this request: it starts anew")
 
 
 def find_named(run: Run) -> None:
@@ -169,10 +169,7 @@ def find_named(run: Run) -> None:
             "name a run that vbflows began; links are not followed",
         )  # fmt: skip
     if storage.exists(paths.file("run.json")):
-        raise PublishError(
-            where, "a run that was stopped", f"{paths.root}, which is published: there is nothing "
-            "to resume"
-        )  # fmt: skip
+        raise PublishError(where, "a run that was stopped", f"{paths.root}, which is published")
     raise _none(paths.run_id, paths.target)
 
 
@@ -190,10 +187,11 @@ def _take(run: Run, paths: RunPaths) -> None:
 
 def _none(resume: str, target: str) -> PublishError:
     return PublishError(
-        f"resume {resume}", f"a run that was stopped, below {target}",
-        "none: there is nothing to resume",
-        "give the target that it began with, or run the command without resume",
-    )  # fmt: skip
+        f"resume {resume}",
+        f"a run that was stopped, below {target}",
+        "none",
+        "give its target, or leave resume out",
+    )
 
 
 def _same(theirs: Request, ours: Request, since: str | None) -> bool:
@@ -246,7 +244,7 @@ def publish_complete(run: Run) -> str:
     """
     paths, record = run.paths, read_record(run.paths)
     if record.pipeline != run.family.name:
-        expected = f"the pipeline {record.pipeline} that the run began with"
+        expected = f"the run's pipeline {record.pipeline}"
         raise InputError.of(f"resume {paths.run_id}", expected, run.family.name)
     with claim(paths.work, paths.run_id):
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
@@ -285,16 +283,16 @@ def remove_results(paths: RunPaths) -> None:
 
 
 def _differences(run_id: str, theirs: Request, ours: Request) -> list[Fault]:
-    remedy = "resume with what the run began with, or start a new run without resume"
+    remedy = "resume with that, or start a new run"
 
     def fault(expected: str, found: str, what: str = "") -> Fault:
         return Fault(f"resume {run_id}{what}", expected, found, remedy=remedy)
 
     if theirs.pipeline != ours.pipeline:
-        return [fault(f"the pipeline {theirs.pipeline} that the run began with", ours.pipeline)]
+        return [fault(f"the run's pipeline {theirs.pipeline}", ours.pipeline)]
     faults = [
         fault(
-            f"{_value(theirs.settings, name)}, with which the run began",
+            f"the run's {_value(theirs.settings, name)}",
             _value(ours.settings, name),
             f", setting {name}",
         )
@@ -304,15 +302,16 @@ def _differences(run_id: str, theirs: Request, ours: Request) -> list[Fault]:
         faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), ", since"))
     before, now = theirs.inputs, ours.inputs
     of_files = [
-        *(fault(f"the file {url}, which the run began with", "none") for url in before
-          if url not in now),
-        *(fault("the files that the run began with", f"{url} as well") for url in now
-          if url not in before),
-        *(fault(f"{url} as it was when the run began", "another version of it") for url in now
-          if url in before and before[url] != now[url]),
-    ]  # fmt: skip
+        *(fault(f"the run's file {url}", "none") for url in before if url not in now),
+        *(fault("the run's files", f"{url} as well") for url in now if url not in before),
+        *(
+            fault(f"{url} as it was when the run began", "another version of it")
+            for url in now
+            if url in before and before[url] != now[url]
+        ),
+    ]
     if len(of_files) > _MOST:
-        more = fault("the files that the run began with", f"{len(of_files) - _MOST} others more")
+        more = fault("the run's files", f"{len(of_files) - _MOST} others more")
         of_files = [*of_files[:_MOST], more]
     return faults + of_files
 

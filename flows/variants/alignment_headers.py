@@ -45,8 +45,8 @@ def header_warnings(
         of = sorted({str(group["SM"]) for group in groups if group.get("SM")})
         if len(of) > 1:
             several.append(
-                f"{name} has reads of {len(of)} samples ({', '.join(of[:_MOST_NAMED])}), which "
-                f"count together as {file.sample} {file.replicate}."
+                f"{name} has reads of {len(of)} samples ({', '.join(of[:_MOST_NAMED])}), "
+                f"counted together as {file.sample} {file.replicate}."
             )
         elif of and of[0] != file.sample and (role_of_name(file.sample) is None or of[0] in named):
             other.append(f"{name} has {of[0]} for {file.sample}")

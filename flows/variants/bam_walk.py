@@ -162,9 +162,7 @@ def templates(
     return together, reverse
 
 
-_OTHER_FILE = (
-    "a read is damaged, or its index is of another file; samtools index makes the index again"
-)
+_OTHER_FILE = "a read is damaged, or its index is of another file; run: samtools index"
 
 
 def _walk_through(walk: _Walk, chunks: _Chunks) -> None:

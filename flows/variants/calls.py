@@ -211,7 +211,7 @@ def summarise(evidence: Evidence) -> Scored:
     if wrong.any():
         raise ComputeError(
             f"the evidence of {int(wrong.sum())} of {len(score)} alleles of a partition is no "
-            "number; please report this with the counts of the partition"
+            "number; please report this with its counts"
         )
     low = np.clip(score[score <= 0.0], LOW, 0.0)
     return Scored.of(score[score > 0.0], np.histogram(low, BINS, (LOW, 0.0))[0])

@@ -21,9 +21,11 @@ from flows.data.partition import ROWS, chunks
 from flows.faults import Fault
 from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.counts import check_reads
+from flows.variants.mismatches import ALIGNED_TO
 from flows.variants.reads import base_codes
 from flows.variants.regions import (
     CONTIG_RULE,
+    RENAME,
     Marks,
     contigs_of,
     in_file,
@@ -112,8 +114,7 @@ def read_header(url: str) -> tuple[int, set[str], list[Fault]]:
 def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None) -> None:
     names = [c for c in chroms.unique().drop_null().to_pylist() if used is None or c in used]
     rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}
-    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]),
-               "rename it, or name the other contigs with --set bed=")  # fmt: skip
+    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]), RENAME)
 
 
 def _references(bases: pa.ChunkedArray, found: Found) -> None:
@@ -131,7 +132,6 @@ def _depth(table: pa.Table, found: Found) -> None:
 
 _GAP = 2**12  # bases that are rather read than jumped over
 _WINDOW = 20  # bits of a position that are read at once: 1 MiB
-_REMEDY = "give the FASTA that the reads were aligned to"
 
 
 class Against:
@@ -185,7 +185,7 @@ class Against:
                 rows[pos[rows] > length], "pos",
                 lambda row, contig=contig, length=length:
                 f"a position within {contig}:1-{length} of {self.path}",
-                lambda row: str(pos[row]), _REMEDY,
+                lambda row: str(pos[row]), ALIGNED_TO,
             )  # fmt: skip
             rows = rows[(pos[rows] >= 1) & (pos[rows] <= length) & (ref[rows] >= 0)]
             there = np.full(len(ref), -1, np.int8)
@@ -194,7 +194,7 @@ class Against:
                 rows[(there[rows] >= 0) & (there[rows] != ref[rows])], "ref",
                 lambda row, there=there, contig=contig:
                 f"{BASES[there[row]]} as at {contig}:{pos[row]} of {self.path}",
-                lambda row: repr(BASES[ref[row]]), _REMEDY,
+                lambda row: repr(BASES[ref[row]]), ALIGNED_TO,
             )  # fmt: skip
 
 

@@ -484,8 +484,8 @@ def _test_warnings(settings: VariantSettings) -> list[str]:
     if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
         return []
     return [
-        f"At tau = 0 the papers' rule has no point null: its specificity is only {1 - ALPHA:g}, so "
-        "among few variants many calls are false; set tau=5e-4, or go by q_value."
+        f"At tau = 0 the specificity is only {1 - ALPHA:g}: among few variants many calls are "
+        "false; set tau=5e-4, or go by q_value."
     ]
 
 
@@ -522,7 +522,7 @@ def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSet
         return []
     names = listed(single, MOST_NAMED)
     return [
-        f"One replicate of {names}: how far replicates differ (M) is then set by its prior. Two or "
+        f"One replicate of {names}: how far replicates differ (M) is set by its prior. Two or "
         "three find more."
     ]
 

@@ -80,13 +80,13 @@ def not_called(
     if not all(storage.exists(_url(paths, index)) for index in kept):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
-            "(fasta); call from BAM or CRAM files."
+            "(fasta)."
         )
     unknown = fitted is not None and not storage.exists(kept_url(fitted, number))
     if unknown and max(each(_most_reads, kept, paths)) >= LEAST_READS:
         return (
-            "Indels were not called: the fitted run saw none, so their error rates are not known; "
-            "call these files in a run of their own."
+            "Indels were not called: the fitted run saw none; call these files in a run of "
+            "their own."
         )
     return None
 

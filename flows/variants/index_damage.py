@@ -29,6 +29,7 @@ _MOST_READS = 64  # in a byte of a file: more than its packing can hold
 _END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 _CRAM_END = 38  # bytes of the last container of CRAM 3; that of CRAM 2.1 has 30
 _ELSEWHERE = "places that the file does not have"
+_TOO_MANY = "more reads than the file can hold"
 
 
 class DamagedIndex(OSError):
@@ -131,7 +132,7 @@ def _crai(index: str, size: int) -> str | None:
     for number, line in enumerate(content.splitlines(), 1):
         fields = line.split(b"\t")
         if len(fields) != 6 or not all(field.lstrip(b"-").isdigit() for field in fields):
-            return f"line {number}, which is not six numbers"
+            return f"line {number}, not of six numbers"
         contig, start, span, container, place, length = map(int, fields)
         if not -2 <= contig < _MOST_CONTIGS or not (0 <= start < 2**40 and 0 <= span < 2**40):
             return f"line {number}, of positions that no contig has"
@@ -150,7 +151,7 @@ def _csi(data: bytes, size: int, references: NDArray[np.int64] | None) -> str | 
     most = int(first_bins(depth)[-1]) + 1
     damage = _walk(data, 16 + aux, size, references, most, linear=False)
     if damage is None and not all(_rises(of.offsets) for of in places_of_bins(data)):
-        return "places of bins that do not rise"
+        return "bins out of order"
     return damage
 
 
@@ -191,7 +192,7 @@ def _walk(
             at += 16 * chunks
             if summary:
                 if max(places[2:]) > _MOST_READS * size:
-                    return "more reads than the file can hold"
+                    return _TOO_MANY
                 mapped, places = places[2], places[:2]
             else:
                 firsts += first
@@ -207,13 +208,13 @@ def _walk(
             firsts = list(struct.unpack_from(f"<{intervals}Q", data, at))
             at += 8 * intervals
             if not _rises(np.array(firsts, np.uint64)):
-                return "places of windows that do not rise"
+                return "windows out of order"
         if mapped and not any(firsts):
-            return "reads of a reference sequence without their places"
+            return "reads without their places"
         known = [first for first in firsts if first]
         if known and not (begins and min(begins) <= min(known) and max(known) < max(ends)):
-            return "first reads of a reference sequence where it has none"
+            return "first reads where there are none"
     rest = len(data) - at
     if rest == 8 and struct.unpack_from("<Q", data, at)[0] > _MOST_READS * size:
-        return "more reads than the file can hold"
+        return _TOO_MANY
     return None if rest in (0, 8) else "more or less than its parts say"

@@ -235,7 +235,7 @@ def counting(part: Part, source: str, files: str) -> Iterator[None]:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {source} cannot be counted: {described(error)}; check {files} with "
-            "samtools quickcheck, and that CRAM files were written with this FASTA"
+            "samtools quickcheck, and CRAM files against this FASTA"
         ) from error
     refuse_changed(part)
 
@@ -376,11 +376,20 @@ def no_use(
     ``examples`` are some without a read.
     """
     return (
-        Dropped(reason=what + NO_READS, count=no_reads, of=of, examples=list(examples),
-                cause="Check that region or BED and the reads are of one genome build and panel"),
-        Dropped(reason=what + NO_REFERENCE, count=no_reference, of=of,
-                cause="Check the FASTA, or the column ref"),
-    )  # fmt: skip
+        Dropped(
+            reason=what + NO_READS,
+            count=no_reads,
+            of=of,
+            examples=list(examples),
+            cause="Check that region, BED and reads are of one genome build and panel",
+        ),
+        Dropped(
+            reason=what + NO_REFERENCE,
+            count=no_reference,
+            of=of,
+            cause="Check the FASTA, or the column ref",
+        ),
+    )
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -403,11 +412,19 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
     json_files.write(paths.part("slices", part.index, "json"), about)
     dropped = (
-        Dropped(reason=OTHER_SAMPLE, count=found.other_samples, of=part.rows,
-                cause="Name these samples in case or controls if they are meant to be compared"),
-        Dropped(reason=OUTSIDE, count=found.outside, of=part.rows,
-                cause="Check region and the BED's intervals if these locations are wanted"),
-    )  # fmt: skip
+        Dropped(
+            reason=OTHER_SAMPLE,
+            count=found.other_samples,
+            of=part.rows,
+            cause="To compare these samples, name them in case or controls",
+        ),
+        Dropped(
+            reason=OUTSIDE,
+            count=found.outside,
+            of=part.rows,
+            cause="If these are wanted, check region and the BED",
+        ),
+    )
     return Ingested(part.rows, len(found.table), dropped, checked=tuple(pieces))
 
 

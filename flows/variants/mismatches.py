@@ -23,6 +23,7 @@ CONTIGS, PLACES, READS = 24, 4, 25  # looked at: contigs of a file, places of ea
 TRIED = 50  # regions of a place that are searched for reads
 MOST = 0.25  # of the compared bases that may differ; beyond, the reads are of another sequence
 MOST_HASHED = 2**26  # bases of the contigs of a CRAM whose digests are compared
+ALIGNED_TO = "give the FASTA that the reads were aligned to"
 LEAST = 500  # bases without which nothing is said
 _LEFT_OUT = 0x4 | 0x100 | 0x200  # unmapped, secondary, failed
 _ALIGNED, _SKIPS_READ, _SKIPS_REFERENCE = (0, 7, 8), (1, 4), (2, 3)  # operations of a CIGAR
@@ -54,9 +55,9 @@ def mismatch_faults(
     return [
         Fault(
             file=path,
-            expected=f"reads of {settings.fasta}, of whose bases at most {MOST:.0%} differ from it",
-            found=f"{different / compared:.0%} of {compared:,} bases that differ",
-            remedy="give the FASTA that the reads were aligned to",
+            expected=f"reads of {settings.fasta}, with at most {MOST:.0%} of other bases",
+            found=f"{different / compared:.0%} of {compared:,} bases",
+            remedy=ALIGNED_TO,
         )
     ]
 

@@ -37,9 +37,14 @@ def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
             continue
         start, stop, length = int(cells[1]), int(cells[2]), contigs[contig]
         if not start < stop <= length:
-            faults.append(Fault(file=path, row=row, expected="a start below the end, and an end of "
-                                f"at most {length:,}, the length of {contig}",
-                                found=f"{start:,} to {stop:,}"))  # fmt: skip
+            faults.append(
+                Fault(
+                    file=path,
+                    row=row,
+                    expected=f"a start below the end, and an end of at most {length:,} ({contig})",
+                    found=f"{start:,} to {stop:,}",
+                )
+            )
             continue
         of_strand = found.setdefault(contig, ([], []))["+-".index(cells[5])]
         of_strand.append([start, stop])
@@ -48,10 +53,12 @@ def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
     if faults:
         raise InputError(faults)
     return {
-        contig: (np.array(own[0], np.int64).reshape(-1, 2),
-                 np.array(own[1], np.int64).reshape(-1, 2))
+        contig: (
+            np.array(own[0], np.int64).reshape(-1, 2),
+            np.array(own[1], np.int64).reshape(-1, 2),
+        )
         for contig, own in found.items()
-    }  # fmt: skip
+    }
 
 
 def primers_of(settings: VariantSettings) -> Primers:

@@ -44,24 +44,43 @@ def rules(settings: VariantSettings) -> list[Rule]:
     """Return the rules by which reads and bases are left out, in the order in which they apply."""
     reads, bases = of.REACHED, of.BASES
     least, mapped = least_quality(settings), settings.min_mapping_quality
-    lower = "set min_base_quality= to a lower value (long reads need it)" if least > 1 else ""
+    lower = "set a lower min_base_quality (long reads need it)" if least > 1 else ""
     return [
         Rule(of.UNMAPPED, reads, "unmapped", "unmapped", ""),
         Rule(of.SECONDARY, reads, "secondary", "secondary alignments", ""),
-        Rule(of.FAILED, reads, "failed", "flagged as failed by quality control",
-             "remove the flag: samtools view --remove-flags QCFAIL"),
-        Rule(of.DUPLICATE, reads, "duplicate", "flagged as duplicates",
-             "set duplicates=keep (amplicons: all reads begin at the primers)"),
-        Rule(of.LOW_MAPPING, reads, "mapping quality", f"of a mapping quality below {mapped}",
-             "set min_mapping_quality= to a lower value"),
-        Rule(of.NOT_PROPER, reads, "not proper pair", "not flagged as a proper pair",
-             "set orphans=true"),
-        Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}",
-             lower),
+        Rule(
+            of.FAILED,
+            reads,
+            "failed",
+            "flagged as failed by quality control",
+            "remove the flag: samtools view --remove-flags QCFAIL",
+        ),
+        Rule(
+            of.DUPLICATE,
+            reads,
+            "duplicate",
+            "flagged as duplicates",
+            "set duplicates=keep (amplicons: all reads begin at the primers)",
+        ),
+        Rule(
+            of.LOW_MAPPING,
+            reads,
+            "mapping quality",
+            f"of a mapping quality below {mapped}",
+            "set a lower min_mapping_quality",
+        ),
+        Rule(
+            of.NOT_PROPER,
+            reads,
+            "not proper pair",
+            "not flagged as a proper pair",
+            "set orphans=true",
+        ),
+        Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}", lower),
         Rule(of.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
         Rule(of.PRIMER, bases, "primer", "of primers", ""),
         Rule(of.NO_BASE, bases, "no base", "not A, C, G or T", ""),
-    ]  # fmt: skip
+    ]
 
 
 def kept_reads(account: IntArray) -> IntArray:
@@ -165,8 +184,7 @@ def thin_faults(
                 expected=f"a mean depth of at least {settings.min_depth:g} in "
                 f"{' '.join(reads.columns[r])}, at the {reads.locations:,} locations with reads",
                 found=found,
-                remedy=f"{remedy}{'; ' if remedy else ''}leave it out, or set min_depth=0 to go "
-                "on without its reads",
+                remedy=f"{remedy}{('; ' if remedy else '')}leave it out, or set min_depth=0",
             )
         )
     return faults
@@ -184,8 +202,8 @@ def mismatch_warnings(reads: SampleReads, settings: VariantSettings) -> list[str
     more = f", and {len(hit) - _MOST_NAMED} more" if len(hit) > _MOST_NAMED else ""
     name = "the reference" if settings.fasta is None else storage.shown(settings.fasta)
     return [
-        f"Many bases that count differ from {name}: {', '.join(hit[:_MOST_NAMED])}{more}. Errors "
-        "of sequencing are below 1 %: is it the FASTA that the reads were aligned to?"
+        f"Many bases differ from {name}: {', '.join(hit[:_MOST_NAMED])}{more}. Is it the FASTA "
+        "that the reads were aligned to?"
     ]
 
 
@@ -201,8 +219,7 @@ def same_reads(
         if depth[r, 1] >= LEAST_SAME:
             of.setdefault(tuple(part[r] for part in digests), []).append(" ".join(column))
     return [
-        f"{' and '.join(names)} have the same reads, errors included: one file under several "
-        "names? Replicates are libraries of their own."
+        f"{' and '.join(names)} have the same reads, errors included: one file under several names?"
         for names in of.values()
         if len(names) > 1
     ]
@@ -223,7 +240,7 @@ def warnings(account: IntArray, columns: Sequence[Column], settings: VariantSett
         for name, own in samples.items()
         if settings.primers is not None and own[of.PRIMED] <= FEW_PRIMED * kept_reads(own)
     ]
-    found = [f"{one}; of another scheme, or set primer_offset= to some bases." for one in few]
+    found = [f"{one}: another scheme? Or set primer_offset= to some bases." for one in few]
     for rule in rules(settings):
         what = "reads" if rule.whole == of.REACHED else "bases"
         hit = [
@@ -288,8 +305,8 @@ def replicates_in_words(columns: Sequence[Column], files: Sequence[str]) -> list
     if len(several) > _MOST_NAMED:
         several = [*several[:_MOST_NAMED], f"{len(several) - _MOST_NAMED} more samples"]
     return [
-        f"Several files are taken as replicates of one sample: {'; '.join(several)}. If they are "
-        "of different people, name each its own sample in the sheet, with its role."
+        f"Several files are replicates of one sample: {'; '.join(several)}. Give different "
+        "people samples of their own."
     ]
 
 

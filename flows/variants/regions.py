@@ -26,8 +26,8 @@ NUMBER = re.compile(r"[0-9]{1,12}")
 _SAM_HEADER = re.compile(r"@[A-Z]{2}")  # of a line of a Picard interval_list
 _GATK = re.compile(r"([^\s:]+):([0-9]{1,12})(?:-([0-9]{1,12}))?")
 _FROM_0 = (
-    "BED counts from 0 and leaves out the end: position 5 alone is the line CONTIG 4 5; an "
-    "interval_list (with its header) and CONTIG:START-END count from 1"
+    "BED counts from 0 without the end: position 5 alone is CONTIG 4 5; an interval_list and "
+    "CONTIG:START-END count from 1"
 )
 _SPAN = re.compile(r"([0-9][0-9,]*)?(?:(-)([0-9][0-9,]*)?)?")
 _SPAN_LIKE = re.compile(r"[0-9,-]*")
@@ -141,6 +141,7 @@ _one_at_a_time = threading.Lock()  # files are checked side by side; one of them
 # What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
 _SPECIAL = r"!#$%&+./:;?@^_|~"
 _CONTIG = re.compile(rf"[0-9A-Za-z{_SPECIAL}-][0-9A-Za-z{_SPECIAL}*=-]*")
+RENAME = "rename it, or name the other contigs with --set bed="
 CONTIG_RULE = "a name that a VCF can hold: letters, digits, most signs; no = or * first, no space"
 
 
@@ -186,7 +187,7 @@ def fasta_contigs(path: str) -> dict[str, int]:
         raise InputError.of(
             file=path,
             expected="the FASTA that its index (.fai) was made of",
-            found=f"contig {wrong} elsewhere than the index has it, or more contigs",
+            found=f"contig {wrong} elsewhere, or more contigs",
             remedy=f"rebuild the index: samtools faidx {path}",
         )
     return found
@@ -223,13 +224,17 @@ def _no_fasta(path: str, error: Exception) -> Fault:
     if os.path.isfile(local) and is_gzip(local) and not is_bgzf(local):
         plain = path.removesuffix(".gz")
         return Fault(
-            file=path, expected="a plain FASTA or one packed with bgzip", found="one packed with "
-            "gzip", remedy=f"run: gunzip {path} && bgzip {plain}, or give the unpacked file",
-        )  # fmt: skip
+            file=path,
+            expected="a FASTA, plain or packed with bgzip",
+            found="gzip",
+            remedy=f"run: gunzip {path} && bgzip {plain}, or give the unpacked file",
+        )
     return Fault(
-        file=path, expected=expected, found=described(error),
-        remedy=f"see what this says of it: samtools faidx {path}",
-    )  # fmt: skip
+        file=path,
+        expected=expected,
+        found=described(error),
+        remedy=f"see: samtools faidx {path}",
+    )
 
 
 def marks_of(settings: VariantSettings) -> Marks:
@@ -384,7 +389,7 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
     if not both:
         raise InputError.of(
             file=str(settings.bed),
-            expected=f"an interval within {settings.region}, the region of the settings",
+            expected=f"an interval within the region {settings.region}",
             found="none",
         )
     return both
@@ -420,7 +425,7 @@ def _within(
                     row=one.row,
                     expected=CONTIG_RULE,
                     found=unfit_name(contig),
-                    remedy="rename it, or name the other contigs with --set bed=",
+                    remedy=RENAME,
                 )
             )
             continue
@@ -438,11 +443,13 @@ def _within(
         elif end >= MOST_POS and end != _UNKNOWN:
             faults.append(
                 Fault(
-                    file=one.file, row=one.row, expected="positions below 2^29, which the index "
-                    "of a VCF (.tbi) can hold", found=span,
-                    remedy="name what lies below with --set region= or --set bed=",
+                    file=one.file,
+                    row=one.row,
+                    expected="positions below 2^29 (.tbi)",
+                    found=span,
+                    remedy="name what lies below: --set region= or --set bed=",
                 )
-            )  # fmt: skip
+            )
         else:
             found.append(Region(contig, one.start, end))
     return found

@@ -24,7 +24,7 @@ from flows.variants.alignments import (
     quiet,
 )
 from flows.variants.index_damage import DamagedIndex, is_cut
-from flows.variants.mismatches import digest_fault, mismatch_faults
+from flows.variants.mismatches import ALIGNED_TO, digest_fault, mismatch_faults
 from flows.variants.primers import primers_of
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
@@ -35,8 +35,8 @@ SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
 _WHOLE = "a whole BAM or CRAM file"
-_AGAIN = "copy it again from where it was made, or take its row out of the sheet"
-_NAME = "correct the path, which is relative to the sheet, or take the row out"
+_AGAIN = "copy it again, or take its row out of the sheet"
+_NAME = "correct the path (relative to the sheet), or take the row out"
 ROLES = ("", "case", "control", "panel")
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
@@ -77,8 +77,8 @@ def needs_a_sheet(url: str) -> Fault:
         file=url,
         expected="a sample sheet or counts in Parquet",
         found="the reads of one replicate",
-        remedy="write a CSV file with the lines sample,replicate,path and case,1,"
-        f"{url.rpartition('/')[2]} and so on, one for every replicate, and give that",
+        remedy="write a CSV file with lines sample,replicate,path and "
+        f"case,1,{url.rpartition('/')[2]}, one for every replicate",
     )
 
 
@@ -104,10 +104,14 @@ def read_sheet(url: str) -> list[Alignment]:
     names = _names(reader.fieldnames or [])
     if {"chrom", "pos"} <= {*names}:
         found.add(
-            Fault(url, "a sample sheet", "base counts, which are not read from CSV or TSV",
-                  remedy="write them as Parquet, such as by pandas: "
-                  "read_csv('counts.csv').to_parquet('counts.parquet')")
-        )  # fmt: skip
+            Fault(
+                url,
+                "a sample sheet",
+                "base counts, which are not read from CSV or TSV",
+                remedy="write them as Parquet: "
+                "pandas.read_csv('counts.csv').to_parquet('counts.parquet')",
+            )
+        )
         raise InputError(found.faults())
     listed = f"the columns {', '.join(names) or 'none'}"
     wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
@@ -166,23 +170,24 @@ def read_sheet(url: str) -> list[Alignment]:
             found.rows(at, "role", f"one role for all replicates of {key[0]}",
                        f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
         if role == "panel" and "," in key[0]:
-            found.rows(at, "sample", "a name without a comma for a sample of a panel", key[0])
+            found.rows(at, "sample", "a name without a comma", key[0])
         alignments.append(Alignment(*key, path, row, role))
     if list(roles.values()).count("control") > 1:
         of_control = ", ".join(sample for sample, role in roles.items() if role == "control")
         found.add(
             Fault(
-                file=url, column="role", expected="one control: a sample of the case's own person",
-                found=of_control, remedy="give samples of other people the role panel, and "
-                "replicates of one sample the same name",
+                file=url,
+                column="role",
+                expected="one control: a sample of the case's own person",
+                found=of_control,
+                remedy="give samples of other people the role panel, and replicates one name",
             )
-        )  # fmt: skip
+        )
     several = [line for line in alignments if line.role == "case"]
     if len({line.sample for line in several}) > 1:
         for line in several:
             if "," in line.sample:
-                found.rows([line.row - 1], "sample", "a name without a comma for one of several "
-                           "cases", line.sample)  # fmt: skip
+                found.rows([line.row - 1], "sample", "a name without a comma", line.sample)
     if not lines:
         found.add(Fault(file=url, expected="at least one line", found="none"))
     if found:
@@ -270,14 +275,17 @@ def check_samples(url: str, samples: set[str], settings: VariantSettings) -> lis
     wanted = [*settings.tested, *settings.controls]
     return [
         Fault(
-            file=url, column="sample", expected=f"a sample named {name!r}",
+            file=url,
+            column="sample",
+            expected=f"a sample named {name!r}",
             found=f"only {', '.join(sorted(samples))}",
-            remedy="a sheet's column role (case, control, panel) says who is who; or name them "
-            "with --set case=NAME (several: --set cases=NAME,NAME), --set control=NAME, --set "
-            "panel=NAME,NAME; --set control= calls the case without a control",
+            remedy="give the sheet a column role (case, control, panel), or --set case=NAME, "
+            "cases=NAME,NAME, control=NAME or panel=NAME,NAME; --set control= calls "
+            "without a control",
         )
-        for name in wanted if name not in samples
-    ]  # fmt: skip
+        for name in wanted
+        if name not in samples
+    ]
 
 
 def _check_alignment(
@@ -312,11 +320,12 @@ def _check_alignment(
         if lengths[name] != contigs[contig]:
             return [
                 Fault(
-                    file=line.path, expected=f"{name} of {contigs[contig]:,} bases as in "
-                    f"{settings.fasta}", found=f"{lengths[name]:,}",
-                    remedy="give the FASTA that the reads were aligned to",
+                    file=line.path,
+                    expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
+                    found=f"{lengths[name]:,}",
+                    remedy=ALIGNED_TO,
                 )
-            ]  # fmt: skip
+            ]
     try:
         with quiet(), open_alignment(line.path, settings) as file:
             other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
@@ -355,9 +364,10 @@ def _unreadable(line: Alignment, where: Mapping[str, Any], error: Exception) -> 
 def _damaged_index(path: str, error: DamagedIndex) -> Fault:
     return Fault(
         file=os.path.join(os.path.dirname(path), os.path.basename(error.index)),
-        expected=f"a whole index of {path}", found=error.damage,
-        remedy=f"remove it, or make it again with: samtools index {path}",
-    )  # fmt: skip
+        expected=f"a whole index of {path}",
+        found=error.damage,
+        remedy=f"remove it, or run: samtools index {path}",
+    )
 
 
 def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:
@@ -367,12 +377,15 @@ def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) 
     except OSError:
         if is_out_of_order(path, settings):
             return Fault(
-                **where, expected="reads in order of their positions", found=f"{path}, whose reads "
-                "are in another order", remedy=f"run: samtools sort -o sorted.bam {path}, and name "
-                "the sorted file",
-            )  # fmt: skip
+                **where,
+                expected="reads in order of their positions",
+                found=f"{path} in another order",
+                remedy=f"run: samtools sort -o sorted.bam {path}, and name that",
+            )
         return Fault(
-            **where, expected=f"an index of {path}", found="none, and none can be made",
-            remedy=f"see what this says of it: samtools index {path}",
-        )  # fmt: skip
+            **where,
+            expected=f"an index of {path}",
+            found="none, and none can be made",
+            remedy=f"see: samtools index {path}",
+        )
     return None

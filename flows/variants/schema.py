@@ -8,18 +8,19 @@ from vbmodels.variants.options import BASES
 MOST_POS = 2**29  # what a tabix index can hold
 _COUNT = (Bound("a count of 0 or more", least=0), Bound("a count below 2^31", most=2**31 - 1))
 
+_SQUARES = "sum of their squares"
 READ_SUMS = {
     "base_quality": "sum of the qualities of the base",
-    "base_quality_2": "sum of their squares",
+    "base_quality_2": _SQUARES,
     "mapping_quality": "sum of the reads' mapping qualities",
-    "mapping_quality_2": "sum of their squares",
-    "to_end": "sum of the distances to the nearest unclipped end of the read, in bases",
-    "to_end_2": "sum of their squares",
+    "mapping_quality_2": _SQUARES,
+    "to_end": "sum of the distances to the read's nearest unclipped end, in bases",
+    "to_end_2": _SQUARES,
     "near_indel": "reads with an indel within 5 bases",
-    "clipped": "reads of which an end is clipped",
-    "mismatches": "sum of the confident mismatches elsewhere in the reads",
+    "clipped": "reads with a clipped end",
+    "mismatches": "sum of confident mismatches elsewhere in the reads",
     "many_mismatches": "reads with more than 2 of them within 10 bases",
-    "no_base_quality": "reads without base qualities (255), which are in no sum of them",
+    "no_base_quality": "reads without base qualities (255), in no sum of them",
 }
 """What is known of the reads of an allele: sums, in the order of `tally_kernels`."""
 
@@ -33,7 +34,7 @@ _CALL = (
     Column(
         "prob",
         NUMBER,
-        "probability of a variant; with test=posterior_difference that the rate is above tau",
+        "probability of a variant; with test=posterior_difference, of a rate above tau",
     ),
     Column("q_value", NUMBER, "least false discovery rate at which it is called"),
     Column("called", FLAG, "whether it is called, before filters"),
@@ -54,9 +55,8 @@ SHEET = Table(
 
 COUNTS = Table(
     "counts",
-    "Base counts in place of a sheet: one row a location and replicate; what is known of their "
-    "reads, without which the filters of reads cannot run, are lists of four numbers, for A, C, G "
-    "and T.",
+    "Base counts in place of a sheet: one row a location and replicate; lists, for the filters "
+    "of reads, have four numbers, for A, C, G and T.",
     (
         Column("chrom", TEXT, "contig"),
         Column(
@@ -78,7 +78,7 @@ COUNTS = Table(
         optional(
             "depth",
             INT64,
-            "reads at the location; counts may not exceed it",
+            "reads at the location, at least the sum of the counts",
             unit="reads",
             bounds=(Bound("a depth below 2^63", most=2**63 - 2),),
         ),
@@ -88,8 +88,8 @@ COUNTS = Table(
             for name, meaning in (("forward", "reads on the forward strand"), *READ_SUMS.items())
         ),
     ),
-    formats="Parquet, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS (CSV and TSV are taken for "
-    "sample sheets)",
+    formats="Parquet, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS (CSV and TSV are sample "
+    "sheets)",
     or_else=SHEET,
 )
 
@@ -109,7 +109,7 @@ def _rates(sample: str) -> tuple[Column, ...]:
 
 LOCI = Table(
     "loci",
-    "Every location with its most probable allele, and any further allele that is called.",
+    "Every location with its most probable allele, and others that are called.",
     (
         *_PLACE,
         Column("alt", TEXT, "allele"),
@@ -121,14 +121,14 @@ LOCI = Table(
 
 INDELS = Table(
     "indels",
-    "Every insertion and deletion that two reads show, and any other that is called.",
+    "Every insertion and deletion that two reads show or that is called.",
     (
         Column("sample", TEXT, "name of the case"),
         Column("chrom", TEXT, "contig"),
         Column("pos", INT64, "position of the base before the allele, from 1"),
         Column("ref", TEXT, "reference, as in the VCF"),
         Column("alt", TEXT, "allele"),
-        Column("kind", TEXT, "type of the error that it would be"),
+        Column("kind", TEXT, "type of error that it would be"),
         *_rates("case"),
         *_rates("control"),
         *_CALL,
@@ -145,8 +145,8 @@ DETECTION = Table(
         Column(
             "limit",
             NUMBER,
-            "share of the reads that an allele needs to be called with a probability of 0.95 (the "
-            "one of the three with most errors); empty where none would be",
+            "share of the reads that an allele needs to be called with a probability of 0.95 "
+            "(the worst of the three); empty where none would be",
             nullable=True,
         ),
     ),

@@ -106,6 +106,6 @@ def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings)
         are = "is the case" if len(tested) == 1 else "are cases"
         said.append(
             f"By their names {', '.join(tested)} {are} and {settings.control} the control; a "
-            "column role (case, control, panel) says it."
+            "column role (case, control, panel) says otherwise."
         )
     return said

@@ -20,43 +20,42 @@ MOST_QUAL = 9999.0
 EXCHANGEABLE = "exchangeable: without a variant the samples differ at random only"
 _CONTROL = re.compile(r"[\x00-\x1f]")  # what no name in a VCF can hold
 FILTERS = {
-    "q_value": "False discovery rate above the level, or rather an error than a variant",
-    "strand_bias": "The allele's reads lie on one strand more than the reference's",
-    "read_end": "The allele lies nearer to the ends of its reads than the reference does",
-    "low_mapq": "The allele's reads map less surely than the reference's",
-    "low_baseq": "The allele's bases have lower qualities than the reference's",
-    "near_indel": "The allele's reads have an indel near it more often than the reference's",
-    "many_mismatches": "The allele's reads have several mismatches near it more often than "
-    "the reference's",
+    "q_value": "False discovery rate above the level, or more likely an error",
+    "strand_bias": "Its reads lie on one strand more than the reference's",
+    "read_end": "Nearer to the ends of its reads than the reference is",
+    "low_mapq": "Its reads map less surely than the reference's",
+    "low_baseq": "Its bases have lower qualities than the reference's",
+    "near_indel": "Its reads have an indel near it more often than the reference's",
+    "many_mismatches": "Its reads have several mismatches near it more often than the reference's",
     "no_control": "Neither control nor panel has reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
 }
 _INFO = (
     ("P", 1, "Float", "Posterior probability of a variant (posterior_difference: P(diff > tau))"),
-    ("LFDR", 1, "Float", "Probability that the allele is no variant (two_groups)"),
-    ("QV", 1, "Float", "Least false discovery rate at which the allele is called"),
+    ("LFDR", 1, "Float", "Probability of no variant (two_groups)"),
+    ("QV", 1, "Float", "Least false discovery rate at which it is called"),
     ("MU", 1, "Float", "Posterior mean of the case's rate (posterior_difference: of all errors)"),
-    ("MUSD", 1, "Float", "Posterior standard deviation of that rate"),
-    ("MUCI", 2, "Float", "95 % interval of that rate"),
+    ("MUSD", 1, "Float", "Its standard deviation"),
+    ("MUCI", 2, "Float", "Its 95 % interval"),
     ("CMU", 1, "Float", "The same in the control, or around which a panel's samples vary"),
-    ("CMUSD", 1, "Float", "Posterior standard deviation of that rate"),
-    ("CMUCI", 2, "Float", "95 % interval of that rate"),
+    ("CMUSD", 1, "Float", "Its standard deviation"),
+    ("CMUCI", 2, "Float", "Its 95 % interval"),
 )
 _SHARE = (
-    ("AF", "A", "Float", "Share of the allele in the case: posterior mean (two_groups)"),
-    ("AFCI", 2, "Float", "95 % interval of that share"),
-    ("RPZ", 1, "Float", "z of the distance to the read's end: allele against reference"),
-    ("UNTESTED", ".", "String", "Filters that these reads could not test, such as for one strand"),
-    ("HRUN", 1, "Integer", "Indels: length of the run of one base behind the position, at most 6"),
+    ("AF", "A", "Float", "The allele's share in the case: posterior mean (two_groups)"),
+    ("AFCI", 2, "Float", "Its 95 % interval"),
+    ("RPZ", 1, "Float", "z of the distance to the read's end, against the reference"),
+    ("UNTESTED", ".", "String", "Filters that these reads could not test"),
+    ("HRUN", 1, "Integer", "Of an indel: length of the run of one base behind it, at most 6"),
 )
 _FORMAT = (
     ("GT", 1, "String", "Genotype by share of reads: 1/1 from .9, 0/1 where called or from .2"),
-    ("DP", 1, "Integer", "Reads; of a sample, summed over its replicates"),
-    ("AD", "R", "Integer", "Reads of the reference and of the allele"),
+    ("DP", 1, "Integer", "Reads, of all replicates of a sample"),
+    ("AD", "R", "Integer", "Reads of reference and allele"),
     ("ADF", "R", "Integer", "AD on the forward strand"),
     ("ADR", "R", "Integer", "AD on the reverse strand"),
     ("SB", 4, "Integer", "Reads of the reference forward and reverse, of the allele the same"),
-    ("AF", "A", "Float", "Share of the allele among the reads"),
+    ("AF", "A", "Float", "The allele's share of the reads"),
 )
 
 

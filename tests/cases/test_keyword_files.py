@@ -78,7 +78,7 @@ def test_texts_of_every_kind_are_read():
     )
     text, notes = text_of("a.txt", "Müll – Köln".encode("cp1252"))
     assert text == "Müll – Köln"
-    assert notes == ["it is not UTF-8 and is read as cp1252; for another pass --encoding NAME"]
+    assert notes == ["not UTF-8, read as cp1252; for another pass --encoding NAME"]
     assert text_of("a.txt", "Müll".encode("utf-16")) == ("Müll", [])
     assert text_of("a.md", b"\xef\xbb\xbfabc") == ("abc", [])
 
@@ -88,7 +88,7 @@ def test_the_encoding_of_documents_is_as_given_and_a_guess_is_said(tmp_path, mon
     url = str(tmp_path / "a.txt")
     (tmp_path / "a.txt").write_bytes("Größe".encode("cp1252"))
     (note,) = storage.file_notes(url)
-    assert note.startswith("it is not UTF-8 and is read as cp1252")
+    assert note.startswith("not UTF-8, read as cp1252")
     with storage.reading_with(storage.FileOptions(encoding="cp1251")):
         assert storage.read_table(url)["text"].to_pylist() == ["GrцЯe"]
         assert storage.file_notes(url) == []

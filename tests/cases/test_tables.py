@@ -368,7 +368,7 @@ def test_merged_cells_have_their_value_and_a_hidden_sheet_is_not_read_first(tmp_
     text = " ".join((out + err).split())
     assert code == READ, text
     assert "its sheet Data is read, not Lists (hidden)" in text
-    assert "118 cells that are merged with the one above have its value" in text
+    assert "118 cells merged with the one above have its value" in text
     assert "x category 0 2 levels: north 60, south 60" in text
 
 
@@ -384,7 +384,7 @@ def test_a_merged_cell_may_reach_beyond_the_table_and_hides_no_value(tmp_path, c
     code, out, err = run(capsys, "check", "experts", path)
     text = " ".join((out + err).split())
     assert code == READ, text
-    assert f"{len(rows) - 61} cells that are merged with the one above have its value" in text
+    assert f"{len(rows) - 61} cells merged with the one above have its value" in text
     assert len({z for _, z, _ in rows_of(plain)}) > 100
     assert "z number 0" in text
 
@@ -455,7 +455,7 @@ def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, cap
     written(tmp_path / "new.csv", rows_of(plain), names=("BMI", "z", "label"))
     code, _, err = run(capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "new")
     assert code == 2
-    said = "1 of the 2 columns that the run of experts was fitted to is missing: bmi; if BMI is bmi"
+    said = "1 of the 2 columns of the fitted run of experts is missing: bmi; if BMI is bmi"
     assert f"{said}, rename it" in " ".join(err.split())
 
 
@@ -705,7 +705,7 @@ ODD_FILES = {
     "two encodings": (
         "t.csv", answers().replace("yes", "ja").encode() + "30,Köln\n".encode() * 9
         + "31,Zürich\n".encode("cp1252") * 9, READ,
-        ["9 of its 18 lines with letters beyond a to z are UTF-8 and the others are not"],
+        ["9 of its 18 lines with letters beyond a to z are UTF-8, others not"],
     ),
     "labels that may be missing": ("t.csv", answers().encode() + b"30,Refused\n" * 9, READ,
                                    ["Refused (9 cells in label)"]),

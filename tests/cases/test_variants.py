@@ -319,7 +319,7 @@ CASES = {
     ),
     "two samples in a file": Case(
         read_groups("ann", "eve"), "check variants samples.csv", 0,
-        ("t.bam has reads of 2 samples (ann, eve), which count together as ann 1",),
+        ("t.bam has reads of 2 samples (ann, eve), counted together as ann 1",),
     ),
     "a sample's own read group": Case(
         read_groups("ann"), "check variants samples.csv", 0, (), ("Read groups", "reads of 2")
@@ -339,7 +339,7 @@ CASES = {
     **{
         f"a reference that differs in {share:.0%}": Case(
             differing(share), "check variants samples.csv", 0,
-            ("Many bases that count differ from", f"case 1 {int(10 * share)}", "aligned to?"),
+            ("Many bases differ from", f"case 1 {int(10 * share)}", "aligned to?"),
         )
         for share in (0.12, 0.22)
     },

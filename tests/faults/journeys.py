@@ -94,7 +94,7 @@ class Journey:
         paths = RunPaths(self.target, run_id)
         if storage.exists(paths.work) or is_complete(paths):
             return self.go(run_id)
-        with pytest.raises(InputError, match="nothing to resume"):
+        with pytest.raises(InputError, match="which is published"):
             self.go(run_id)
         if self.latest() == run_id:
             return {"target": self.target, "run_id": run_id}

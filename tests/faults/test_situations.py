@@ -89,7 +89,7 @@ sys.meta_path.insert(0, Refuse())
 @pytest.mark.thorough
 def test_a_worker_without_the_package(with_worker, tmp_path):
     address = with_worker(PYTHONPATH=site(tmp_path / "site", BLOCK))
-    refused(address, "worker tcp://.* does not have the package 'flows'; install vbflows on")
+    refused(address, "worker tcp://.* lacks the package 'flows'; install vbflows on")
 
 
 @pytest.mark.thorough
@@ -97,7 +97,7 @@ def test_a_scheduler_without_the_package(tmp_path):
     made = Deployment(tmp_path / "bare", PYTHONPATH=site(tmp_path / "site", BLOCK))
     try:
         made.start(1)
-        refused(made.address, "the scheduler of .* does not have the package 'flows'; install")
+        refused(made.address, "the scheduler of .* lacks the package 'flows'; install")
     finally:
         made.end()
 

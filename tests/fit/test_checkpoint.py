@@ -81,7 +81,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     ):
         resumed(job)
     storage.write_bytes(job.partitions[4], before)
-    with pytest.raises(CheckpointError, match="in 10 partitions, the checkpoint's were in 11"):
+    with pytest.raises(CheckpointError, match="in 10 partitions, the checkpoint's in 11"):
         resumed(replace(job, partitions=job.partitions[:10]))
     assert same_bits(resumed(job).q, expected(job).q)
 

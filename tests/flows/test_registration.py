@@ -41,7 +41,7 @@ LEFT_OUT = {
         {"settings": SETTINGS.replace("What?", "")},
         "expected the class attribute question to be set, found it empty",
     ),
-    "show": ({}, "expected a name of letters, digits, _ and - that is no other command's, found"),
+    "show": ({}, "expected a name (letters, digits, _ and -) that no command has, found"),
     "keywords": (
         {},
         "expected a name that no other pipeline has, found that of "

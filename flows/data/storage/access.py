@@ -26,7 +26,13 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import StorageError, reason_requests, refusal_of, storage_errors
+from flows.data.storage.errors import (
+    StorageError,
+    cannot_read,
+    reason_requests,
+    refusal_of,
+    storage_errors,
+)
 from flows.data.storage.urls import absolute, is_local, shown
 from flows.escape import without_secrets
 from flows.faults import first_line, install_command
@@ -70,13 +76,13 @@ def filesystem(url: str) -> tuple[Any, str]:
     except ImportError as error:
         command = install_command(error.__cause__ or error)
         needs = command or f"a package ({error})"
-        raise StorageError(f"cannot read {shown(url)}: {scheme}:// needs {needs}") from error
+        raise cannot_read(shown(url), f"{scheme}:// needs {needs}") from error
     except ValueError as error:
         why = without_secrets(first_line(error))  # what the package of a protocol lacks
         if "Protocol not known" in why:
             known = "expected a path, s3:// or another protocol of fsspec"
             why = f"nothing installed knows {scheme}://; {known}"
-        raise StorageError(f"cannot read {shown(url)}: {why}") from error
+        raise cannot_read(shown(url), why) from error
 
 
 def arrow(url: str) -> tuple[FileSystem, str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.errors import StorageError, cannot_read, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.staging import local_copy
 
@@ -63,7 +63,7 @@ def _readable(url: str) -> Iterator[None]:
         except (StorageError, FileNotFoundError, PermissionError):
             raise
         except Exception as error:
-            raise StorageError(f"cannot read {url} as arrays: {error}") from error
+            raise cannot_read(url, str(error), "arrays") from error
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import codecs
 import re
 from itertools import islice
 
-from flows.data.storage.errors import StorageError
+from flows.data.storage.errors import cannot_read
 
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
@@ -161,6 +161,4 @@ def refuse_unknown(url: str, name: str) -> None:
     except LookupError:
         known = False
     if not known:
-        raise StorageError(
-            f"cannot read {url}: {name!r} is no encoding; pass one such as --encoding cp1252"
-        )
+        raise cannot_read(url, f"{name!r} is no encoding; pass one such as --encoding cp1252")

@@ -69,6 +69,11 @@ class ChangedError(_FileError):
     """An input file is not what it was when the run began."""
 
 
+def cannot_read(url: str, why: str, kind: str = "") -> StorageError:
+    """Return the error of a file that cannot be read, or not as what it should be."""
+    return StorageError(f"cannot read {url}{f' as {kind}' if kind else ''}: {why}")
+
+
 @contextmanager
 def storage_errors(action: str, url: str) -> Iterator[None]:
     """Turn what a file system raises into one sentence."""
@@ -87,7 +92,7 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
             raise
         raise StorageError(
             f"cannot {action} {url}: the credential process of the AWS profile printed no JSON "
-            f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
+            f"({_line(error)}); run it by hand (credential_process in ~/.aws/config)"
         ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
         short = isinstance(error, OSError) and error.errno == errno.ENOMEM
@@ -131,7 +136,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             "endpoint (AWS_ENDPOINT_URL)"
         )
     if _CHECKSUM.search(text):
-        return DamagedError(f"{message}: it is damaged, its bytes are not what was written", url)
+        return DamagedError(f"{message}: it is damaged, with another checksum", url)
     refusal = refusal_of(error) if remote else None
     if refusal is not None and (why := refusal.sentence(url)) is not None:
         return StorageError(f"{message}: {why}")
@@ -140,12 +145,12 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
     if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
             f"{message}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or --s3 anonymous=true"
         )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
         why = "there is no such file or folder"
         if url.startswith(("http://", "https://")):
-            why = "the server does not give it; download the file and name it here, or use s3://"
+            why = "the server does not give it; download it, or use s3://"
         return MissingError(f"{message}: {why}", url)
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""
@@ -221,14 +226,13 @@ class Refusal:
         if self.code in _EXPIRED:
             return f"the credentials have expired: {what}; get new ones"
         if self.code in _CLOCK:
-            return f"the clock of this machine is wrong: {what}; set it, by NTP for example"
+            return f"the clock of this machine is wrong: {what}; set it (NTP)"
         if self.code in _KEYS:
             keys = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN"
             return f"permission denied; check the access key and its secret ({keys}): {what}"
         if self.code in _DENIED:
             return (
-                f"permission denied: {what}; give these credentials access to it, or choose "
-                "another place"
+                f"permission denied: {what}; give these credentials access, or choose another place"
             )
         return None
 

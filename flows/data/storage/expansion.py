@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 
-from flows.data.storage.errors import StorageError
+from flows.data.storage.errors import StorageError, cannot_read
 from flows.data.storage.urls import shown
 
 RATIO = 200  # times a compressed file's own size
@@ -33,10 +33,11 @@ class Expansion:
         self.size += size
         if self.size <= self.limit:
             return
-        raise StorageError(
-            f"cannot read {shown(self.url)}: it grows to more than {bytes_in_words(self.limit)} "
-            f"when it is decompressed, the limit for a file of {bytes_in_words(self.packed)}; if "
-            f"it is meant to, set {SETTING} to the GiB that one input file may grow to"
+        raise cannot_read(
+            shown(self.url),
+            f"it grows to more than {bytes_in_words(self.limit)} "
+            f"when decompressed, the limit for a file of {bytes_in_words(self.packed)}; if that "
+            f"is meant, raise {SETTING} (GiB)",
         )
 
 

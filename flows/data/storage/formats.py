@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from flows.data.storage import arrays, text_documents, text_files, workbooks
 from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.contents import listed_file, small_content
-from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.errors import StorageError, cannot_read, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.file_options import FileOptions, file_options
 from flows.data.storage.inputs import size_of
@@ -215,7 +215,7 @@ def _by_bytes(url: str) -> str:
     if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
         return _ARRAY if data.lstrip().startswith(b"[") else ".jsonl"
     if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):
-        raise StorageError(f"cannot read {url}: it is an archive; unpack it")
+        raise cannot_read(url, "it is an archive; unpack it")
     for magic, end in _MAGIC.items():
         if data.startswith(magic):
             return end
@@ -260,9 +260,10 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
     """Convert an array of objects, which is in memory as a whole."""
     with storage_errors("read", url):
         if size_of(url) > _MOST_ARRAY:
-            raise StorageError(
-                f"cannot read {url}: an array of more than {_MOST_ARRAY // 2**20} MiB; write each "
-                "row as an object on a line of its own, and name the file .jsonl"
+            raise cannot_read(
+                url,
+                f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row as an "
+                "object on its own line (.jsonl)",
             )
         with _opened(url, packing) as stream:
             data = stream.read()
@@ -273,9 +274,7 @@ def _json_array(url: str, packing: str | None, path: str) -> None:
     odd = next((i for i, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
     if odd is not None or not rows:
         found = "an empty one" if odd is None else f"no object in place {odd}"
-        raise StorageError(
-            f"cannot read {url}: expected an array of objects, one for each row, found {found}"
-        )
+        raise cannot_read(url, f"expected an array of objects, one a row, found {found}")
     lines = "\n".join(map(json.dumps, rows)).encode()
     _json_lines(url, lambda: pa.BufferReader(lines), packing, path)
 
@@ -398,9 +397,11 @@ def _document(url: str, _: str | None, path: str) -> None:
         if data is None:
             data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
         if len(data) > _MOST_DOCUMENT:
-            raise StorageError(
-                f"cannot read {url} as one document: expected at most {_MOST_DOCUMENT >> 20} MiB; "
-                "cut it into several files, or write a table of documents"
+            raise cannot_read(
+                url,
+                f"expected at most {_MOST_DOCUMENT >> 20} MiB; "
+                "cut it into several files, or write a table of documents",
+                "one document",
             )
         table, notes = _table_of(url, data)
     pq.write_table(table.replace_schema_metadata({_NOTES: json.dumps(notes)}), path)
@@ -433,20 +434,21 @@ def _write(path: str, schema: pa.Schema, batches: Any) -> None:
 def _not(url: str, what: str, error: Exception) -> StorageError:
     if isinstance(error, UnicodeError) or "UTF8" in str(error):
         encoding = file_options().encoding or "UTF-8"
-        return StorageError(
-            f"cannot read {url}: its text is not {encoding}; pass its encoding, such as "
-            "--encoding cp1252"
+        return cannot_read(
+            url, f"its text is not {encoding}; pass its encoding, such as --encoding cp1252"
         )
     ragged = _RAGGED.search(str(error))
     if ragged is not None:
         row, wanted, found, cells = ragged.groups()
         line = f"line {row}" if row else "a line"
         many = "1 cell" if found == "1" else f"{found} cells"
-        return StorageError(
-            f"cannot read {url} as {what}: {line} has {many} and the first line {wanted}: "
-            f"{cells[:200]}; correct the line, or remove it"
+        return cannot_read(
+            url,
+            f"{line} has {many} and the first line {wanted}: "
+            f"{cells[:200]}; correct the line, or remove it",
+            what,
         )
-    return StorageError(f"cannot read {url} as {what}: {error}")
+    return cannot_read(url, str(error), what)
 
 
 _ROW = re.compile(r"in row (\d+)")

@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import ChangedError, MissingError, StorageError, storage_errors
+from flows.data.storage.errors import ChangedError, MissingError, cannot_read, storage_errors
 from flows.data.storage.retry import with_retry
 from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
@@ -89,8 +89,8 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     if not files:
         plain = ", ".join(one for one in suffixes if one.count(".") == 1)  # others are packed
         raise MissingError(
-            f"cannot read {url}: no input found; expected a file, a glob that matches some, or a "
-            f"folder with files that end in {plain}",
+            f"cannot read {url}: no input found; expected a file, a glob, or a folder with "
+            f"files that end in {plain}",
             url,
         )
     return files
@@ -114,8 +114,8 @@ def refuse_mark(url: str, fingerprint: str, found: str) -> None:
     """Raise `ChangedError` if the mark that was found of a file is of another version."""
     if found != fingerprint:
         raise ChangedError(
-            f"{url} has changed since this run first read it (another ETag, time or size); start "
-            "a new run when it is no longer being written",
+            f"{url} has changed since this run first read it (another ETag, time or size); "
+            "start a new run once it is whole",
             url,
         )
 
@@ -190,7 +190,7 @@ def _taken(
     if info["type"] == "file":
         return {path: info}
     if info["type"] != "directory":
-        raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
+        raise cannot_read(path, "it is neither a file nor a folder")
     if is_local(url):
         return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
     below = {
@@ -208,7 +208,7 @@ def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
     kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
     if len(kept) < len(found):
         log.warning(
-            "%d files below %s are the results of earlier runs and are not read as input",
+            "%d files below %s are results of earlier runs and are not read",
             len(found) - len(kept),
             folder,
         )
@@ -259,9 +259,7 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
                 continue
             # What a link without an ending led to may have been a folder of input.
             if (wanted or "." not in file) and not os.path.exists(name):
-                raise StorageError(
-                    f"cannot read {name}: it is a link to nothing; mend it or remove it"
-                )
+                raise cannot_read(name, "it is a link to nothing; mend it or remove it")
             if wanted:
                 found.append(name)
             else:

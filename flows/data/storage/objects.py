@@ -238,7 +238,7 @@ def check_writable(target: str, *below: str) -> None:
     """
     if not is_local(target) and (found := GLOB.search(target)):
         expected = "the name of a place without '*', '?' and '['"
-        remedy = "choose another name: a client takes it for a glob and could remove other objects"
+        remedy = "choose another name: as a glob it could remove other objects"
         raise InputError.of(target, expected, found[0], remedy=remedy)
     probe = join(target, *below, PROBE)
     try:

@@ -152,9 +152,9 @@ def _limited(action: str, url: str, call: Callable[[], R]) -> R:
         if not ended.is_set() and deadline.passed():
             _left.append(thread)
             raise TransientStorageError(
-                f"cannot {action} {shown(url)}: the store sent nothing, "
-                f"or less than {PACE / 1e3:.0f} kB a second, for {SILENCE:g} s; check the network "
-                "and the endpoint (AWS_ENDPOINT_URL)"
+                f"cannot {action} {shown(url)}: the store sent less than {PACE / 1000.0:.0f} kB "
+                f"a second for {SILENCE:g} s; check the network and the endpoint "
+                "(AWS_ENDPOINT_URL)"
             )
     if failure:
         raise failure[0]

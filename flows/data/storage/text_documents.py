@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flows.data.storage.encodings import refuse_unknown, text_and_guess
-from flows.data.storage.errors import StorageError
+from flows.data.storage.errors import StorageError, cannot_read
 from flows.data.storage.file_options import file_options
 
 SUFFIXES = (".txt", ".md", ".pdf", ".docx")
@@ -35,9 +35,11 @@ def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
     readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}
     text, notes = (readers[end](url, data), []) if end in readers else _plain(url, data)
     if len(text) > _MOST_CHARACTERS:
-        raise StorageError(
-            f"cannot read {url} as one document: it has {len(text):,} characters, expected at most "
-            f"{_MOST_CHARACTERS:,}; cut it into several files"
+        raise cannot_read(
+            url,
+            f"it has {len(text):,} characters, expected at most "
+            f"{_MOST_CHARACTERS:,}; cut it into several files",
+            "one document",
         )
     return text, notes
 
@@ -50,12 +52,13 @@ def _plain(url: str, data: bytes) -> tuple[str, list[str]]:
             return data.decode(encoding), []
         text, guessed = text_and_guess(data)
     except UnicodeDecodeError as error:
-        raise StorageError(
-            f"cannot read {url}: it is no text in {encoding or 'UTF-8'} (byte "
+        raise cannot_read(
+            url,
+            f"it is no text in {encoding or 'UTF-8'} (byte "
             f"{data[error.start]:#04x} at {error.start:,}); pass its encoding, such as --encoding "
-            "cp1252, or remove the file"
+            "cp1252, or remove the file",
         ) from error
-    note = f"it is not UTF-8 and is read as {guessed}; for another pass --encoding NAME"
+    note = f"not UTF-8, read as {guessed}; for another pass --encoding NAME"
     return text, [note] if guessed else []
 
 
@@ -69,7 +72,7 @@ def _pdf(url: str, data: bytes) -> str:
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise StorageError(f"cannot read {url}: it is encrypted; save it without a password")
+            raise cannot_read(url, "it is encrypted; save it without a password")
         pages: list[str] = []
         for page in reader.pages:
             pages.append(page.extract_text().strip())
@@ -80,10 +83,8 @@ def _pdf(url: str, data: bytes) -> str:
         PyPdfError, DependencyError, ValueError, KeyError, TypeError, AttributeError,
         RecursionError,
     ) as error:  # fmt: skip
-        raise StorageError(
-            f"cannot read {url} as a PDF ({type(error).__name__}: {error}); save it again, or give "
-            "its text"
-        ) from error
+        why = f"{type(error).__name__}: {error}; save it again, or give its text"
+        raise cannot_read(url, why, "a PDF") from error
 
 
 def _docx(url: str, data: bytes) -> str:
@@ -96,9 +97,10 @@ def _docx(url: str, data: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > max(_MOST_GROWTH * len(data), _MOST_CHARACTERS):
-            raise StorageError(
-                f"cannot read {url}: it grows to {size >> 20:,} MiB when it is unpacked, expected "
-                f"at most {_MOST_GROWTH} times its size"
+            raise cannot_read(
+                url,
+                f"it grows to {size >> 20:,} MiB when it is unpacked, expected "
+                f"at most {_MOST_GROWTH} times its size",
             )
         pieces = []
         content: Any = Document(io.BytesIO(data)).iter_inner_content()
@@ -115,13 +117,13 @@ def _docx(url: str, data: bytes) -> str:
         zipfile.BadZipFile, zlib.error, ValueError, KeyError, AttributeError, RuntimeError,
         SyntaxError, EOFError,
     ) as error:  # fmt: skip
-        raise StorageError(
-            f"cannot read {url} as a Word file (.docx): {error}; save it again, or give its text"
+        raise cannot_read(
+            url, f"{error}; save it again, or give its text", "a Word file (.docx)"
         ) from error
 
 
 def _missing(url: str, what: str, package: str) -> StorageError:
-    return StorageError(
-        f"cannot read {url}: {what} needs the package {package}; install the extra: "
-        "pip install 'vbflows[documents]'"
+    return cannot_read(
+        url,
+        f"{what} needs the package {package}; install the extra: pip install 'vbflows[documents]'",
     )

@@ -26,7 +26,7 @@ from flows.data.storage.encodings import (
     refuse_unknown,
     words_of,
 )
-from flows.data.storage.errors import StorageError
+from flows.data.storage.errors import StorageError, cannot_read
 from flows.data.storage.file_options import file_options
 
 MISSING = ("", "NA", "NaN", "nan", "null", "NULL")
@@ -95,12 +95,14 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
     with opened() as stream:
         data = stream.read(HEADER)
     if not data.strip():
-        raise StorageError(f"cannot read {url} as CSV: it is empty")
+        raise cannot_read(url, "it is empty", "CSV")
     for mark, packer in _PACKERS.items():
         if data.startswith(mark):
-            raise StorageError(
-                f"cannot read {url} as CSV: it is compressed by {packer}; unpack it, or name it "
-                ".csv.gz, .csv.bz2 or .csv.zst"
+            raise cannot_read(
+                url,
+                f"it is compressed by {packer}; unpack it, or name it "
+                ".csv.gz, .csv.bz2 or .csv.zst",
+                "CSV",
             )
     encoding = codecs.lookup(options.encoding).name if options.encoding else encoding_of(data)
     try:
@@ -119,11 +121,11 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
     mixed, letters = lines_in_utf8(some)
     words = ", ".join(words_of(some, encoding))
     such = f", such as {words}" if words else ""
-    notes = [f"it is not UTF-8 and is read as {encoding}{such}; for another pass --encoding NAME"]
+    notes = [f"not UTF-8, read as {encoding}{such}; for another pass --encoding NAME"]
     if mixed:
         notes.append(
-            f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8 and the "
-            "others are not: write it again in one encoding"
+            f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8, others "
+            "not: write it again in one encoding"
         )
     write(_read(url, opened, data, encoding, tuple(notes)))
 
@@ -230,19 +232,14 @@ def _on_unnamed(named: Sequence[str], dropped: int) -> list[str]:
             f"remove {them}"
         )
     if dropped:
-        notes.append(
-            "1 column without a name has no values and is not read"
-            if dropped == 1
-            else f"{dropped:,} columns without a name have no values and are not read"
-        )
+        notes.append(f"columns without a name or values are not read: {dropped:,}")
     return notes
 
 
 def _without_names(url: str, some: bool) -> StorageError:
     found = "none; write them there" if some else "an empty one; remove it"
-    return StorageError(
-        f"cannot read {url} as CSV: expected the names of the columns in its first line, found "
-        f"{found}"
+    return cannot_read(
+        url, f"expected the names of the columns in its first line, found {found}", "CSV"
     )
 
 

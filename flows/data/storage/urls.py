@@ -65,9 +65,9 @@ def refuse_secrets(url: str) -> None:
     """Raise `StorageError` if a URL holds a secret: URLs are in logs, records and reports."""
     if holds_secret(url):
         raise StorageError(
-            f"{shown(url)} holds a user name, a key or a signature: URLs are in logs, records "
-            "and reports; give secrets by the environment (AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY), a profile (AWS_PROFILE) or a Prefect block"
+            f"{shown(url)} holds a user name, key or signature, which logs and reports would "
+            "show; give it by the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), a "
+            "profile (AWS_PROFILE) or a Prefect block"
         )
 
 

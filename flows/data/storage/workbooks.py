@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data.storage.errors import StorageError
+from flows.data.storage.errors import cannot_read
 from flows.data.storage.file_options import file_options
 
 SHEETS = (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods")
@@ -58,8 +58,8 @@ def _package(url: str, name: str, what: str) -> ModuleType:
     try:
         return __import__(name)
     except ImportError:
-        raise StorageError(
-            f'cannot read {url}: {what} files need a package; pip install "vbflows[tables]"'
+        raise cannot_read(
+            url, f'{what} files need a package; pip install "vbflows[tables]"'
         ) from None
 
 
@@ -70,9 +70,9 @@ def _sheet(url: str, path: str) -> CellTable:
             sheet, notes = _chosen(url, book)
             rows, merged = sheet.to_python(skip_empty_area=False), sheet.merged_cell_ranges or []
     except calamine.CalamineError as error:
-        raise StorageError(f"cannot read {url} as a workbook: {error}") from error
+        raise cannot_read(url, str(error), "a workbook") from error
     if not any(cell != "" for row in rows for cell in row):
-        raise StorageError(f"cannot read {url}: its sheet {sheet.name!r} is empty; name another")
+        raise cannot_read(url, f"its sheet {sheet.name!r} is empty; name another")
     _fill_merged(rows, merged, notes)
     return _with_header(rows, notes)
 
@@ -82,17 +82,13 @@ def _chosen(url: str, book: Any) -> tuple[Any, list[str]]:
     names, wanted = list(book.sheet_names), file_options().sheet
     if wanted is not None:
         if wanted not in names:
-            raise StorageError(
-                f"cannot read {url}: it has no sheet {wanted!r}; its sheets are {', '.join(names)}"
-            )
+            raise cannot_read(url, f"it has no sheet {wanted!r}; its sheets are {', '.join(names)}")
         return book.get_sheet_by_name(wanted), []
     shown = {one.name for one in book.sheets_metadata if "Hidden" not in str(one.visible)}
     tables = [one for one in map(book.get_sheet_by_name, names) if one.height > 1]
     tables.sort(key=lambda one: (one.name not in shown, one.width < 2))
     if not tables:
-        raise StorageError(
-            f"cannot read {url}: none of its sheets has a table ({', '.join(names)})"
-        )
+        raise cannot_read(url, f"none of its sheets has a table ({', '.join(names)})")
     first, *others = tables
     if not others:
         return first, []
@@ -117,7 +113,7 @@ def _fill_merged(rows: list[list[Any]], merged: Sequence[Any], notes: list[str])
                     row[column] = value
                     filled += 1
     if filled:
-        notes.append(f"{filled:,} cells that are merged with the one above have its value")
+        notes.append(f"{filled:,} cells merged with the one above have its value")
 
 
 def _header(rows: Sequence[Sequence[Any]]) -> int:
@@ -204,9 +200,7 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         cells, meta = reader(path, **options)
         ranges = _missing_ranges(reader, path, end, options)
     except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
-        raise StorageError(
-            f"cannot read {url}: it is damaged or no {what} file ({error})"
-        ) from error
+        raise cannot_read(url, f"it is damaged or no {what} file ({error})") from error
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []
     for name in meta.column_names:

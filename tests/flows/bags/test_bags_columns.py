@@ -57,8 +57,7 @@ def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
     missing = int(np.isnan(made["CD3"]).sum())
     said = [text for text in found["warnings"] if text.startswith("Missing features")]
     assert said == [
-        "Missing features are mean-imputed, and a column of its own says where each is missing: "
-        f"CD3 ({missing}).",
+        f"Missing features are mean-imputed, with a column that says where: CD3 ({missing}).",
         "Missing features are mean-imputed, without a column for so few or so many: CD8 (2).",
     ]
     new = {name: values[4:44] for name, values in cells(seed=1).items()}

@@ -23,9 +23,9 @@ def some_known(n=40):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("auto", "used by the Gaussian process of instances; pooled features and vMMIC do not"),
+        ("auto", "used by the Gaussian process alone."),
         ("gp_probit", "used by the Gaussian process."),
-        ("embedding", "not used by model=embedding: model=auto and model=gp_probit use them"),
+        ("embedding", "not used by model=embedding: model=auto and gp_probit use them"),
     ],
 )
 def test_the_run_says_by_what_they_are_used(model, said, capsys, tmp_path):

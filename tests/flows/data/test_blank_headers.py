@@ -51,7 +51,7 @@ def test_a_table_with_blank_headers_is_read_and_scored(tmp_path, capsys):
         lines = [["", "q1", "q2", "q3", ""]]
         lines += [[i, "ab"[i % 2], "ab"[i // 2 % 2], "xy"[i // 3 % 2], ""] for i in range(60)]
         (tmp_path / name).write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
-    gone = "fit.csv: 1 column without a name has no values and is not read."
+    gone = "fit.csv: columns without a name or values are not read: 1."
     said = printed(capsys, "features", tmp_path / "fit.csv", tmp_path / "out", "--max-iter", 80)
     assert "fit.csv: 1 column has no name and is called column 1 here" in said
     assert gone in said

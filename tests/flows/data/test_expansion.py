@@ -44,7 +44,7 @@ def test_a_file_that_grows_too_far_is_refused(tmp_path, name, monkeypatch):
     text = str(caught.value)
     assert name in text
     assert "grows to more than" in text
-    assert "set VBFLOWS_INPUT_GIB to the GiB that one input file may grow to" in text
+    assert "raise VBFLOWS_INPUT_GIB (GiB)" in text
     assert "\n" not in text
 
 

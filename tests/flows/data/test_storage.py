@@ -171,6 +171,6 @@ def test_a_store_that_does_not_answer_damages_no_file_by_its_name(said):
 
 def test_a_web_address_that_gives_nothing_says_what_to_do():
     error = FileNotFoundError("x.csv")
-    said = "the server does not give it; download the file"
+    said = "the server does not give it; download it"
     with pytest.raises(StorageError, match=said), storage_errors("read", "https://host/x.csv"):
         raise error

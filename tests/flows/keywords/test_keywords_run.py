@@ -322,7 +322,7 @@ def test_the_size_of_shards_moves_no_bit(done, source, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("unit", "most"), [("word", 3), ("phrase", 8)])
 def test_no_more_sweeps_are_made_than_may_be(source, tmp_path, unit, most):
     """Passes that the trace does not show count too, and no posterior of them is published."""
-    with pytest.raises(FitError, match=f"stopped after {most} sweeps while .* so there is no post"):
+    with pytest.raises(FitError, match=f"stopped after {most} sweeps while .*: no posterior"):
         run(source, tmp_path / "out", unit=unit, max_iter=most)
     assert not storage.exists(str(tmp_path / "out" / "latest.json"))
 

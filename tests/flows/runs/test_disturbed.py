@@ -105,7 +105,7 @@ def test_resume_latest_before_anything_was_written_starts_from_the_beginning(sou
     other.mkdir()
     run_id = fit(source, target, resume="latest")["run_id"]
     assert os.listdir(target / "runs") == [run_id]
-    with pytest.raises(InputError, match="there is nothing to resume"):
+    with pytest.raises(InputError, match="found none"):
         fit(source, target, resume="latest")
 
 

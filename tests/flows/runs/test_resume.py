@@ -88,7 +88,7 @@ def result(target, outcome):
 def test_a_resumed_run_with_a_file_less_or_more_is_refused(source, stopped, tmp_path, corpus):
     run_id = stopped(source, tmp_path / "out")
     others = f"{source}/[!a]*.parquet"
-    with pytest.raises(InputError, match=r"expected the file .*a\.parquet, which the run began"):
+    with pytest.raises(InputError, match=r"expected the run's file .*a\.parquet"):
         go(others, tmp_path / "out", run_id)
     more = source / "zz.parquet"
     shutil.copy(source / "a.parquet", more)
@@ -114,8 +114,8 @@ def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path)
     with pytest.raises(InputError) as caught:
         go(source, tmp_path / "out", run_id, model="ss", partitions=2)
     said = str(caught.value)
-    assert 'setting model: expected "textrank", with which the run began, found "ss"' in said
-    assert "setting partitions: expected 6, with which the run began, found 2" in said
+    assert 'setting model: expected the run\'s "textrank", found "ss"' in said
+    assert "setting partitions: expected the run's 6, found 2" in said
     assert len(caught.value.faults) == 2
     assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
 
@@ -139,7 +139,7 @@ def test_a_run_that_stopped_after_its_partitions_were_made_is_resumed(
 def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
     run_id = stopped(source, tmp_path / "out")
     pipeline_named("features").simulate(str(tmp_path / "table"), 60, 1)
-    with pytest.raises(InputError, match=r"expected the pipeline keywords .* found features"):
+    with pytest.raises(InputError, match=r"expected the run's pipeline keywords .* found features"):
         go(tmp_path / "table", tmp_path / "out", run_id, name="features")
 
 
@@ -238,7 +238,7 @@ def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
     assert outcome["headline"].endswith("it is published now.")
     assert json.loads((target / "latest.json").read_text())["run_id"] == run_id
     assert not (target / "runs" / run_id / "work").exists()
-    with pytest.raises(InputError, match="there is nothing to resume"):
+    with pytest.raises(InputError, match="which is published"):
         go(source, target, run_id)
 
 
@@ -371,7 +371,7 @@ def test_auto_goes_on_with_an_unfinished_run_of_the_same_request(source, stopped
         assert f"going on with run {run_id}, which was stopped" in said.lines
         fresh = go(source, target, "auto")["run_id"]
         assert fresh not in (run_id, other)
-        assert "no unfinished run of this request: it starts from the beginning" in said.lines
+        assert "no unfinished run of this request: it starts anew" in said.lines
         assert go(source, target, "auto", min_count=2)["run_id"] == other
     changed = stopped(source, target)
     pq.write_table(pq.read_table(source / "a.parquet").slice(1), source / "a.parquet")

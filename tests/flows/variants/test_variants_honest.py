@@ -192,7 +192,7 @@ def test_an_index_is_looked_at_wherever_a_file_is_opened(reads, tmp_path):
     ("line", "found"),
     [
         (b"0\t1\t90\t26\t0\t40", None),
-        (b"0\t1\t90\t26\t0", "line 1, which is not six numbers"),
+        (b"0\t1\t90\t26\t0", "line 1, not of six numbers"),
         (b"2147483647\t1\t90\t26\t0\t40", "line 1, of positions that no contig has"),
         (b"0\t1\t90\t26\t0\t999999", "places that the file does not have"),
     ],
