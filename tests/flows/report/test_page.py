@@ -6,17 +6,14 @@ import csv
 import importlib.util
 import io
 import json
-import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from jinja2 import ChoiceLoader, DictLoader
 
-from flows.data.runs import RunRecord, versions
-from flows.report import plots
+from flows.report import figures, plots, render
 from flows.report.glossary import glossary
-from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -26,167 +23,42 @@ ROWS = [
 ]  # fmt: skip
 
 
-TRACE = Section(
-    "The bound after each sweep", plots=(plots.trace([1, 2], [-3.0, -1.0], how="It rose."),)
-)
+PROBE = """{% extends "shell.html.jinja" %}
+{% from "macros.html.jinja" import tile, chart, section, fold, table, row, opening_row, advice
+   with context %}
+{% block tiles %}{{ tile("found", "12", "of 20") }}{{ tile("log loss", "0.3", "base rate 0.7") }}
+{{ tile("rows used", "10 of 12") }}
+{% endblock %}
+{% block lead %}{{ chart(words) }}{% endblock %}
+{% block main %}
+{% call section("First part") %}
+<p>The AUROC, and the AUROC again: run it with --set auroc.</p>
+{% call table(["name", "value", "note"], "a table by AUROC", rows|length) %}
+{% call opening_row(*rows[0]) %}What is in b.{% endcall %}
+{% for cells in rows[1:] %}{{ row(*cells) }}{% endfor %}
+{% endcall %}
+{% endcall %}
+{% call section("Settings") %}
+<p>3 sweeps of 1 partition.</p>
+{% call table(["setting", "value"]) %}{{ row("tol", "1e-06") }}{% endcall %}
+{% call fold("The bound after each sweep") %}{{ chart(trace) }}{% endcall %}
+{% endcall %}
+{% endblock %}
+{% block next %}{{ advice("Score new rows:", "vbflows score out NEW OUT") }}{% endblock %}
+"""
 
 
-def record():
-    now = datetime(2026, 1, 2, tzinfo=UTC)
-    return RunRecord.model_validate(
-        {
-            "run_id": "r1", "pipeline": "bags", "source": "s", "settings": {"tol": 1e-6},
-            "versions": versions(), "started": now, "finished": now, "seconds": 1.0,
-            "peak_memory_bytes": 1, "inputs": [], "rows_read": 12, "rows_kept": 10,
-            "dropped": [], "partitions": 1, "iterations": 3, "converged": True, "elbo": 1.0,
-            "warnings": [], "results": {},
-        }
+def page():
+    """Return a page of what all pages are made of."""
+    environment = render.environment()
+    probe = DictLoader({"probe.html.jinja": PROBE})
+    made = environment.overlay(loader=ChoiceLoader([probe, environment.loader]))
+    rows = [(name, figures.Figure(f"{value:.3g}", value), note) for name, value, note in ROWS]
+    return made.get_template("probe.html.jinja").render(
+        headline="What was found", caveat="", warnings=[], toc=[], file="bags-r1", kicker="vbflows",
+        footer="", rows=rows, trace=plots.trace([1, 2], [-3.0, -1.0], how="It rose."),
+        words=plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words"),
     )  # fmt: skip
-
-
-def findings(rows=ROWS):
-    opened = Section("", "What is in b.", grids=[Grid(("what",), [["inner"]])])
-    grid = Grid(("name", "value", "note"), rows, "a table by AUROC", (opened,))
-    picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
-    return Findings(
-        "What was found",
-        [
-            Section(
-                "First part",
-                "The AUROC, and the AUROC again: run it with --set auroc.",
-                (picture,),
-                [grid],
-                how="Read it.",
-            )
-        ],
-        tiles=[Tile("found", "12", "of 20"), Tile("log loss", "0.3", "base rate 0.7")],
-        next_steps=[NextStep("Score new rows:", "vbflows score {run} NEW OUT")],
-    )
-
-
-def page(rows=ROWS, **options):
-    return render(record(), findings(rows), **options)
-
-
-def test_contents_name_every_part_and_costs_come_last():
-    html = page()
-    for number, title in enumerate(("First part", "Input files", "Settings and resources"), 1):
-        assert f'<a href="#part-{number}">{title}</a>' in html
-        assert f'<section id="part-{number}">' in html
-    assert html.index("10 of 12 rows used") < html.index("<h2>First part")
-    assert html.index("Converged after 3 sweeps") > html.index("Settings and resources</h2>")
-    assert "after 3 sweeps; 1 partition; 1.0 s in all; 0 MiB of memory at most." in html
-    said = "1.0 s in all, 0.8 s of them for the sweeps;"
-    assert said in page(sweeping=0.8)
-    assert "1.0 s in all since the run was resumed; 7.0 s for all sweeps;" in page(sweeping=7.0)
-
-
-def test_the_head_has_the_picture_and_the_tiles():
-    html = page()
-    head = html[html.index('<dl class="tiles">') : html.index("<h2>First part")]
-    assert "<dt>found</dt><dd>12</dd><dd>of 20</dd>" in head
-    assert "<dt>rows used</dt><dd>10 of 12</dd>" in head
-    assert '<figcaption>Frequent words<br><span class="how">Each bar is a number of words.' in head
-    assert html.count("<figcaption>") == 1
-
-
-def test_a_part_of_one_chart_is_at_the_top_alone():
-    picture = plots.bars(["a"], [1.0], "words", "Frequent words")
-    html = render(record(), Findings("h", [Section("Alone", "", (picture,)), Section("B", "b")]))
-    assert "<figcaption>Frequent words" in html
-    assert "Alone" not in html
-    assert '<a href="#part-1">B</a>' in html
-
-
-def test_what_a_part_says_to_see_is_a_link_to_that_part():
-    parts = [Section("Depth", "", how="Low <depth>: see Limit."), Section("Limit", "At most 5 %.")]
-    text = render(record(), Findings("Found", parts))
-    assert 'Low &lt;depth&gt;: see <a href="#part-2">Limit</a>.' in text
-
-
-def test_the_trace_is_folded_below_the_settings_and_never_at_the_top():
-    html = render(record(), Findings("h", [Section("B", "b")]), trace=TRACE)
-    assert 'id="lead"' not in html
-    end = html[html.index("<h2>Settings and resources") :]
-    opened = end.index('<details class="fold"><summary>The bound after each sweep</summary>')
-    assert opened < end.index("<figure") < end.index("It rose.") < end.index("All settings")
-
-
-def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
-    noted = record().model_copy(update={"notes": ["The reference is ref.fa."]})
-    steps = [NextStep(f"Step {number}:", "ls") for number in range(5)]
-    html = render(noted, Findings("h", [], next_steps=steps, row="position"))
-    assert "10 of 12 positions used" in html
-    assert "<dt>positions used</dt>" in html
-    assert html.index("The reference is ref.fa.") > html.index("<h2>Input files")
-    body = html[html.index("<body>") : html.index("<script>")]
-    assert body.count("warning") == body.count("No warnings.") == 1
-    assert "Step 2:" in html
-    assert "Step 3:" not in html
-    files = Findings("h", [], row="position", inputs=[Grid(("file",), [("a.bam",)])])
-    assert '<th scope="col">positions in the files it names</th>' in render(noted, files)
-
-
-def test_notes_on_what_was_found_are_below_the_warnings_and_no_notes_of_the_input():
-    noted = record().model_copy(update={"notes": ["Of the input.", "None is used."],
-                                        "warnings": ["Too few rows."]})  # fmt: skip
-    html = render(noted, Findings("h", [], notes=("None is used.",)))
-    assert "No warnings." not in html
-    first, second = html.index("<strong>1 warning</strong>"), html.index("<strong>1 note</strong>")
-    assert first < second < html.index("None is used.") < html.index("<h2>Input files")
-    assert html.count("None is used.") == 1
-    assert html.index("Of the input.") > html.index("<h2>Input files")
-
-
-def test_settings_that_are_empty_have_the_value_that_was_used_or_what_their_default_is():
-    run = record().model_copy(update={"settings": {"tau": None, "sheet": None, "partitions": None}})
-    defaults = {"tau": "default (chosen)", "sheet": "default (the first)", "partitions": "none"}
-    html = render(run, Findings("h", [], used={"tau": "3 for experts"}), defaults=defaults)
-    for name, said in (("tau", "3 for experts (default)"), ("sheet", "default (the first)"),
-                       ("partitions", "1 (default)")):  # fmt: skip
-        assert re.search(rf"<td[^>]*>{name}</td>\s*<td[^>]*>{re.escape(said)}</td>", html)
-
-
-def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():
-    step = NextStep("Sort:", "vbflows show {run} rows --sort 'probability_{run}'")
-    html = render(record(), Findings("h", [], next_steps=[step]), run="out")
-    assert "vbflows show out rows --sort &#39;probability_{run}&#39;" in html
-
-
-def test_commands_have_the_address_of_the_run():
-    html = page(run="/data/my runs/r1")
-    assert "vbflows score &#39;/data/my runs/r1&#39; NEW OUT" in html
-    assert "vbflows show &#39;/data/my runs/r1&#39;" in html
-
-
-def test_settings_are_folded_and_those_that_were_given_come_first():
-    html = render(record().model_copy(update={"changed": {"tol": 1e-6}}), findings(ROWS))
-    assert html.index("Settings that were given (1)") < html.index("All settings (1)")
-    assert html.count('<details class="fold">') == 3
-    assert "Settings that were given" not in page()
-
-
-def test_a_long_table_says_where_the_rest_is():
-    rows = [(f"n{i}", i, "") for i in range(10**5)]
-    html = page(rows)
-    assert len(html) < 3 * 2**20
-    assert (
-        f"{MOST_ROWS:,} of 100,000 rows are shown, searched and saved as CSV; all are in " in html
-    )
-    assert f"n{MOST_ROWS - 1}<" in html
-    assert f"n{MOST_ROWS}<" not in html
-    grid = Grid(("name",), [["a"]], total=10**5, where="the table rows")
-    html = render(record(), Findings("Found", [Section("Part", grids=[grid])]))
-    assert (
-        "1 of 100,000 rows are shown, searched and saved as CSV; all are in the table rows." in html
-    )
-
-
-def test_the_glossary_has_the_terms_of_the_page_alone():
-    html = page()
-    assert f"<dd>{glossary()['AUROC']}</dd>" in html
-    assert f"<dd>{glossary()['log loss']}</dd>" in html
-    assert glossary()["q-value"] not in html
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +70,7 @@ def browsed(tmp_path_factory):
     screenshots = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(screenshots)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(trace=TRACE), encoding="utf-8")
+    path.write_text(page(), encoding="utf-8")
     with screenshots.browser() as socket:
         shown = screenshots.Page(socket)
 
@@ -263,7 +135,7 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
 
 def test_a_short_table_sorts_and_has_no_tools(browsed):
     evaluate = browsed()
-    assert evaluate("return document.querySelectorAll('table').length;") > 2
+    assert evaluate("return document.querySelectorAll('table').length;") == 2
     assert evaluate("return document.querySelectorAll('.tools').length;") == 1
 
 
@@ -328,7 +200,8 @@ def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):
         "return [...document.querySelectorAll('figure .vega-actions a')]"
         ".map((link) => [link.textContent, link.download]);"
     )
-    assert links == [["Save as SVG", "bags-r1-lead.svg"], ["Save as PNG", "bags-r1-lead.png"]]
+    name = "bags-r1-frequent-words"
+    assert links == [["Save as SVG", f"{name}.svg"], ["Save as PNG", f"{name}.png"]]
 
 
 def test_the_switch_repaints_page_and_charts_and_is_remembered(browsed):
@@ -413,7 +286,7 @@ def test_a_narrow_page_breaks_no_option_and_leaves_no_hole(browsed):
         "return [...document.querySelectorAll('section .option')]"
         ".map((one) => [one.textContent, getComputedStyle(one).whiteSpace]);"
     )
-    assert options == [["--set", "nowrap"], ["--report", "nowrap"]]
+    assert options == [["--set", "nowrap"]]
     widths = evaluate(
         "return [...document.querySelectorAll('.tiles, .tiles div')].map((one) => one.offsetWidth);"
     )
@@ -423,6 +296,7 @@ def test_a_narrow_page_breaks_no_option_and_leaves_no_hole(browsed):
 
 WIDEN = (
     "document.querySelector('td').textContent = 'electroencephalographically'.repeat(4);"
+    " document.querySelector('.scroll').style.maxWidth = '99%';"  # as if the window were resized
     " await new Promise((go) => setTimeout(go, 200));"
 )
 
@@ -454,24 +328,4 @@ def test_on_a_narrow_screen_each_row_of_a_table_that_is_cut_is_a_card(browsed):
 def test_names_in_a_chart_end_no_script():
     html = page()
     assert "<one>" not in html
-    assert html.count("<script") == html.count("</script>") == 3
-
-
-def test_a_page_without_charts_has_no_library():
-    assert len(render(record(), Findings("Found", [Section("Part")]))) < 50_000
-
-
-def test_how_charts_are_read_is_said_once():
-    alike = [plots.curve([0.0, 1.0], [2.0, 3.0], [0.1, 0.1], name, "y", name) for name in "abc"]
-    levels = plots.level_bars(["x"], [1.0], [0.1], [3], "y", "d", (0.0, 2.0))
-    html = page_with(alike)
-    assert html.count("the band its 95 % interval") == 1
-    html = page_with([*alike, levels, levels])
-    assert html.count("the band its 95 % interval") == 1
-    assert html.count("Bars are means, lines 95 % intervals") == 1
-
-
-def page_with(charts):
-    """Return the visible text of a page whose first chart is at its top."""
-    html = render(record(), Findings("h", [Section("Curves", "They rise.", charts)]))
-    return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    assert html.count("<script") == html.count("</script>")
