@@ -33,9 +33,7 @@ def test_a_kept_answer_is_said_in_the_kept_words(family, name):
     compare(family, name)
 
 
-@pytest.mark.parametrize(
-    ("family", "name"), [one for one in TESTED if shown(*one).answer.test.rivals]
-)
+@pytest.mark.parametrize(("family", "name"), COMPARED)
 @pytest.mark.parametrize("ends", [(0.0004, 0.0013), (-0.0004, 0.0003), (-0.5, -0.1), (-0.1, 0.5)])
 def test_better_and_worse_are_said_of_what_is_printed(family, name, ends):
     one = shown(family, name).answer
