@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from html import unescape
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
-from flows.data.runs import open_run
-from tests.answers.bag_runs import OF_LABEL, command, slides, sources, with_label
+from tests.advice.commands import obey, page_of, results_of, steps_of
+from tests.answers.bag_runs import OF_LABEL, slides, with_label, write_sources
+from tests.answers.keep import command
 from tests.flows.bags.bag_files import instances, table_of
 from tests.flows.commands import run, succeed
 
 HELD_OUT, VMMIC = "held_out", "vmmic"
 
 
-def page_of(target) -> str:
-    place, _ = open_run(str(target))
-    return unescape(storage.read_bytes(place.file("report.html")).decode())
-
-
-def steps_of(target) -> list[str]:
-    """Return the commands below "What to do next"."""
-    [steps] = re.findall(r'<ol class="steps">(.*?)</ol>', page_of(target), re.DOTALL)
-    return re.findall(r"<code>(.*?)</code>", steps)
-
-
-def obey(capsys, said: str, new: str = "") -> str:
-    """Run a command as a page has it, its new file named; return what it prints."""
-    program, *words = shlex.split(said.replace("NEW_FILE", new))
-    assert program == "vbflows"
-    code, out, err = run(capsys, *words)
-    assert code == 0, err
-    return out
-
-
 def figures_of(target):
-    return open_run(str(target))[1].results["test"]
+    return results_of(target)["test"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The sources of the kept runs, and a fit with held-out slides."""
     place = tmp_path_factory.mktemp("slides")
-    for name, table in sources().items():
-        pq.write_table(table, place / f"{name}.parquet")
-    succeed(*command(place, HELD_OUT))
+    write_sources(place)
+    succeed(*command("bags", HELD_OUT, place))
     return place
 
 
@@ -67,7 +42,7 @@ def test_all_that_a_fit_advises_runs_and_new_bags_are_predicted(folder, capsys, 
 
 def test_a_fit_that_is_not_tested_says_how_to_test_it(folder, capsys):
     """A model that predicts no bag without itself: bags are held out, and figures are there."""
-    succeed(*command(folder, VMMIC))
+    succeed(*command("bags", VMMIC, folder))
     assert figures_of(folder / VMMIC) is None
     [again] = [one for one in steps_of(folder / VMMIC) if "held_out=0.3" in one]
     obey(capsys, again)
@@ -84,7 +59,7 @@ def test_bags_whose_label_would_tell_most_are_listed_first(tmp_path, capsys):
     lines = obey(capsys, listed)
     bags = table_of(tmp_path / "t", "bags").to_pandas()
     best = bags[bags.label.isna()].sort_values("bald", ascending=False).bag_id[:5]
-    named = open_run(str(tmp_path / "t"))[1].results["bags"]["informative"]
+    named = results_of(tmp_path / "t")["bags"]["informative"]
     assert [one["name"] for one in named] == [*best]
     assert bags.sort_values("bald", ascending=False).bag_id.iloc[0] in lines
 
@@ -134,4 +109,4 @@ def test_a_number_or_a_level_can_be_two_classes(folder, tmp_path, capsys, kind, 
     assert said in out + err
     succeed("bags", words[0], tmp_path / "t", *words[1:], "--set", given, "--set",
             "model=embedding")  # fmt: skip
-    assert open_run(str(tmp_path / "t"))[1].results["kind"] == "label"
+    assert results_of(tmp_path / "t")["kind"] == "label"

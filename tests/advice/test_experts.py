@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from html import unescape
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
-from flows.data.runs import open_run
-from tests.answers.expert_runs import OF, QUICK, command, patients, sources
-from tests.flows.commands import run, setting_args, succeed
-
-
-def steps_of(target) -> list[str]:
-    """Return the commands below "What to do next"."""
-    place, _ = open_run(str(target))
-    page = unescape(storage.read_bytes(place.file("report.html")).decode())
-    [steps] = re.findall(r'<ol class="steps">(.*?)</ol>', page, re.DOTALL)
-    return re.findall(r"<code>(.*?)</code>", steps)
-
-
-def obey(capsys, said: str, new: str = "") -> str:
-    """Run a command as a page has it, its new file named; return what it prints."""
-    program, *words = shlex.split(said.replace("NEW_FILE", new))
-    assert program == "vbflows"
-    code, out, err = run(capsys, *words)
-    assert code == 0, err
-    return out
-
-
-def results_of(target):
-    return open_run(str(target))[1].results
+from tests.advice.commands import obey, results_of, steps_of
+from tests.answers.expert_runs import OF, QUICK, patients, write_sources
+from tests.answers.keep import command
+from tests.flows.commands import setting_args, succeed
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The sources of the kept runs, and a fit with held-out rows."""
     place = tmp_path_factory.mktemp("patients")
-    for name, table in sources().items():
-        pq.write_table(pa.table(table), place / f"{name}.parquet")
-    succeed(*command(place, "held_out"))
+    write_sources(place)
+    succeed(*command("experts", "held_out", place))
     return place
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -16,26 +15,10 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.answers.keyword_runs import command, write, write_sources
-from tests.flows.commands import answer, printed, run, succeed
-
-
-def steps_of(target: str) -> list[str]:
-    """Return the commands below "What to do next"."""
-    place, _ = open_run(target)
-    page = unescape(storage.read_bytes(place.file("report.html")).decode())
-    [steps] = re.findall(r'<ol class="steps">(.*?)</ol>', page, re.DOTALL)
-    return re.findall(r"<code>(.*?)</code>", steps)
-
-
-def obey(capsys, said: str) -> str:
-    """Run a command as a page has it, its file named; return what it prints."""
-    said, _, _ = said.replace("NEW_FILE", "new.csv").partition(" > ")
-    program, *arguments = shlex.split(said)
-    assert program == "vbflows"
-    code, out, err = run(capsys, *arguments)
-    assert code == 0, err
-    return out
+from tests.advice.commands import obey, page_of, steps_of
+from tests.answers.keep import command
+from tests.answers.keyword_runs import write, write_sources
+from tests.flows.commands import answer, printed, succeed
 
 
 def setting_in(warnings: list[str]) -> list[str]:
@@ -59,7 +42,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_all_that_a_page_advises_runs(folder, capsys):
     """Likely ones become a file; a column gold makes the next run measure what is right."""
-    succeed(*command("number"))
+    succeed(*command("keywords", "number"))
     likely, again, _ = steps_of("number")
     lines = obey(capsys, likely).splitlines()
     _, record = open_run("number")
@@ -68,11 +51,9 @@ def test_all_that_a_page_advises_runs(folder, capsys):
     obey(capsys, again)
     assert open_run("number")[1].results["measured"]["documents"] == 20
     likely, score = steps_of("number")
-    obey(capsys, score)
+    obey(capsys, score, "new.csv")
     assert open_run("scored")[1].results["fit"]["measured"]["documents"] == 20
-    place, _ = open_run("number")
-    page = unescape(storage.read_bytes(place.file("report.html")).decode())
-    for said in re.findall(r"all: (vbflows show [^<]*)</p>", page):
+    for said in re.findall(r"all: (vbflows show [^<]*)</p>", page_of("number")):
         obey(capsys, said)
 
 
@@ -84,13 +65,13 @@ def test_all_that_a_page_advises_runs(folder, capsys):
     ],
 )
 def test_what_is_said_of_the_number_of_keyphrases_leaves_less_open(folder, capsys, name, given):
-    before = answer(capsys, *command(name))
+    before = answer(capsys, *command("keywords", name))
     (question,) = before["warnings"]
     for one in given:
         setting, _, value = one.partition("=")
         assert f"--set {setting}=" in question
         assert value in question.replace("MEAN", "5")
-        after = answer(capsys, *command(name), "--set", one)
+        after = answer(capsys, *command("keywords", name), "--set", one)
         assert after["warnings"] == []
         assert after["results"]["rate"]["log_sd"] < before["results"]["rate"]["log_sd"]
 
@@ -119,17 +100,17 @@ def test_a_column_that_may_hold_known_ones_is_taken(folder, capsys):
 
 
 def test_terms_beyond_a_vocabulary_give_documents_candidates(folder, capsys):
-    before = answer(capsys, *command("vocabulary"))
+    before = answer(capsys, *command("keywords", "vocabulary"))
     (said,) = [one for one in before["warnings"] if one.startswith("No candidate")]
-    after = answer(capsys, *command("vocabulary"), *setting_in([said]))
+    after = answer(capsys, *command("keywords", "vocabulary"), *setting_in([said]))
     assert before["rows_kept"] < 30
     assert after["rows_kept"] == 30
 
 
 def test_more_draws_bring_the_chains_together(folder, capsys):
-    before = answer(capsys, *command("gibbs"))
+    before = answer(capsys, *command("keywords", "gibbs"))
     (said,) = [one for one in before["warnings"] if "chains" in one]
-    after = answer(capsys, *command("gibbs"), *setting_in([said]))
+    after = answer(capsys, *command("keywords", "gibbs"), *setting_in([said]))
     assert after["results"]["sampler"]["r_hat"] < before["results"]["sampler"]["r_hat"]
 
 

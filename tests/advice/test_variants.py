@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import shlex
 from pathlib import Path
@@ -13,8 +12,10 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.variants.counts import to_table
-from tests.answers import variant_runs
-from tests.flows.commands import answer, run, succeed
+from tests.advice.commands import obey, page_of, results_of
+from tests.answers.keep import command
+from tests.answers.variant_runs import write_sources
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 
 HOT = range(5, 60, 10)  # positions, from 0, with an error of 2 % in every sample
@@ -36,10 +37,6 @@ def write_counts(path: Path, depth: int = 2000) -> Path:
     return path
 
 
-def results(target):
-    return open_run(str(target))[1].results
-
-
 def called(target):
     place, _ = open_run(str(target))
     rows = pq.read_table(place.table("loci")).to_pylist()
@@ -55,20 +52,15 @@ def few(tmp_path_factory):
     return folder
 
 
-def commands_of(place):
-    page = Path(place.file("report.html")).read_text(encoding="utf-8")
-    return [html.unescape(one) for one in re.findall(r"<code>(vbflows [^<]*)</code>", page)]
+def commands_of(target) -> list[str]:
+    return re.findall(r"<code>(vbflows [^<]*)</code>", page_of(target))
 
 
 def test_every_command_of_a_page_runs_as_it_stands(capsys, few):
     place, _ = open_run(str(few / "out"))
-    commands = commands_of(place)
+    commands = commands_of(few / "out")
     assert len(commands) == 2
-    printed = []
-    for command in commands:
-        code, out, err = run(capsys, *shlex.split(command)[1:])
-        assert code == 0, err
-        printed.append(out)
+    printed = [obey(capsys, command) for command in commands]
     limits = pq.read_table(place.table("detection"))["limit"].to_pylist()
     first = next(line for line in printed[0].splitlines() if line.startswith("case "))
     assert float(first.split()[-1]) == pytest.approx(max(limits), rel=1e-3)
@@ -77,7 +69,7 @@ def test_every_command_of_a_page_runs_as_it_stands(capsys, few):
 def test_more_reads_lower_the_limit_of_detection(few, tmp_path):
     source = write_counts(tmp_path / "counts.parquet", 4000)
     succeed("variants", source, tmp_path / "out", "--set", "callable_share=0.01")
-    before, after = (results(one / "out")["cases"][0] for one in (few, tmp_path))
+    before, after = (results_of(one / "out")["cases"][0] for one in (few, tmp_path))
     assert after["callable"] > before["callable"]
     assert after["limit"] < before["limit"]
 
@@ -121,9 +113,10 @@ def test_the_default_test_is_advised_where_the_papers_finds_no_difference(capsys
     assert 7 in called(tmp_path / "out")
 
 
-def test_the_command_of_a_score_runs_too(capsys, tmp_path):
-    made = variant_runs.make(variant_runs.KINDS["called"], tmp_path)
-    for _, root in made:
-        for command in commands_of(open_run(str(root))[0]):
-            code, _, err = run(capsys, *shlex.split(command)[1:])
-            assert code == 0, err
+def test_the_command_of_a_score_runs_too(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_sources(tmp_path, ["two"])
+    for name in ("called", "called_score"):
+        succeed(*command("variants", name))
+        for said in commands_of(name):
+            obey(capsys, said)

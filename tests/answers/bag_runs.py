@@ -1,22 +1,15 @@
-"""Small runs of bags, one of each kind of answer; ``python -m tests.answers.bag_runs`` keeps them.
+"""Small runs of bags, one of each kind of answer.
 
-Slides of cells: in a malignant slide one cell of six is large. What is kept is each run's record,
-with its answer as results.
+Slides of cells: in a malignant slide one cell of six is large.
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from flows.data.runs import open_run
-from tests.answers.snapshots import HERE
-from tests.flows.commands import succeed
 
 COLUMNS = ("--column", "bag_id=slide", "--column", "instance_id=cell")
 OF_LABEL = (*COLUMNS, "--column", "label=diagnosis")
@@ -84,50 +77,22 @@ def sources():
 
 
 RUNS = {
-    "held_out": ("bags", "label", *OF_LABEL, "--set", "held_out=0.4"),
-    "left_out": ("bags", "label", *OF_LABEL, "--set", "show_bags=[S003]"),
-    "vmmic": ("bags", "label", *OF_LABEL, "--set", "model=vmmic"),
-    "number": ("bags", "number", *COLUMNS, "--column", "label=thickness"),
-    "levels": ("bags", "levels", *COLUMNS, "--column", "label=grade"),
-    "classes": ("bags", "classes", *COLUMNS, "--column", "labels=tissue", *GP),
-    "several": ("bags", "several", *COLUMNS, *GP),
-    "noise": ("bags", "noise", *OF_LABEL),
-    "score": ("score", "held_out", "new"),
-    "score_labels": ("score", "held_out", "new_labels"),
-    "score_seen": ("score", "held_out", "label"),
-    "score_number": ("score", "number", "new"),
+    "held_out": ("bags", "label.parquet", *OF_LABEL, "--set", "held_out=0.4"),
+    "left_out": ("bags", "label.parquet", *OF_LABEL, "--set", "show_bags=[S003]"),
+    "vmmic": ("bags", "label.parquet", *OF_LABEL, "--set", "model=vmmic"),
+    "number": ("bags", "number.parquet", *COLUMNS, "--column", "label=thickness"),
+    "levels": ("bags", "levels.parquet", *COLUMNS, "--column", "label=grade"),
+    "classes": ("bags", "classes.parquet", *COLUMNS, "--column", "labels=tissue", *GP),
+    "several": ("bags", "several.parquet", *COLUMNS, *GP),
+    "noise": ("bags", "noise.parquet", *OF_LABEL),
+    "score": ("score", "held_out", "new.parquet"),
+    "score_labels": ("score", "held_out", "new_labels.parquet"),
+    "score_seen": ("score", "held_out", "label.parquet"),
+    "score_number": ("score", "number", "new.parquet"),
 }
 """The command of each kind of answer: a pipeline with its input, or a score of a run's fit."""
-
-
-def command(folder: Path, name: str) -> list[str]:
-    """Return the words of a run's command, below a folder."""
-    what, first, *rest = RUNS[name]
-    if what == "score":
-        source = folder / f"{rest[0]}.parquet"
-        return ["score", str(folder / first), str(source), str(folder / name)]
-    return [what, str(folder / f"{first}.parquet"), str(folder / name), *rest]
 
 
 def write_sources(folder: Path) -> None:
     for name, table in sources().items():
         pq.write_table(table, folder / f"{name}.parquet")
-
-
-def keep(names=tuple(RUNS)) -> None:
-    """Run all kinds, and keep their records without what names this machine."""
-    HERE.joinpath("bags").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write_sources(folder)
-        for name in names:
-            succeed(*command(folder, name))
-            _, record = open_run(str(folder / name))
-            text = record.model_dump_json(indent=1).replace(f"{folder}/", "")
-            fields = json.loads(text) | {"versions": {"vbflows": "0"}}
-            kept = HERE / "bags" / f"{name}.json"
-            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    keep()

@@ -1,20 +1,14 @@
-"""Small runs of experts, one of each kind of answer; ``python -m tests.answers.expert_runs`` keeps
-them: each run's record, with its answer as results.
-"""
+"""Small runs of experts, one of each kind of answer."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data.runs import open_run
-from tests.answers.snapshots import HERE
-from tests.flows.commands import setting_args, succeed
+from tests.flows.commands import setting_args
 
 OF = ("--column", "id=patient", "--column", "label=diagnosis")
 QUICK = setting_args("n_experts=1", "gaussian_process=false")
@@ -58,56 +52,29 @@ def sources():
 
 
 RUNS = {
-    "label": ("experts", "label", *OF),
-    "held_out": ("experts", "label", *OF, *QUICK, *setting_args("test_share=0.4")),
-    "groups": ("experts", "groups", "--column", "id=patient", "--column", "label=relapse",
+    "label": ("experts", "label.parquet", *OF),
+    "held_out": ("experts", "label.parquet", *OF, *QUICK, *setting_args("test_share=0.4")),
+    "groups": ("experts", "groups.parquet", "--column", "id=patient", "--column", "label=relapse",
                "--column", "group=home", "--column", "weight=wt", *QUICK),
-    "classes": ("experts", "classes", "--column", "id=patient", "--column", "label=tissue", *QUICK),
-    "levels": ("experts", "levels", "--column", "id=patient", "--column", "label=grade",
+    "classes": ("experts", "classes.parquet", "--column", "id=patient", "--column", "label=tissue",
+                *QUICK),
+    "levels": ("experts", "levels.parquet", "--column", "id=patient", "--column", "label=grade",
                *setting_args("target=ordered"), *QUICK),
-    "number": ("experts", "number", "--column", "id=patient", "--column", "label=size"),
-    "count": ("experts", "count", "--column", "id=patient", "--column", "label=visits"),
-    "noise": ("experts", "noise", *OF, *QUICK),
-    "sampled": ("experts", "label", *OF,
+    "number": ("experts", "number.parquet", "--column", "id=patient", "--column", "label=size"),
+    "count": ("experts", "count.parquet", "--column", "id=patient", "--column", "label=visits"),
+    "noise": ("experts", "noise.parquet", *OF, *QUICK),
+    "sampled": ("experts", "label.parquet", *OF,
                 *setting_args("inference=mh", "n_experts=2", "warmup=60", "draws=30", "chains=2")),
-    "not_tested": ("experts", "label", *OF, *QUICK, *setting_args("test_share=0")),
-    "score": ("score", "held_out", "new"),
-    "score_labels": ("score", "held_out", "new_labels"),
-    "score_seen": ("score", "held_out", "label"),
-    "score_number": ("score", "number", "new"),
-    "score_classes": ("score", "classes", "new"),
+    "not_tested": ("experts", "label.parquet", *OF, *QUICK, *setting_args("test_share=0")),
+    "score": ("score", "held_out", "new.parquet"),
+    "score_labels": ("score", "held_out", "new_labels.parquet"),
+    "score_seen": ("score", "held_out", "label.parquet"),
+    "score_number": ("score", "number", "new.parquet"),
+    "score_classes": ("score", "classes", "new.parquet"),
 }  # fmt: skip
 """The command of each kind of answer: a pipeline with its input, or a score of a run's fit."""
-
-
-def command(folder: Path, name: str) -> list[str]:
-    """Return the words of a run's command, below a folder."""
-    what, first, *rest = RUNS[name]
-    if what == "score":
-        source = folder / f"{rest[0]}.parquet"
-        return ["score", str(folder / first), str(source), str(folder / name)]
-    return [what, str(folder / f"{first}.parquet"), str(folder / name), *rest]
 
 
 def write_sources(folder: Path) -> None:
     for name, table in sources().items():
         pq.write_table(pa.table(table), folder / f"{name}.parquet")
-
-
-def keep(names=tuple(RUNS)) -> None:
-    """Run all kinds, and keep their records without what names this machine."""
-    HERE.joinpath("experts").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write_sources(folder)
-        for name in names:
-            succeed(*command(folder, name))
-            _, record = open_run(str(folder / name))
-            text = record.model_dump_json(indent=1).replace(f"{folder}/", "")
-            fields = json.loads(text) | {"versions": {"vbflows": "0"}}
-            kept = HERE / "experts" / f"{name}.json"
-            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    keep()

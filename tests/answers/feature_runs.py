@@ -1,22 +1,15 @@
-"""Small runs of features, one of each kind of answer.
-
-``python -m tests.answers.feature_runs`` keeps their records, with their answers as results.
-"""
+"""Small runs of features, one of each kind of answer."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data.runs import open_run
-from tests.answers.snapshots import HERE
-from tests.flows.commands import succeed
+from tests.flows.commands import setting_args
 from tests.flows.features.test_filled_cells import survey
 from tests.flows.features.test_ordered import likert
 
@@ -51,47 +44,20 @@ SOURCES = {
     "few": lambda: unrelated(20),
 }
 RUNS = {
-    "undecided": ("features", "duties"),
-    "several": ("features", "survey", "--set", "n_features=4"),
-    "weighted": ("features", "weighted", "--column", "weight=w"),
-    "laplace": ("features", "few", "--set", "inference=laplace", "--set", "warmup=4", "--set",
-                "draws=4", "--set", "n_features=3", "--set", "least_rows=1"),
-    "none": ("features", "unrelated"),
-    "too_few": ("features", "few"),
-    "score": ("score", "several", "new"),
-    "score_seen": ("score", "several", "survey"),
-    "score_none": ("score", "none", "unrelated"),
+    "undecided": ("features", "duties.parquet"),
+    "several": ("features", "survey.parquet", "--set", "n_features=4"),
+    "weighted": ("features", "weighted.parquet", "--column", "weight=w"),
+    "laplace": ("features", "few.parquet", *setting_args(
+        "inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")),
+    "none": ("features", "unrelated.parquet"),
+    "too_few": ("features", "few.parquet"),
+    "score": ("score", "several", "new.parquet"),
+    "score_seen": ("score", "several", "survey.parquet"),
+    "score_none": ("score", "none", "unrelated.parquet"),
 }  # fmt: skip
 """The command of each kind of answer: a pipeline with its input, or a score of a run's fit."""
-
-
-def command(folder: Path, name: str) -> list[str]:
-    """Return the words of a run's command, below a folder."""
-    what, first, *rest = RUNS[name]
-    if what == "score":
-        return [what, str(folder / first), str(folder / f"{rest[0]}.parquet"), str(folder / name)]
-    return [what, str(folder / f"{first}.parquet"), str(folder / name), *rest]
 
 
 def write_sources(folder: Path) -> None:
     for name, table in SOURCES.items():
         pq.write_table(pa.table(table()), folder / f"{name}.parquet")
-
-
-def keep() -> None:
-    """Run all kinds, and keep their records without what names this machine."""
-    HERE.joinpath("features").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write_sources(folder)
-        for name in RUNS:
-            succeed(*command(folder, name))
-            _, record = open_run(str(folder / name))
-            text = record.model_dump_json(indent=1).replace(f"{folder}/", "")
-            fields = json.loads(text) | {"versions": {"vbflows": "0"}}
-            kept = HERE / "features" / f"{name}.json"
-            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    keep()

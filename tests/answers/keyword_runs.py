@@ -1,19 +1,11 @@
-"""Small runs of keywords, one of each kind of answer.
-
-``python -m tests.answers.keyword_runs`` keeps their records, with their answers as results.
-"""
+"""Small runs of keywords, one of each kind of answer."""
 
 from __future__ import annotations
 
 import csv
-import json
-import sys
-import tempfile
 from pathlib import Path
 
-from flows.data.runs import open_run
 from tests.answers.snapshots import HERE
-from tests.flows.commands import succeed
 
 ABSTRACTS = HERE.parents[1] / "examples" / "abstracts.csv"
 RUNS = {
@@ -61,29 +53,3 @@ def write_sources(folder: Path) -> None:
     write(folder / "titles.csv", [{"title": one["text"].partition(".")[0]} for one in texts])
     terms = "traffic noise\nsoil samples\nsummer\ncarbon\nno such term\n"
     folder.joinpath("terms.txt").write_text(terms, encoding="utf-8")
-
-
-def command(name: str) -> list[str]:
-    """Return the words of a run's command, in the folder of the sources."""
-    what, first, *rest = RUNS[name]
-    return [what, first, *rest, name] if what == "score" else [what, first, name, *rest]
-
-
-def keep(names: list[str]) -> None:
-    """Run these kinds, or all, and keep their records without what names this machine."""
-    from contextlib import chdir
-
-    HERE.joinpath("keywords").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, chdir(place):
-        write_sources(Path(place))
-        for name in names or RUNS:
-            succeed(*command(name))
-            _, record = open_run(name)
-            text = record.model_dump_json(indent=1).replace(f"{Path(place).resolve()}/", "")
-            fields = json.loads(text) | {"versions": {"vbflows": "0"}}
-            kept = HERE / "keywords" / f"{name}.json"
-            kept.write_text(json.dumps(fields, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    keep(sys.argv[1:])

@@ -2,7 +2,8 @@
 
 A folder of a family holds answers of real small runs as ``KIND.json``: the run's ``run.json`` as it
 was published. The words of its page and of its text on a terminal are ``KIND.html.snap`` and
-``KIND.txt.snap``. Read the difference of a snapshot as its reader would, then keep it.
+``KIND.txt.snap``, of a table its first three rows. Read the difference of a snapshot as its reader
+would, then keep it. ``python -m tests.answers.keep FAMILY KIND ...`` makes the runs anew.
 """
 
 from __future__ import annotations
@@ -10,28 +11,42 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from html import unescape
 from pathlib import Path
 
+from flows.bags.answer import Fit
+from flows.catalogue import known
 from flows.data.runs import RunPaths, RunRecord
+from flows.experts.parts import Chain, Part
 from flows.report import render
 from flows.report.answers import of_results
 from flows.report.commands import Commands
 from flows.report.render import Shown
 
 HERE = Path(__file__).parent
+FAMILIES = ("bags", "experts", "features", "keywords", "variants")
 ODD = re.compile(r"-0\.?0*(?![\d.])(?= |\)|$)|\bNone\b|\bnan\b|\binf\b|\bUndefined\b")
+ROWS = 3
 
 
-def kept(family: str) -> list[Path]:
-    return sorted(HERE.joinpath(family).glob("*.json"))
+def kept(family: str) -> list[str]:
+    """Return the names of a family's kept runs."""
+    return sorted(path.stem for path in HERE.joinpath(family).glob("*.json"))
 
 
-def shown(path: Path, settings, answer=None) -> Shown:
+ALL = [(family, name) for family in FAMILIES for name in kept(family)]
+
+
+def shown(family: str, name: str, answer=None) -> Shown:
     """Return what is shown of a kept run, or of it with another answer."""
-    fields = json.loads(path.read_text(encoding="utf-8"))
+    fields = json.loads(HERE.joinpath(family, f"{name}.json").read_text(encoding="utf-8"))
     fields.pop("sha256", None)
     record = RunRecord(**fields)
-    return of_record(record, of_results(settings, record.results) if answer is None else answer)
+    if answer is None:
+        answer = of_results(known(family), record.results)
+    return of_record(record, answer)
 
 
 def of_record(record: RunRecord, answer) -> Shown:
@@ -49,14 +64,59 @@ def words(html: str) -> str:
     html = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", html)
     html = re.sub(r"</(p|h1|h2|tr|dt|dd|li|caption|figcaption|summary|section|code)>", "\n", html)
     lines = (" ".join(line.split()) for line in re.sub(r"<[^>]+>", " ", html).splitlines())
-    return "\n".join(filter(None, lines)) + "\n"
+    return unescape("\n".join(filter(None, lines)) + "\n")
 
 
-def compare(path: Path, form: str, said: str) -> None:
+def folded(html: str) -> str:
+    """Return a page with the first rows of each table, the first opened, and terms alone."""
+    found = 1
+    while found:
+        html, found = re.subn(r"<table(?:(?!<table).)*?</table>", _fold, html, flags=re.DOTALL)
+    return re.sub(r"(?<=</dt>)<dd>[^<]*</dd>(?=\s*(<dt data-pattern|</dl></details>))", "", html)
+
+
+def _fold(table: re.Match[str]) -> str:
+    head, _, body = table[0].partition("<tbody>")
+    first, *rows = re.split(r"(?=<tr>)", body)
+    opened = re.compile(r'<tr class="detail">.*?</tr>', re.DOTALL)
+    rows = [*rows[:1], *(opened.sub("", row) for row in rows[1:])]
+    more = f"<p>... {len(rows) - ROWS} more rows</p>" * (len(rows) > ROWS)
+    kept = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", head + first + "".join(rows[:ROWS]))
+    return re.sub(r"<t[^>]*>|</t[^r>][^>]*>|</td>", "", kept).replace("</tr>", "</p>") + more
+
+
+def compare(family: str, name: str) -> None:
     """Compare words with those that are kept, and look for what no reader should see."""
-    snapshot = path.with_suffix(f".{form}.snap")
-    if os.environ.get("UPDATE"):
-        snapshot.write_text(said, encoding="utf-8")
-    assert said == snapshot.read_text(encoding="utf-8")
-    odd = ODD.search(said)
-    assert odd is None, said[max(odd.start() - 60, 0) : odd.end() + 20]
+    one = shown(family, name)
+    page, text = render.page(one), render.terminal(one) + "\n"
+    for form, said in (("html", words(folded(page))), ("txt", text)):
+        snapshot = HERE / family / f"{name}.{form}.snap"
+        if os.environ.get("UPDATE"):
+            snapshot.write_text(said, encoding="utf-8")
+        assert said == snapshot.read_text(encoding="utf-8")
+    for said in (words(page), text, render.markdown(one)):
+        odd = ODD.search(said)
+        assert odd is None, said[max(odd.start() - 60, 0) : odd.end() + 20]
+
+
+def check_headline(family: str, name: str, answer, count: int) -> None:
+    """A headline has at most 90 characters, its count among them, whatever the answer holds."""
+    said = shown(family, name, answer).record.headline
+    assert 20 < len(said) <= 90, said
+    assert not ODD.search(said)
+    assert f"{count:,}" in said
+
+
+def named(value, names: Iterator[str]):
+    """Return a part of an answer with these in place of its names; kinds and parts are ours."""
+    if isinstance(value, Fit | Part | Chain):
+        return value
+    if is_dataclass(value):
+        given = {one.name: getattr(value, one.name) for one in fields(value)}
+        ours = ("kind", "on", "fit", "column")
+        return replace(value, **{k: v if k in ours else named(v, names) for k, v in given.items()})
+    if isinstance(value, tuple):
+        return tuple(named(one, names) for one in value)
+    if isinstance(value, dict):
+        return {key: named(one, names) for key, one in value.items()}
+    return next(names) if isinstance(value, str) and value else value

@@ -8,24 +8,17 @@ import pytest
 
 from flows.evaluate.estimate import Estimate
 from flows.keywords.answer import Answer, Expected, Measured, Sampler
-from flows.keywords.settings import KeywordSettings
 from flows.report import render
-from tests.answers.keyword_runs import RUNS
-from tests.answers.snapshots import ODD, compare, kept, shown, words
+from tests.answers.snapshots import ODD, check_headline, kept, shown, words
 
-KEPT = {path.stem: path for path in kept("keywords")}
+KEPT = kept("keywords")
 
 
 def answer_of(name: str) -> Answer:
-    return shown(KEPT[name], KeywordSettings).answer
-
-
-def headline(answer: Answer) -> str:
-    return shown(KEPT["number"], KeywordSettings, answer).record.headline
+    return shown("keywords", name).answer
 
 
 def test_all_kinds_of_answers_are_kept():
-    assert set(KEPT) == set(RUNS)
     found = {name: answer_of(name) for name in KEPT}
     assert {one.likely.count > 0 for one in found.values()} == {True, False}
     assert {one.new.count > 0 for one in found.values()} == {True, False}
@@ -34,14 +27,6 @@ def test_all_kinds_of_answers_are_kept():
     assert found["gibbs"].sampler.disagrees
     assert (found["score"].fit.seen, found["score_seen"].fit.seen) == (0, 1)
     assert found["score"].fit.ranking == found["number"].ranking
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_kept_answer_is_said_in_the_kept_words(name):
-    one = shown(KEPT[name], KeywordSettings)
-    compare(KEPT[name], "html", words(render.page(one)))
-    compare(KEPT[name], "txt", render.terminal(one) + "\n")
-    assert not ODD.search(render.markdown(one))
 
 
 def with_counts(answer: Answer, new: int, likely: int) -> Answer:
@@ -54,21 +39,18 @@ def with_counts(answer: Answer, new: int, likely: int) -> Answer:
     return replace(answer, levels=levels, counts=counts)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("count", [1, 1_234_567])
 @pytest.mark.parametrize("likely", [True, False])
 def test_a_headline_has_at_most_90_characters(name, count, likely):
     changed = with_counts(answer_of(name), count, count if likely else 0)
     half = Estimate(0.5, 0.41, 0.59)
     for measured in (None, Measured(9, half, half, 0.5, half, 0.4)):
-        said = headline(replace(changed, measured=measured))
-        assert 20 < len(said) <= 90, said
-        assert not ODD.search(said)
-        assert said.startswith(f"{count:,} ")
+        check_headline("keywords", "number", replace(changed, measured=measured), count)
 
 
 def test_with_nothing_new_there_is_no_list_and_no_advice_to_take_it():
-    page = words(render.page(shown(KEPT["number"], KeywordSettings,
+    page = words(render.page(shown("keywords", "number",
                                    with_counts(answer_of("number"), 0, 0))))  # fmt: skip
     assert "likely.csv" not in page
     assert "is selected" in page
@@ -78,7 +60,7 @@ def test_with_nothing_new_there_is_no_list_and_no_advice_to_take_it():
 def test_better_and_worse_are_said_of_what_is_printed(ends):
     one = answer_of("number")
     ranking = replace(one.ranking, apart=Estimate(sum(ends) / 2, *ends))
-    found = shown(KEPT["number"], KeywordSettings, replace(one, ranking=ranking))
+    found = shown("keywords", "number", replace(one, ranking=ranking))
     page, text = words(render.page(found)), render.terminal(found)
     assert ("against TF-IDF\nbetter" in page) == ("TF-IDF: better" in text) == (ends[0] > 0.0)
     assert ("TF-IDF ranks known keyphrases better" in page) == (ends[1] < 0.0)
@@ -87,7 +69,7 @@ def test_better_and_worse_are_said_of_what_is_printed(ends):
 
 def test_chains_of_which_one_does_not_move_are_said():
     one = replace(answer_of("gibbs"), sampler=Sampler(None, 40))
-    (said,) = render.warnings("keywords", one, shown(KEPT["gibbs"], KeywordSettings).commands)
+    (said,) = render.warnings("keywords", one, shown("keywords", "gibbs").commands)
     assert not ODD.search(said)
     assert one.sampler.disagrees
     assert not Sampler(1.01, 40).disagrees

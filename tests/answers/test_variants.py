@@ -7,22 +7,18 @@ from dataclasses import replace
 import pytest
 
 from flows.report import render
-from flows.variants.settings import VariantSettings
-from tests.answers import snapshots
+from tests.answers.snapshots import ODD, check_headline, kept, shown, words
 
-KEPT = snapshots.kept("variants")
-BY_NAME = pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+KEPT = kept("variants")
 
 
-@BY_NAME
-def test_the_words_are_those_that_are_kept(path):
-    shown = snapshots.shown(path, VariantSettings)
-    snapshots.compare(path, "html", snapshots.words(render.page(shown)))
-    snapshots.compare(path, "txt", f"{render.terminal(shown)}\n")
-    said = render.warnings("variants", shown.answer, shown.commands)
-    kept, made = ({one.split("vbflows ")[0] for one in some} for some in
-                  (shown.record.warnings, said))  # fmt: skip
-    assert made <= kept
+@pytest.mark.parametrize("name", KEPT)
+def test_kept_warnings_are_said(name):
+    one = shown("variants", name)
+    said = render.warnings("variants", one.answer, one.commands)
+    before, now = ({each.split("vbflows ")[0] for each in some}
+                   for some in (one.record.warnings, said))  # fmt: skip
+    assert now <= before
 
 
 def changed(answer, count, name):
@@ -43,23 +39,20 @@ def changed(answer, count, name):
     )  # fmt: skip
 
 
-@BY_NAME
+@pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("count", [1, 1_234_567])
-def test_a_headline_has_at_most_90_characters(path, count):
-    shown = snapshots.shown(path, VariantSettings)
-    answer = changed(shown.answer, count, "GL000220.1 of the long name " * 3)
-    again = snapshots.shown(path, VariantSettings, answer)
-    for one in (shown, again):
-        assert 0 < len(one.record.headline) <= 90
-        said = f"{one.record.headline}\n{render.terminal(one)}\n{snapshots.words(render.page(one))}"
-        assert snapshots.ODD.search(said) is None
-    assert f"{count:,}" in again.record.headline
+def test_a_headline_has_at_most_90_characters(name, count):
+    answer = changed(shown("variants", name).answer, count, "GL000220.1 of the long name " * 3)
+    check_headline("variants", name, answer, count)
+    again = shown("variants", name, answer)
+    said = f"{render.terminal(again)}\n{words(render.page(again))}"
+    assert ODD.search(said) is None
 
 
 @pytest.mark.parametrize(
     ("files", "seen", "said"), [(1, 1, "nothing here is new"), (3, 2, "2 of 3")]
 )
 def test_input_that_the_fit_has_read_is_said(files, seen, said):
-    shown = snapshots.shown(KEPT[0], VariantSettings)
-    answer = replace(shown.answer, files=files, seen=seen)
-    assert said in render.caveat("variants", answer, shown.commands)
+    one = shown("variants", KEPT[0])
+    answer = replace(one.answer, files=files, seen=seen)
+    assert said in render.caveat("variants", answer, one.commands)

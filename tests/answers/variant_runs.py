@@ -1,39 +1,20 @@
-"""Small real runs of variants, one for each kind of answer.
-
-``python -m tests.answers.variant_runs`` makes them anew and keeps each ``run.json``.
-"""
+"""Small real runs of variants, one for each kind of answer."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable
-from contextlib import chdir
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from flows.data.runs import open_run
 from flows.variants.counts import to_table
 from tests.cases.reads import write_pairs, write_two
 from tests.cases.test_variants import alone, of_three
-from tests.flows.commands import succeed
+from tests.flows.commands import setting_args
 from tests.flows.variants.case_files import write_cases
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
-
-KEPT = Path(__file__).parent / "variants"
-
-
-class Kind(NamedTuple):
-    """Files of a run, the words of its command, and those of a score of it."""
-
-    files: Callable[[Path], object]
-    words: str
-    score: str = ""
 
 
 def write_none(folder: Path) -> None:
@@ -68,41 +49,33 @@ def write_slipped(folder: Path) -> None:
     write_reads(str(folder), 300, 3, ReadScenario("", share=0.1, every=50, depth=300))
 
 
-QUICK = "--set max_iter=8"
-KINDS = {
-    "called": Kind(write_two, f"samples.csv {QUICK}", "samples.csv"),
-    "none": Kind(write_none, f"samples.csv {QUICK}"),
-    "alone": Kind(alone, f"samples.csv {QUICK}"),
-    "thin": Kind(of_three, f"samples.csv --set min_depth=0 {QUICK}"),
-    "region": Kind(write_two, f"samples.csv --set region=amp:101-200 --set indels=false {QUICK}"),
-    "indels": Kind(write_slipped, "samples.csv --set tol=1e-4"),
-    "cases": Kind(write_cases, f"sheet.csv --set fasta=ref.fa {QUICK}"),
-    "batch": Kind(of_scenario("af.01_oxo5"), "counts.parquet"),
-    "panel": Kind(
-        of_scenario("simpanel"),
-        "counts.parquet --set panel=normal1,normal2,normal3,normal4,normal5,normal6 --set control=",
-    ),
-    "disagreeing": Kind(write_disagreeing, "counts.parquet"),
-    "difference": Kind(
-        of_scenario("af.01_4000", 60), "counts.parquet --set test=posterior_difference"
-    ),
-}
+QUICK = setting_args("max_iter=8")
+SOURCES = {
+    "two": write_two, "none": write_none, "one": alone, "three": of_three, "slipped": write_slipped,
+    "cases": write_cases, "oxidised": of_scenario("af.01_oxo5"), "many": of_scenario("simpanel"),
+    "replicates": write_disagreeing, "few": of_scenario("af.01_4000", 60),
+}  # fmt: skip
+"""What writes the files of each folder."""
+RUNS = {
+    "called": ("variants", "in/two/samples.csv", *QUICK),
+    "called_score": ("score", "called", "in/two/samples.csv"),
+    "none": ("variants", "in/none/samples.csv", *QUICK),
+    "alone": ("variants", "in/one/samples.csv", *QUICK),
+    "thin": ("variants", "in/three/samples.csv", *setting_args("min_depth=0"), *QUICK),
+    "region": ("variants", "in/two/samples.csv",
+               *setting_args("region=amp:101-200", "indels=false"), *QUICK),
+    "indels": ("variants", "in/slipped/samples.csv", *setting_args("tol=1e-4")),
+    "cases": ("variants", "in/cases/sheet.csv", *setting_args("fasta=in/cases/ref.fa"), *QUICK),
+    "batch": ("variants", "in/oxidised/counts.parquet"),
+    "panel": ("variants", "in/many/counts.parquet", *setting_args(
+        "panel=normal1,normal2,normal3,normal4,normal5,normal6", "control=")),
+    "disagreeing": ("variants", "in/replicates/counts.parquet"),
+    "difference": ("variants", "in/few/counts.parquet", *setting_args("test=posterior_difference")),
+}  # fmt: skip
+"""The command of each kind of answer: a pipeline with its input, or a score of a run's fit."""
 
 
-def make(kind: Kind, folder: Path) -> list[tuple[str, Path]]:
-    """Run a kind in a folder; return the end of its name and the folder of each run."""
-    with chdir(folder):
-        kind.files(folder)
-        succeed("variants", *kind.words.split()[:1], "out", *kind.words.split()[1:])
-        made = [("", Path(open_run("out")[0].root))]
-        if kind.score:
-            succeed("score", made[0][1], kind.score, "scored")
-            made.append(("_score", Path(open_run("scored")[0].root)))
-        return made
-
-
-if __name__ == "__main__":
-    for kind in sys.argv[1:] or KINDS:
-        with TemporaryDirectory() as made:
-            for end, root in make(KINDS[kind], Path(made)):
-                shutil.copy(root / "run.json", KEPT / f"{kind}{end}.json")
+def write_sources(folder: Path, names=tuple(SOURCES)) -> None:
+    for name in names:
+        folder.joinpath("in", name).mkdir(parents=True)
+        SOURCES[name](folder / "in" / name)

@@ -37,7 +37,7 @@ from tests.faults import pipelines, stores
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "canary-5e0c1d2b9f"
 FAMILIES = ("bags", "experts", "features", "keywords", "variants")
-KEPT = [path for family in FAMILIES for path in snapshots.kept(family)]
+KEPT = [snapshots.HERE / family / f"{name}.json" for family, name in snapshots.ALL]
 RICHEST = [  # a kind of answer of each family with most of its parts
     snapshots.HERE / kind
     for kind in (

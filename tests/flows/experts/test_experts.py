@@ -183,13 +183,9 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path):
     for name, more in (("cavi", ["max_iter=9"]), ("mh", ["warmup=20", "draws=4"])):
         how = (*quick, *setting_args(f"inference={name}", *more))
         succeed("experts", path, tmp_path / name, *how)
-        folder, record = latest(tmp_path / name)
-        rivals = rivals_of(record)
+        rivals = rivals_of(latest(tmp_path / name)[1])
         assert set(rivals) == {"logistic regression", "boosted trees"}
         losses.append(rivals["logistic regression"]["loss"])
-        trace = f"The {'log density' if name == 'mh' else 'bound'} after each sweep"
-        html = (folder / "report.html").read_text().replace("&#39;", "'")
-        assert trace in html
     assert losses[0] == losses[1]
     succeed("score", tmp_path / "cavi", path, tmp_path / "new")
     assert latest(tmp_path / "new")[1]["results"]["seen"] == 1

@@ -54,7 +54,7 @@ def fitted(tmp_path_factory):
 
 @pytest.mark.thorough
 def test_a_table_as_it_comes_is_fitted_and_described(fitted):
-    folder, record = latest(fitted)
+    folder, _ = latest(fitted)
     kept = json.loads((folder / "posterior" / "columns.json").read_text())
     kinds = {one["name"]: one["kind"] for one in kept["columns"]}
     assert kinds == {"by": "category", "age": "number", "since": "date", "member": "yes or no"}
@@ -68,12 +68,6 @@ def test_a_table_as_it_comes_is_fitted_and_described(fitted):
     weights = {row["column"]: row for row in additive}
     assert weights["by = car"]["mean"] > 0.3 > -0.3 > weights["by = bus"]["mean"]
     assert weights["age (missing)"]["mean"] > 0.3
-    said = " ".join(record["warnings"])
-    assert "are the reference: by (2)." in said
-    assert "Missing cells: age (" in said
-    page = (folder / "report.html").read_text()
-    assert "left out: id: all 600 cells differ" in page
-    assert "log odds of stays" in page
     truth = np.array(people()["label"]) == "stays"
     assert log_loss(truth, probabilities_of(folder)) < 0.57 < log_loss(
         truth, np.full(600, truth.mean())
@@ -130,8 +124,6 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path):
     succeed("experts", source, tmp_path / "out", *options, *since)
     succeed("experts", source, tmp_path / "again", *options)
     (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "again")
-    page = (mine / "report.html").read_text()
-    assert "3 of 5 partitions reused" in page
     kept = columns_of(mine)
     assert "sled" in kept["columns"][0]["levels"]
     assert kept == columns_of(theirs)

@@ -95,8 +95,6 @@ def test_a_run_says_which_models_filled_its_cells(tmp_path):
     known = {(one["id"], one["column"]): one["category"] for one in hidden.to_pylist()}
     columns, _ = survey()
     assert all(columns[c][names.index(n)].as_py() == said for (n, c), said in known.items())
-    page = (folder / "report.html").read_text()
-    assert "How missing cells are filled" in page
     cells = pq.read_table(folder / "imputed")
     total = cells.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert len(total) == gone

@@ -47,7 +47,7 @@ def found(tmp_path_factory):
 
 
 def test_a_feature_is_described_by_the_direction_of_its_answers(found):
-    folder, record = found
+    _, record = found
     (feature,) = record["results"]["features"]
     named = {one["scale"]: one for one in feature["name"]}
     assert set(named) == {"agreement", "frequency", "numbers"}
@@ -57,7 +57,6 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     of = {one["column"]: one["answers"] for one in feature["changes"]}
     assert of["colour"] is None
     assert of["cheap"]["with_it"] - of["cheap"]["without_it"] > 1.5
-    assert f"{of['cheap']['with_it']:.2f}" in (folder / "report.html").read_text()
 
 
 def test_what_is_ordered_and_what_is_free_text_is_said(found):
