@@ -7,6 +7,7 @@ compared with it, to the second figure of its interval's half. What is said of a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Literal
@@ -14,6 +15,7 @@ from typing import Literal
 from flows.evaluate.estimate import Estimate
 
 Verdict = Literal["above", "below", "neither"]
+_BLANKS, _PER_CENT = re.compile(r"[ \t\r\n]+"), re.compile(r"(?<=\d) %(?!})")
 _MOST_NAMES = 8  # in a setting, shown one by one
 
 
@@ -189,8 +191,30 @@ def named(names: Sequence[str], most: int = 3) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Put a text on one line; one that is escaped stays so."""
-    return type(text)(" ").join(text.split())
+    r"""Put a text on one line, the blanks that hold it together kept; one that is escaped stays so.
+
+    >>> squeeze(" right:\n 90\u00a0% ")
+    'right: 90\xa0%'
+    """
+    return type(text)(_BLANKS.sub(" ", text).strip())
+
+
+def plain(text: str) -> str:
+    r"""Put a text on one line of plain blanks.
+
+    >>> plain(" right:\n 90\u00a0% ")
+    'right: 90 %'
+    """
+    return " ".join(text.split())
+
+
+def unbroken(text: str) -> str:
+    r"""Keep a per cent sign with its number.
+
+    >>> unbroken("right: 90 % (60 to 98 %)")
+    'right: 90\xa0% (60 to 98\xa0%)'
+    """
+    return _PER_CENT.sub("\u00a0%", text)
 
 
 def aligned(text: str) -> str:
@@ -250,6 +274,6 @@ FILTERS = {
     for one in (
         count, share, chance, one_in, places, fixed, short_number, ends, verdict, negative, plural,
         short,
-        fit, named, squeeze, aligned, setting,
+        fit, named, squeeze, unbroken, aligned, setting,
     )
 }  # fmt: skip
