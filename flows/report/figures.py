@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Literal
 
+from markupsafe import Markup
+
 from flows.evaluate.estimate import Estimate
 
 Verdict = Literal["above", "below", "neither"]
@@ -163,11 +165,13 @@ def plural(n: float, one: str, more: str = "") -> str:
 
 
 def short(text: str, most: int = 20) -> str:
-    """Cut a name.
+    """Cut a name; one that is escaped stays so.
 
-    >>> short("diagnosis after review", 10)
-    'diagnosis…'
+    >>> short("diagnosis after review", 10), short(Markup("R&amp;D in Europe"), 4)
+    ('diagnosis…', Markup('R&amp;D…'))
     """
+    if isinstance(text, Markup):
+        return Markup.escape(short(text.unescape(), most))
     return text if len(text) <= most else f"{text[: most - 1]}\u2026"
 
 
@@ -177,6 +181,9 @@ def fit(parts: Sequence[str], most: int) -> str:
     >>> fit(["right for 9 of 10", ": 90 %", " (60 to 98 %)"], 25)
     'right for 9 of 10: 90 %'
     """
+    if any(isinstance(part, Markup) for part in parts):
+        plain = [part.unescape() if isinstance(part, Markup) else part for part in parts]
+        return Markup.escape(fit(plain, most))
     text = "".join(parts)
     return text if len(text) <= most or len(parts) == 1 else fit(parts[:-1], most)
 

@@ -14,11 +14,13 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from pydantic import BaseModel
 
 from flows.data import storage
 from flows.data.column_table import summary as column_summary
@@ -125,12 +127,28 @@ def page(shown: Shown) -> str:
 
 def terminal(shown: Shown) -> str:
     """Return what the command prints of a run: blanks there are plain."""
-    return _render(shown, "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
+    return _render(in_lines(shown), "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
 
 
 def markdown(shown: Shown) -> str:
     """Return the summary on Prefect's page."""
     return _render(shown, "prefect.md.jinja")
+
+
+def in_lines(value: Any) -> Any:
+    """Return a value whose texts break no line and no column of a terminal: see `escaped`."""
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=in_lines(dict(value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {one.name: in_lines(getattr(value, one.name)) for one in fields(value) if one.init}
+        return replace(value, **own)
+    if isinstance(value, Mapping):
+        return {in_lines(key): in_lines(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(in_lines(one) for one in value)
+    return value
 
 
 def template(name: str, **context: Any) -> str:

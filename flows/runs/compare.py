@@ -117,7 +117,7 @@ def headline(found: Comparison) -> str:
 
 def terminal(found: Comparison, rows: int) -> str:
     """Return what the command prints, with at most so many rows of each table."""
-    return render.template("compare/terminal.txt.jinja", c=found, most=rows)
+    return render.template("compare/terminal.txt.jinja", c=render.in_lines(found), most=rows)
 
 
 def page(found: Comparison) -> str:

@@ -27,6 +27,7 @@ LISTED = 1000
 What = Literal["added", "dropped", "crossed", "moved"]
 _LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "without_it"
 _HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
+_THIS_MODEL = "this model: "
 _SELECTED, _VALUE, _HERE, _SECOND = " selected", " value", " here", " 2"
 
 
@@ -138,7 +139,8 @@ def pair_tested(
         )
         group = np.arange(len(both))
         if _GROUP in both.column_names:
-            group = digests_of(pc.coalesce(both[_GROUP], both[key]).to_pylist())
+            named = pc.coalesce(both[_GROUP].cast(pa.string()), both[key])
+            group = digests_of(named.to_pylist())
         (rival,) = compare(target, truth, q, {"first": p}, group)
         if target in (NUMBER, COUNT):
             mine = float(np.sqrt(np.mean((truth - q) ** 2)))
@@ -172,27 +174,31 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     """Read the rows that a run predicts without their label: name, label, group and predictions."""
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     names = storage.parquet_file(urls[0]).schema_arrow.names
-    chances = [one for one in names if one == "probability" or one.startswith(_CHANCE)]
+    own = [one for one in names if one.startswith(_THIS_MODEL)]
+    chances = own or [one for one in names if one == "probability" or one.startswith(_CHANCE)]
     predicted = chances or [one for one in names if one == _PREDICTED]
-    if _LABEL not in names or _HELD_OUT not in names or not predicted:
+    if _LABEL not in names or not predicted or not (own or _HELD_OUT in names):
         return None
-    without = [one for one in names if one == _WITHOUT or one.startswith(f"{_WITHOUT}_")]
+    without = [one.replace("probability", _WITHOUT, 1) for one in predicted]
+    if len(predicted) == 1 and without[0] not in names:
+        without = [_WITHOUT]
+    without = without if {*without} <= {*names} else []
     label = "level" if "level" in names and chances else _LABEL
-    groups = [_GROUP] if _GROUP in names else []
+    groups = [one for one in (_GROUP, "unit") if one in names][:1]
+    held_out = [] if own else [_HELD_OUT]
     tables = []
     for url in urls:
-        part = storage.read_table(url, [names[0], label, _HELD_OUT, *groups, *predicted, *without])
+        part = storage.read_table(url, [names[0], label, *held_out, *groups, *predicted, *without])
         known = part[label].is_valid()
-        own = part.select(predicted)
-        tested = pc.and_(known, pa.scalar(True) if is_score else part[_HELD_OUT])
-        if len(without) == len(predicted):
+        values = [part[one] for one in predicted]
+        tested = known if own or is_score else pc.and_(known, part[_HELD_OUT])
+        if without:
             tested = pc.or_(tested, pc.and_(known, part[without[0]].is_valid()))
-            own = pa.table(
-                [pc.coalesce(part[w], part[o]) for w, o in zip(without, predicted, strict=True)],
-                predicted,
-            )
-        columns = [part[names[0]], part[label], *(part[one] for one in groups), *own.columns]
-        tables.append(pa.table(columns, [names[0], _LABEL, *groups, *predicted]).filter(tested))
+            values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
+        columns = [part[names[0]], part[label], *(part[one] for one in groups), *values]
+        plain = [one.replace(_THIS_MODEL, _CHANCE) for one in predicted]
+        titles = [names[0], _LABEL, *[_GROUP for _ in groups], *plain]
+        tables.append(pa.table(columns, titles).filter(tested))
     return pa.concat_tables(tables)
 
 

@@ -31,7 +31,11 @@ def shown(path: Path, settings, answer=None) -> Shown:
     fields = json.loads(path.read_text(encoding="utf-8"))
     fields.pop("sha256", None)
     record = RunRecord(**fields)
-    answer = of_results(settings, record.results) if answer is None else answer
+    return of_record(record, of_results(settings, record.results) if answer is None else answer)
+
+
+def of_record(record: RunRecord, answer) -> Shown:
+    """Return what is shown of a record and its answer; the headline is made anew."""
     paths = RunPaths("out", record.run_id)
     files = [file.url for file in record.inputs]
     commands = Commands(record.pipeline, files, "out", paths.root, record.changed)

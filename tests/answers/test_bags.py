@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from flows.bags.answer import Answer, Fit
+from flows.bags.answer import Answer
 from flows.bags.settings import BagSettings
 from flows.evaluate.estimate import Estimate
 from flows.report import render
 from tests.answers.snapshots import ODD, compare, kept, shown, words
 
 KEPT = {path.stem: path for path in kept("bags")}
-BAD = "<img src=x onerror=alert(1)>"
 LONG = "the pathologist's final diagnosis after review"
 
 
@@ -65,30 +64,6 @@ def test_better_and_worse_are_said_of_what_is_printed(name, ends):
     assert ("better" in verdict) == (float(low) > 0)
     assert ("worse" in verdict) == (float(high) < 0)
     assert ("Better on these bags" in said) == (float(high) < 0)
-
-
-def named_badly(value):
-    """Return a part of an answer with markup in place of each name."""
-    if isinstance(value, Fit):
-        return value  # its blocks and members are ours
-    if is_dataclass(value):
-        ours = {one.name: getattr(value, one.name) for one in fields(value)}
-        return replace(value, **{k: v if k in ("kind", "on") else named_badly(v)
-                                 for k, v in ours.items()})  # fmt: skip
-    if isinstance(value, tuple):
-        return tuple(map(named_badly, value))
-    if isinstance(value, dict):
-        return {key: named_badly(one) for key, one in value.items()}
-    return BAD if isinstance(value, str) else value
-
-
-@pytest.mark.parametrize("name", KEPT)
-def test_names_of_the_input_are_no_markup(name):
-    """They are escaped once: macros of words return markup to a page, as Jinja takes it."""
-    page = render.page(shown(KEPT[name], BagSettings, named_badly(answer_of(name))))
-    assert BAD not in page
-    assert "&lt;img" in page
-    assert "&amp;lt;" not in page
 
 
 @pytest.mark.parametrize("name", TESTED)

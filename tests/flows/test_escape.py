@@ -87,7 +87,6 @@ def hostile_run(tmp_path):
         rows_kept=1, dropped=[{"reason": HOSTILE, "count": 1}], partitions=1, workers=0, threads=1,
         iterations=1, converged=True, elbo=None, objective="bound", warnings=[HOSTILE],
         since=None, results={HOSTILE: HOSTILE}, headline=HOSTILE,
-        tiles=[{"label": HOSTILE, "value": HOSTILE, "note": HOSTILE}],
     )  # fmt: skip
     rows = pa.table({HOSTILE: [HOSTILE], "list": [[HOSTILE]]})
     storage.write_table(storage.join(paths.table("things"), "part-0.parquet"), rows)

@@ -10,38 +10,44 @@ import shutil
 import socket
 import subprocess
 import sys
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from flows.report.page import Findings, Grid, Section, render
 
 from flows.cli import main
 from flows.data import storage
-from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, versions
+from flows.data.runs import PublishError, RunPaths, complete, open_run
 from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from flows.pipelines import features
+from flows.report import render
 from flows.run import run as launch
+from flows.runs.compare import compare
+from flows.runs.compare import page as compared_page
+from flows.runs.compare import terminal as compared_terminal
 from flows.settings import ComputeSettings, S3Access
+from tests.answers import hostile, snapshots
+from tests.answers.hostile import HOSTILE
 from tests.faults import pipelines, stores
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "canary-5e0c1d2b9f"
-OWNED = "document.documentElement.setAttribute('data-owned','1')"
-HOSTILE = (
-    f"<script>{OWNED}</script>",
-    f'"><img src=x onerror="{OWNED}">',
-    "term|with|pipes",
-    "=cmd|' /C calc'!A0",
-    f"</td></table><svg onload={OWNED}>",
-    f"[x](javascript:{OWNED})",
-    "{{ 7 * 7 }}{% raw %}",
-)
+FAMILIES = ("bags", "experts", "features", "keywords", "variants")
+KEPT = [path for family in FAMILIES for path in snapshots.kept(family)]
+RICHEST = [  # a kind of answer of each family with most of its parts
+    snapshots.HERE / kind
+    for kind in (
+        "bags/classes.json",
+        "experts/held_out.json",
+        "features/undecided.json",
+        "keywords/number.json",
+        "variants/cases.json",
+    )
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +76,21 @@ def browse(tmp_path_factory):
     return dom
 
 
-def hostile_report():
-    now = datetime(2026, 1, 2, tzinfo=UTC)
-    record = RunRecord.model_validate(
-        {
-            "run_id": "r1", "pipeline": "keywords", "source": HOSTILE[0],
-            "settings": {name: name for name in HOSTILE}, "versions": versions(),
-            "started": now, "finished": now, "seconds": 1.0, "peak_memory_bytes": 1,
-            "inputs": [
-                {"url": name, "size": 1, "fingerprint": name, "rows": 1} for name in HOSTILE
-            ],
-            "rows_read": 1, "rows_kept": 1,
-            "dropped": [{"reason": n, "count": 1, "examples": [n]} for n in HOSTILE],
-            "partitions": 1, "iterations": 1, "converged": True, "elbo": 1.0,
-            "warnings": list(HOSTILE), "results": {name: name for name in HOSTILE},
-        }
-    )  # fmt: skip
-    grid = Grid(HOSTILE, [HOSTILE], HOSTILE[0])
-    sections = [Section(name, name, (), [grid]) for name in HOSTILE]
-    return render(record, Findings(" ".join(HOSTILE), sections))
+def hostile_comparison(folder, path):
+    """Compare two runs with the hostile record of a kept one."""
+    places = []
+    for run_id, shift in (("a", 0.0), ("b", 0.5)):
+        paths = RunPaths(str(folder), run_id)
+        names, label = [f"<i>{name}\nforged:\t" for name in HOSTILE], f"probability_{HOSTILE[0]}"
+        chances = [abs(shift - 0.1 * i) for i in range(7)]
+        rows = {"id": names, label: chances, "label": names, HOSTILE[1]: names}
+        storage.write_table(paths.table("rows", 0), pa.table(rows))
+        own = {"run_id": run_id, "settings": dict.fromkeys(names, run_id), "source": names}
+        versions, warnings = {names[0]: run_id}, [f"{name} {run_id}" for name in names]
+        own |= {"versions": versions, "warnings": warnings, "headline": names[0]}
+        complete(paths, hostile.record_of(path).model_copy(update=own))
+        places.append(paths.root)
+    return compare(*places, page=f"{folder}/compared.html")
 
 
 def own_scripts_alone(html):
@@ -104,7 +106,7 @@ def own_scripts_alone(html):
 
 
 class Handlers(HTMLParser):
-    """Collects the attributes by which an element would run something."""
+    """Collects elements that a name made, and attributes by which one would run something."""
 
     def __init__(self):
         super().__init__()
@@ -112,6 +114,23 @@ class Handlers(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.found += [(tag, name) for name, _ in attrs if name.startswith("on")]
+        self.found += [(tag, "")] if tag in ("i", "img", "svg") else []
+
+
+def made_by_names(html):
+    """Return the elements and handlers of a page that none of its templates has."""
+    handlers = Handlers()
+    handlers.feed(html)
+    return handlers.found
+
+
+def escaped_once(html):
+    """Whether names are text of a page, and of its charts, as they were given."""
+    assert own_scripts_alone(html)
+    assert "Content-Security-Policy" in html
+    assert made_by_names(html) == []
+    assert "&lt;i&gt;" in html
+    return "&amp;lt;" not in html and r"\u0026lt;" not in html
 
 
 def harmless(html, page, browse):
@@ -121,9 +140,8 @@ def harmless(html, page, browse):
     found = browse(page)
     root = found[found.index("<html") : found.index(">", found.index("<html"))]
     assert "data-owned" not in root
-    handlers = Handlers()
-    handlers.feed(found)
-    assert handlers.found == []
+    handlers = [name for _, name in made_by_names(found) if name]
+    assert handlers == []
     return found
 
 
@@ -133,14 +151,39 @@ def test_the_browser_runs_what_is_not_escaped(browse, tmp_path):
     assert 'data-owned="1"' in browse(page)
 
 
-def test_nothing_in_a_report_runs(browse, tmp_path):
-    html = hostile_report()
-    assert "Content-Security-Policy" in html
-    assert own_scripts_alone(html)
-    found = harmless(html, tmp_path / "report.html", browse)
+def lines_are_ours(text):
+    """Whether names are in a text of a terminal, and make no line and no column of it."""
+    assert "<i>" in text
+    return "\nforged:" not in text and "\t" not in text
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_names_are_text_in_every_answer(path):
+    shown = hostile.shown(path)
+    assert escaped_once(render.page(shown))
+    assert not any(tag in rendered(render.markdown(shown)) for tag in TAGS)
+    assert lines_are_ours(render.terminal(shown))
+
+
+@pytest.mark.parametrize("path", RICHEST, ids=lambda path: path.parent.name)
+def test_nothing_in_a_report_runs(path, browse, tmp_path, monkeypatch):
+    found = harmless(render.page(hostile.shown(path)), tmp_path / "report.html", browse)
     assert "&lt;script&gt;" in found
     assert "term|with|pipes" in found
     assert "{{ 7 * 7 }}" in found
+    # Words that reach a page by their own name are not escaped: the tests would see it.
+    monkeypatch.setattr(render, "ESCAPED", render.WORDS)
+    render.environment.cache_clear()
+    assert made_by_names(render.page(hostile.shown(path)))
+    render.environment.cache_clear()
+
+
+def test_nothing_in_two_runs_compared_runs(browse, tmp_path):
+    found = hostile_comparison(tmp_path / "target", snapshots.HERE / "experts" / "held_out.json")
+    html = compared_page(found)
+    assert escaped_once(html)
+    assert "&lt;svg" in harmless(html, tmp_path / "compared.html", browse)
+    assert lines_are_ours(compared_terminal(found, 20))
 
 
 def hostile_features(folder):
@@ -167,20 +210,21 @@ def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
     harmless(html, tmp_path / "report.html", browse)
 
 
-def test_markdown_shows_what_was_written():
+TAGS = ("<i>", "<script", "<img", "<svg", "<a ")
+
+
+def rendered(text):
+    """Return Markdown as HTML."""
     from markdown_it import MarkdownIt
 
-    from flows.prefect.recorder import escape
+    return MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
 
-    for name in HOSTILE:
-        row = f"| {escape(name)} | second |"
-        html = (
-            MarkdownIt("commonmark", {"html": True})
-            .enable("table")
-            .render(f"| a | b |\n|---|---|\n{row}\n")
-        )
-        assert html.count("<td>") == 2
-        assert not any(tag in html for tag in ("<script", "<img", "<svg", "<a "))
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_markdown_shows_what_was_written(name):
+    html = rendered(f"| a | b |\n|---|---|\n| {render.as_markdown(name)} | second |\n")
+    assert html.count("<td>") == 2
+    assert not any(tag in html for tag in TAGS)
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,14 @@ function compare(a, b) {
   return a.localeCompare(b, undefined, { numeric: true });
 }
 
-// The row below a row that opens on a click.
+// The row below a row that opens on a click; that of an only row is open.
 const details = new Map();
 
-function openable(row) {
+function openable(row, _, rows) {
   const detail = row.nextElementSibling;
   if (!detail?.classList.contains("detail")) return;
   details.set(row, detail);
+  detail.classList.toggle("open", rows.length === 1);
   const button = document.createElement("button");
   button.type = "button";
   button.className = "open-row";
@@ -66,9 +67,17 @@ function sortable(table, rows) {
   });
 }
 
+// What a row says with what opens below it, without the data of its charts.
+function words(row) {
+  const opened = details.get(row)?.cloneNode(true);
+  opened?.querySelectorAll("script").forEach((data) => data.remove());
+  return (row.textContent + (opened?.textContent ?? "")).toLowerCase();
+}
+
 function filterable(rows, tools) {
   const input = document.createElement("input");
   const count = document.createElement("span");
+  const said = new Map(rows.map((row) => [row, words(row)]));
   input.type = "search";
   input.placeholder = "search rows";
   input.ariaLabel = "search the rows of this table";
@@ -77,7 +86,7 @@ function filterable(rows, tools) {
     let shown = 0;
     for (const row of rows) {
       const detail = details.get(row);
-      row.hidden = !(row.textContent + (detail?.textContent ?? "")).toLowerCase().includes(wanted);
+      row.hidden = !said.get(row).includes(wanted);
       if (detail) detail.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
     }

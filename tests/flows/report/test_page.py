@@ -8,178 +8,66 @@ import io
 import json
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from flows.data.runs import RunRecord, versions
 from flows.report import plots
 from flows.report.glossary import glossary
-from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
+from flows.report.render import AppliedFit, Link
+from tests.flows.report.toy import NOTED, page
 
 ROOT = Path(__file__).resolve().parents[3]
-ROWS = [
-    ["b", 1234.5678, "+0.2 ± 0.1"], ["a", 0.000123456, 'says "no", twice'],
-    ["d", -5.0, "-0.67 ± 0.03"], ["c", 99999.5, "-1,204"],
-    *([f"n{i}", float(i), "rest"] for i in range(6)),
-]  # fmt: skip
+TRACE = plots.trace([1, 2], [-3.0, -1.0], how="It rose.")
 
 
-TRACE = Section(
-    "The bound after each sweep", plots=(plots.trace([1, 2], [-3.0, -1.0], how="It rose."),)
-)
-
-
-def record():
-    now = datetime(2026, 1, 2, tzinfo=UTC)
-    return RunRecord.model_validate(
-        {
-            "run_id": "r1", "pipeline": "bags", "source": "s", "settings": {"tol": 1e-6},
-            "versions": versions(), "started": now, "finished": now, "seconds": 1.0,
-            "peak_memory_bytes": 1, "inputs": [], "rows_read": 12, "rows_kept": 10,
-            "dropped": [], "partitions": 1, "iterations": 3, "converged": True, "elbo": 1.0,
-            "warnings": [], "results": {},
-        }
-    )  # fmt: skip
-
-
-def findings(rows=ROWS):
-    opened = Section("", "What is in b.", grids=[Grid(("what",), [["inner"]])])
-    grid = Grid(("name", "value", "note"), rows, "a table by AUROC", (opened,))
-    picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
-    return Findings(
-        "What was found",
-        [
-            Section(
-                "First part",
-                "The AUROC, and the AUROC again: run it with --set auroc.",
-                (picture,),
-                [grid],
-                how="Read it.",
-            )
-        ],
-        tiles=[Tile("found", "12", "of 20"), Tile("log loss", "0.3", "base rate 0.7")],
-        next_steps=[NextStep("Score new rows:", "vbflows score {run} NEW OUT")],
-    )
-
-
-def page(rows=ROWS, **options):
-    return render(record(), findings(rows), **options)
-
-
-def test_contents_name_every_part_and_costs_come_last():
+def test_contents_name_every_part_and_the_run_comes_last():
     html = page()
-    for number, title in enumerate(("First part", "Input files", "Settings and resources"), 1):
+    for number, title in enumerate(("First part", "Input and settings"), 1):
         assert f'<a href="#part-{number}">{title}</a>' in html
         assert f'<section id="part-{number}">' in html
-    assert html.index("10 of 12 rows used") < html.index("<h2>First part")
-    assert html.index("Converged after 3 sweeps") > html.index("Settings and resources</h2>")
-    assert "after 3 sweeps; 1 partition; 1.0 s in all; 0 MiB of memory at most." in html
-    said = "1.0 s in all, 0.8 s of them for the sweeps;"
-    assert said in page(sweeping=0.8)
-    assert "1.0 s in all since the run was resumed; 7.0 s for all sweeps;" in page(sweeping=7.0)
+    assert html.index("<h2>First part") < html.index("10 of 12 rows used") < html.index('id="next"')
 
 
-def test_the_head_has_the_picture_and_the_tiles():
-    html = page()
+def test_the_head_has_the_picture_the_tiles_and_the_warnings():
+    html = page(record={"warnings": ["Too few rows."]})
     head = html[html.index('<dl class="tiles">') : html.index("<h2>First part")]
-    assert "<dt>found</dt><dd>12</dd><dd>of 20</dd>" in head
-    assert "<dt>rows used</dt><dd>10 of 12</dd>" in head
+    assert "<dt>found</dt><dd>10</dd><dd>of 20</dd>" in head
     assert '<figcaption>Frequent words<br><span class="how">Each bar is a number of words.' in head
-    assert html.count("<figcaption>") == 1
+    assert head.index("<figcaption>") < head.index("1 warning") < head.index("Too few rows.")
+    assert 'class="warnings"' not in page()
 
 
-def test_a_part_of_one_chart_is_at_the_top_alone():
-    picture = plots.bars(["a"], [1.0], "words", "Frequent words")
-    html = render(record(), Findings("h", [Section("Alone", "", (picture,)), Section("B", "b")]))
-    assert "<figcaption>Frequent words" in html
-    assert "Alone" not in html
-    assert '<a href="#part-1">B</a>' in html
-
-
-def test_what_a_part_says_to_see_is_a_link_to_that_part():
-    parts = [Section("Depth", "", how="Low <depth>: see Limit."), Section("Limit", "At most 5 %.")]
-    text = render(record(), Findings("Found", parts))
-    assert 'Low &lt;depth&gt;: see <a href="#part-2">Limit</a>.' in text
-
-
-def test_the_trace_is_folded_below_the_settings_and_never_at_the_top():
-    html = render(record(), Findings("h", [Section("B", "b")]), trace=TRACE)
-    assert 'id="lead"' not in html
-    end = html[html.index("<h2>Settings and resources") :]
+def test_the_trace_is_folded_below_the_settings():
+    html = page(trace=TRACE)
+    end = html[html.index("All settings") :]
     opened = end.index('<details class="fold"><summary>The bound after each sweep</summary>')
-    assert opened < end.index("<figure") < end.index("It rose.") < end.index("All settings")
-
-
-def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
-    noted = record().model_copy(update={"notes": ["The reference is ref.fa."]})
-    steps = [NextStep(f"Step {number}:", "ls") for number in range(5)]
-    html = render(noted, Findings("h", [], next_steps=steps, row="position"))
-    assert "10 of 12 positions used" in html
-    assert "<dt>positions used</dt>" in html
-    assert html.index("The reference is ref.fa.") > html.index("<h2>Input files")
-    body = html[html.index("<body>") : html.index("<script>")]
-    assert body.count("warning") == body.count("No warnings.") == 1
-    assert "Step 2:" in html
-    assert "Step 3:" not in html
-    files = Findings("h", [], row="position", inputs=[Grid(("file",), [("a.bam",)])])
-    assert '<th scope="col">positions in the files it names</th>' in render(noted, files)
-
-
-def test_notes_on_what_was_found_are_below_the_warnings_and_no_notes_of_the_input():
-    noted = record().model_copy(update={"notes": ["Of the input.", "None is used."],
-                                        "warnings": ["Too few rows."]})  # fmt: skip
-    html = render(noted, Findings("h", [], notes=("None is used.",)))
-    assert "No warnings." not in html
-    first, second = html.index("<strong>1 warning</strong>"), html.index("<strong>1 note</strong>")
-    assert first < second < html.index("None is used.") < html.index("<h2>Input files")
-    assert html.count("None is used.") == 1
-    assert html.index("Of the input.") > html.index("<h2>Input files")
-
-
-def test_settings_that_are_empty_have_the_value_that_was_used_or_what_their_default_is():
-    run = record().model_copy(update={"settings": {"tau": None, "sheet": None, "partitions": None}})
-    defaults = {"tau": "default (chosen)", "sheet": "default (the first)", "partitions": "none"}
-    html = render(run, Findings("h", [], used={"tau": "3 for experts"}), defaults=defaults)
-    for name, said in (("tau", "3 for experts (default)"), ("sheet", "default (the first)"),
-                       ("partitions", "1 (default)")):  # fmt: skip
-        assert re.search(rf"<td[^>]*>{name}</td>\s*<td[^>]*>{re.escape(said)}</td>", html)
-
-
-def test_a_run_is_named_once_in_a_command_that_has_a_column_called_like_it():
-    step = NextStep("Sort:", "vbflows show {run} rows --sort 'probability_{run}'")
-    html = render(record(), Findings("h", [], next_steps=[step]), run="out")
-    assert "vbflows show out rows --sort &#39;probability_{run}&#39;" in html
-
-
-def test_commands_have_the_address_of_the_run():
-    html = page(run="/data/my runs/r1")
-    assert "vbflows score &#39;/data/my runs/r1&#39; NEW OUT" in html
-    assert "vbflows show &#39;/data/my runs/r1&#39;" in html
+    assert opened < end.index("<figure") < end.index("It rose.")
 
 
 def test_settings_are_folded_and_those_that_were_given_come_first():
-    html = render(record().model_copy(update={"changed": {"tol": 1e-6}}), findings(ROWS))
-    assert html.index("Settings that were given (1)") < html.index("All settings (1)")
-    assert html.count('<details class="fold">') == 3
+    settings = {"tol": 1e-6, "tau": None, "sheet": None}
+    html = page(record={"settings": settings, "changed": {"tol": 1e-6}}, meant={"tau": "3 experts"})
+    assert html.index("Settings that were given (1)") < html.index("All settings (3)")
+    assert html.count('<details class="fold">') == 4
     assert "Settings that were given" not in page()
+    for name, said in (("tau", "3 experts"), ("sheet", "none")):
+        assert re.search(rf"<td[^>]*>{name}</td>\s*<td[^>]*>{said}</td>", html)
 
 
-def test_a_long_table_says_where_the_rest_is():
-    rows = [(f"n{i}", i, "") for i in range(10**5)]
-    html = page(rows)
-    assert len(html) < 3 * 2**20
-    assert (
-        f"{MOST_ROWS:,} of 100,000 rows are shown, searched and saved as CSV; all are in " in html
-    )
-    assert f"n{MOST_ROWS - 1}<" in html
-    assert f"n{MOST_ROWS}<" not in html
-    grid = Grid(("name",), [["a"]], total=10**5, where="the table rows")
-    html = render(record(), Findings("Found", [Section("Part", grids=[grid])]))
-    assert (
-        "1 of 100,000 rows are shown, searched and saved as CSV; all are in the table rows." in html
-    )
+def test_commands_have_the_address_of_the_run():
+    assert "<code>vbflows score &#39;my out/runs/r1&#39; NEW_FILE scored/</code>" in page()
+
+
+def test_a_cell_leads_to_another_page():
+    html = page(fit=AppliedFit("r0", "It was found.", [], Link("report", "a%20b/r0.html")))
+    assert '<a href="a%20b/r0.html">report</a>' in html
+
+
+def test_a_table_of_some_rows_says_where_all_are():
+    said = "10 of 100,000 rows; all: vbflows show &#39;my out/runs/r1&#39; rows</p>"
+    assert said in page(total=10**5)
+    assert "rows; all:" not in page()
 
 
 def test_the_glossary_has_the_terms_of_the_page_alone():
@@ -187,6 +75,16 @@ def test_the_glossary_has_the_terms_of_the_page_alone():
     assert f"<dd>{glossary()['AUROC']}</dd>" in html
     assert f"<dd>{glossary()['log loss']}</dd>" in html
     assert glossary()["q-value"] not in html
+
+
+def test_names_in_a_chart_end_no_script():
+    html = page()
+    assert "<one>" not in html
+    assert html.count("<script") == html.count("</script>") == 4
+
+
+def test_a_page_without_charts_has_no_library():
+    assert len(page(charts=False)) < 50_000
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +96,6 @@ def browsed(tmp_path_factory):
     screenshots = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(screenshots)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(trace=TRACE), encoding="utf-8")
     with screenshots.browser() as socket:
         shown = screenshots.Page(socket)
 
@@ -210,7 +107,8 @@ def browsed(tmp_path_factory):
             assert "exceptionDetails" not in answer, answer
             return answer["result"].get("value")
 
-        def opened(width=800):
+        def opened(width=800, rows=NOTED):
+            path.write_text(page(rows, trace=TRACE), encoding="utf-8")
             shown.call(
                 "Emulation.setDeviceMetricsOverride",
                 width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
@@ -218,7 +116,7 @@ def browsed(tmp_path_factory):
             shown.call("Page.enable")
             shown.call("Page.navigate", url=path.as_uri())
             evaluate(
-                "while (document.readyState !== 'complete' || !document.querySelector('.tools'))"
+                "while (document.readyState !== 'complete' || !document.querySelector('.theme'))"
                 " await new Promise((go) => setTimeout(go, 50));"
             )
             return evaluate
@@ -328,7 +226,8 @@ def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):
         "return [...document.querySelectorAll('figure .vega-actions a')]"
         ".map((link) => [link.textContent, link.download]);"
     )
-    assert links == [["Save as SVG", "bags-r1-lead.svg"], ["Save as PNG", "bags-r1-lead.png"]]
+    name = "toy-r1-frequent-words"
+    assert links == [["Save as SVG", f"{name}.svg"], ["Save as PNG", f"{name}.png"]]
 
 
 def test_the_switch_repaints_page_and_charts_and_is_remembered(browsed):
@@ -382,6 +281,24 @@ def test_a_row_opens_and_its_detail_follows_it_when_sorted(browsed):
     assert evaluate(before).endswith("b")
 
 
+def test_what_opens_below_an_only_row_is_open(browsed):
+    evaluate = browsed(rows=NOTED[:1])
+    assert evaluate("return document.querySelector('tr.detail').offsetHeight;") > 20
+    assert evaluate("return document.querySelector('.open-row').ariaExpanded;") == "true"
+    assert evaluate(DRAWN + "return document.querySelectorAll('.detail svg.marks').length;") == 1
+
+
+def test_a_search_finds_what_opens_and_no_data_of_charts(browsed):
+    evaluate = browsed()
+    search = (
+        "const input = document.querySelector('.tools input'); input.value = '{}';"
+        " input.dispatchEvent(new Event('input'));"
+        " return document.querySelector('.tools span').textContent;"
+    )
+    assert evaluate(search.format("inner")) == "1 of 10"
+    assert evaluate(search.format("tooltip")) == "0 of 10"
+
+
 def test_the_contents_are_at_the_side_and_fold_on_a_narrow_screen(browsed):
     evaluate = browsed(1280)
     left = "return document.querySelector('main').getBoundingClientRect().left;"
@@ -413,7 +330,7 @@ def test_a_narrow_page_breaks_no_option_and_leaves_no_hole(browsed):
         "return [...document.querySelectorAll('section .option')]"
         ".map((one) => [one.textContent, getComputedStyle(one).whiteSpace]);"
     )
-    assert options == [["--set", "nowrap"], ["--report", "nowrap"]]
+    assert options == [["--set", "nowrap"]]
     widths = evaluate(
         "return [...document.querySelectorAll('.tiles, .tiles div')].map((one) => one.offsetWidth);"
     )
@@ -449,29 +366,3 @@ def test_on_a_narrow_screen_each_row_of_a_table_that_is_cut_is_a_card(browsed):
     assert evaluate("return document.querySelector('.swipe').hidden;")
     evaluate(CLICK.format(1))
     assert evaluate("return document.querySelector('th[aria-sort]').offsetHeight;") > 0
-
-
-def test_names_in_a_chart_end_no_script():
-    html = page()
-    assert "<one>" not in html
-    assert html.count("<script") == html.count("</script>") == 3
-
-
-def test_a_page_without_charts_has_no_library():
-    assert len(render(record(), Findings("Found", [Section("Part")]))) < 50_000
-
-
-def test_how_charts_are_read_is_said_once():
-    alike = [plots.curve([0.0, 1.0], [2.0, 3.0], [0.1, 0.1], name, "y", name) for name in "abc"]
-    levels = plots.level_bars(["x"], [1.0], [0.1], [3], "y", "d", (0.0, 2.0))
-    html = page_with(alike)
-    assert html.count("the band its 95 % interval") == 1
-    html = page_with([*alike, levels, levels])
-    assert html.count("the band its 95 % interval") == 1
-    assert html.count("Bars are means, lines 95 % intervals") == 1
-
-
-def page_with(charts):
-    """Return the visible text of a page whose first chart is at its top."""
-    html = render(record(), Findings("h", [Section("Curves", "They rise.", charts)]))
-    return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)

@@ -80,8 +80,8 @@ def test_a_histogram_has_a_line_at_the_limit_of_the_selection():
     assert numbers["encoding"]["text"]["field"] == "y"
     assert line["data"]["values"][0]["x"] == 0.4
     assert spec["usermeta"]["how"] == (
-        "Words in steps of 0.5; the lengths of the bars are logarithmic. None left of the line at "
-        "0.40 is selected."
+        "Words in steps of 0.5; the lengths of the bars are logarithmic. Selected ones are "
+        "right of the line at 0.40."
     )
 
 

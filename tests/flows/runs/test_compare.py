@@ -147,13 +147,26 @@ def label_rows(kind, n=300):
             for p in chances
         ]  # fmt: skip
     text = np.where(y == 1, "Yes", "No").tolist()
+    if kind == "tested":
+        return [
+            {"id": names, "label": text, "unit": range(n), "this model: No": 1.0 - p,
+             "this model: Yes": p, "trees: No": p, "trees: Yes": 1.0 - p}
+            for p in chances
+        ]  # fmt: skip
+    if kind == "levels":
+        return [
+            {"bag_id": names, "label": y + 1.0, "level": text, "held_out": [False] * n,
+             "probability_No": [0.5] * n, "probability_Yes": [0.5] * n, "without_it_No": 1.0 - p,
+             "without_it_Yes": p, "without_it": y + 1.0, "group": range(n)}
+            for p in chances
+        ]  # fmt: skip
     columns = [{"probability_yes": p} for p in chances]
     if kind == "classes":
         columns = [{"probability_no": 1.0 - p, "probability_yes": p} for p in chances]
     return [{"id": names, "label": text, "held_out": [True] * n, **own} for own in columns]
 
 
-@pytest.mark.parametrize("kind", ["bags", "experts", "classes"])
+@pytest.mark.parametrize("kind", ["bags", "experts", "classes", "tested", "levels"])
 def test_labels_are_judged_on_the_rows_that_both_have_tested(kind, tmp_path):
     found = of_rows(tmp_path, *label_rows(kind))
     paired = found.paired
