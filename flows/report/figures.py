@@ -86,13 +86,18 @@ def one_in(p: float) -> Figure:
 def places(one: Estimate) -> int:
     """Return the decimals of an estimate: two figures of its interval's half.
 
+    Beyond four decimals are those of a small number that is clearly not 0.
+
     >>> places(Estimate(0.078, 0.005, 0.167)), places(Estimate(28.3, 22.1, 35.0))
     (3, 1)
+    >>> places(Estimate(9.8e-5, 8.7e-5, 10.9e-5)), places(Estimate(1e-5, -2e-5, 4e-5))
+    (6, 4)
     """
     if one.low is None or one.high is None:
         return 3
     half = max(0.5 * (one.high - one.low), 1e-9)
-    return min(max(1 - floor(log10(half)), 0), 4)
+    most = max(4, 2 - floor(log10(abs(one.value)))) if abs(one.value) > 2.0 * half else 4
+    return min(max(1 - floor(log10(half)), 0), most)
 
 
 def fixed(x: float | None, digits: int, sign: bool = False) -> Figure:

@@ -60,7 +60,7 @@ def test_better_and_worse_are_said_of_what_is_printed(name, ends):
     )
     changed = replace(one, test=replace(one.test, better=True, rivals=rivals))
     said = render.terminal(shown(KEPT[name], BagSettings, changed))
-    verdict, low, high = re.search(r"against .*: (.*) \(\S+ \((\S+) to (\S+)\)\)", said).groups()
+    verdict, low, high = re.search(r"against .*: (.*) \(gain in .* \((\S+) to (\S+)\)\)", said).groups()
     assert ("better" in verdict) == (float(low) > 0)
     assert ("worse" in verdict) == (float(high) < 0)
     assert ("Better on these bags" in said) == (float(high) < 0)
