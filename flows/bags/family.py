@@ -70,7 +70,7 @@ from flows.family import (
     reading_of,
 )
 from flows.faults import Fault, InputError
-from flows.report.figures import squeeze
+from flows.report.figures import plain
 from flows.report.render import say
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberModel
@@ -377,7 +377,7 @@ class BagsFamily:
         needed = memory_needed(q, settings)
         if needed is None:
             return ()
-        return (squeeze(say(self.name, "without_process", needed / GIB)),)
+        return (plain(say(self.name, "without_process", needed / GIB)),)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

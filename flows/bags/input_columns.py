@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,8 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
             names += feature_names(files[0], settings)
             names += categories_of(files[0], settings)
             if names:
-                columns = {**settings.columns, "features": ",".join(names)}
+                together = ",".join(name.replace(",", "?") for name in names)
+                columns = {**settings.columns, "features": together}
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
         if not settings.levels and "features" in settings.columns:
             settings = _with_levels(files[0], settings)
@@ -451,7 +453,7 @@ def _refusal(
     """Say what labels are there, and how each kind of them can be fitted."""
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    one = f"--set positive={names[-1]} fits {names[-1]} against the others"
+    one = f"--set {quote(f'positive={names[-1]}')} fits {names[-1]} against the others"
     odd = [name for name, number in zip(names, numbers, strict=True) if number is None]
     if 0 < len(odd) < len(names) / 2 and len(names) - len(odd) > MOST_FRACTIONS:
         return InputError.of(
@@ -474,13 +476,13 @@ def _refusal(
         remedy = "give bags of both classes, or name another column (--column label=YOURS)"
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
-        remedy = f"say which one is positive: --set positive={names[1]}"
+        remedy = f"say which one is positive: --set {quote(f'positive={names[1]}')}"
     else:
         found = f"{len(names)} classes: {listed}"
         remedy = (
-            f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
-            "--set model=gp_probit fits each class; levels in an order: --set target=ordered "
-            "--set label_order=[LOWEST,...,HIGHEST]"
+            f"{one}, --set {quote(f'positive={names[-2]},{names[-1]}')} these two; --column "
+            f"{quote(f'labels={column}')} --set model=gp_probit fits each class; levels in an "
+            "order: --set target=ordered --set label_order=[LOWEST,...,HIGHEST]"
         )
     return InputError.of(
         file=where,

@@ -7,6 +7,7 @@ compared with it, to the second figure of its interval's half. What is said of a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Literal
@@ -16,6 +17,7 @@ from markupsafe import Markup
 from flows.evaluate.estimate import Estimate
 
 Verdict = Literal["above", "below", "neither"]
+_BLANKS, _PER_CENT = re.compile(r"[ \t\r\n]+"), re.compile(r"(?<=\d) %(?!})")
 _MOST_NAMES = 8  # in a setting, shown one by one
 
 
@@ -84,13 +86,18 @@ def one_in(p: float) -> Figure:
 def places(one: Estimate) -> int:
     """Return the decimals of an estimate: two figures of its interval's half.
 
+    Beyond four decimals are those of a small number that is clearly not 0.
+
     >>> places(Estimate(0.078, 0.005, 0.167)), places(Estimate(28.3, 22.1, 35.0))
     (3, 1)
+    >>> places(Estimate(9.8e-5, 8.7e-5, 10.9e-5)), places(Estimate(1e-5, -2e-5, 4e-5))
+    (6, 4)
     """
     if one.low is None or one.high is None:
         return 3
     half = max(0.5 * (one.high - one.low), 1e-9)
-    return min(max(1 - floor(log10(half)), 0), 4)
+    most = max(4, 2 - floor(log10(abs(one.value)))) if abs(one.value) > 2.0 * half else 4
+    return min(max(1 - floor(log10(half)), 0), most)
 
 
 def fixed(x: float | None, digits: int, sign: bool = False) -> Figure:
@@ -196,8 +203,30 @@ def named(names: Sequence[str], most: int = 3) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Put a text on one line; one that is escaped stays so."""
-    return type(text)(" ").join(text.split())
+    r"""Put a text on one line, the blanks that hold it together kept; one that is escaped stays so.
+
+    >>> squeeze(" right:\n 90\u00a0% ")
+    'right: 90\xa0%'
+    """
+    return type(text)(_BLANKS.sub(" ", text).strip())
+
+
+def plain(text: str) -> str:
+    r"""Put a text on one line of plain blanks.
+
+    >>> plain(" right:\n 90\u00a0% ")
+    'right: 90 %'
+    """
+    return " ".join(text.split())
+
+
+def unbroken(text: str) -> str:
+    r"""Keep a per cent sign with its number.
+
+    >>> unbroken("right: 90 % (60 to 98 %)")
+    'right: 90\xa0% (60 to 98\xa0%)'
+    """
+    return _PER_CENT.sub("\u00a0%", text)
 
 
 def aligned(text: str) -> str:
@@ -257,6 +286,6 @@ FILTERS = {
     for one in (
         count, share, chance, one_in, places, fixed, short_number, ends, verdict, negative, plural,
         short,
-        fit, named, squeeze, aligned, setting,
+        fit, named, squeeze, unbroken, aligned, setting,
     )
 }  # fmt: skip

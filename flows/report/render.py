@@ -126,8 +126,8 @@ def page(shown: Shown) -> str:
 
 
 def terminal(shown: Shown) -> str:
-    """Return what the command prints of a run."""
-    return _render(in_lines(shown), "terminal.txt.jinja").strip("\n")
+    """Return what the command prints of a run: blanks there are plain."""
+    return _render(in_lines(shown), "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
 
 
 def markdown(shown: Shown) -> str:
@@ -158,12 +158,12 @@ def template(name: str, **context: Any) -> str:
 
 def headline(family: str, answer: Any, commands: Commands) -> str:
     """Return what was found, how much of it and how sure, in at most 90 characters."""
-    return figures.squeeze(say(family, "headline", answer, commands))
+    return figures.plain(say(family, "headline", answer, commands))
 
 
 def caveat(family: str, answer: Any, commands: Commands) -> str:
     """Return the first reservation that applies; empty without."""
-    return figures.squeeze(say(family, "caveat", answer, commands))
+    return figures.plain(say(family, "caveat", answer, commands))
 
 
 def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
@@ -174,7 +174,7 @@ def warnings(family: str, answer: Any, commands: Commands) -> list[str]:
 def lines_of(family: str, macro: str, *given: Any) -> list[str]:
     """Return what a macro of a family's ``words.jinja`` says, one line each."""
     lines = say(family, macro, *given).splitlines()
-    return [figures.squeeze(line) for line in lines if line.strip()]
+    return [figures.plain(line) for line in lines if line.strip()]
 
 
 def say(family: str, macro: str, answer: Any, *more: Any) -> str:
@@ -226,12 +226,13 @@ def environment(package: str = "flows") -> Environment:
     from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     class Words(ChoiceLoader):
-        """Finds words also by the name that a page has for them."""
+        """Finds words also by the name that a page has for them; a page keeps "95 %" together."""
 
         load = BaseLoader.load
 
         def get_source(self, environment: Environment, template: str) -> Any:
-            return super().get_source(environment, template.replace(ESCAPED, WORDS))
+            source, *more = super().get_source(environment, template.replace(ESCAPED, WORDS))
+            return (figures.unbroken(source) if ".html" in template else source, *more)
 
     class Escaping(Environment):
         """Escapes words in pages: what a macro returns to a page is taken to be markup."""
