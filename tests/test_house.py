@@ -17,10 +17,10 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 24678,
+    "statements of flows": 24717,
     "statements of vbmodels": 24935,
-    "words of English in flows' Python": 8968,
-    "words in templates": 5240,
+    "words of English in flows' Python": 8964,
+    "words in templates": 5250,
     "files of a folder": 46,
     "lines that the formatter skips": 389,
     "nested conditional expressions": 16,
