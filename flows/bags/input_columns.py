@@ -478,7 +478,8 @@ def _refusal(
         remedy = (
             f"{one}, --set {quote(f'positive={names[-2]},{names[-1]}')} these two; --column "
             f"{quote(f'labels={column}')} --set model=gp_probit fits each class against "
-            "the others; levels in an order: --set target=ordered --set label_order=[LOWEST,...,HIGHEST]"
+            "the others; levels in an order: --set target=ordered --set "
+            "label_order=[LOWEST,...,HIGHEST]"
         )
     return InputError.of(
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
