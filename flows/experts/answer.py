@@ -437,7 +437,7 @@ def _measure(rows: _Rows, kind: Kind, base: tuple[float, ...]) -> Test | None:
         if np.unique(truth).size < 2:
             return None
         return of_label(truth, own[:, 0], same[:, 0], group, theirs)
-    inside = ((rows.ends[:, 0] < truth) & (truth < rows.ends[:, 1])).astype(float)
+    inside = ((rows.ends[:, 0] <= truth) & (truth <= rows.ends[:, 1])).astype(float)
     target = COUNT if kind == "count" else NUMBER
     return of_number(truth, own[:, 0], same[:, 0], group, theirs, target, inside)
 

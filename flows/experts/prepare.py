@@ -209,7 +209,8 @@ def _choose_columns(
     theirs = settings.columns.get(LABEL, LABEL)
     if isinstance(labels, Target):
         assert encoding.target is not None
-        said.append(number_warning(about.labels, labels.count, encoding.target.logged))
+        if settings.target == "auto" or encoding.target.logged:
+            said.append(number_warning(about.labels, labels.count, encoding.target.logged))
         said += suggestions({theirs: about.label_cells}, {}, [theirs])
     else:
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
