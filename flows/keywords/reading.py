@@ -95,7 +95,7 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     absent = "known keyphrase that is not in its document's text"
     if not settings.with_phrases:
         absent = "known keyphrase with a word that is no candidate of its document"
-    listed_only = "known keyphrase that is no candidate: in the result, not learned from"
+    listed_only = "known keyphrase that is no candidate, kept in the result"
     cut = f"document cut to its {settings.max_words} most frequent words"
     raise_it = f"Raise max_words above {settings.max_words} to take all words of long documents"
     return (
