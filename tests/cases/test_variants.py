@@ -253,15 +253,15 @@ CASES = {
         two(quality=12),
         "check variants samples.csv",
         0,
-        ("Bases of a quality below 20 are not counted: case 2", "min_base_quality="),
+        ("Bases of a quality below 20 are not counted: case 2", "set a lower min_base_quality"),
     ),
     "reads of a very low quality": Case(
         two(quality=8), "check variants samples.csv", 2,
-        ("bases of a quality below 20", "min_base_quality="),
+        ("bases of a quality below 20", "set a lower min_base_quality"),
     ),
     "reads that map badly": Case(
         two(mapped=3), "check variants samples.csv", 2,
-        ("1,200 of 1,200 reads of a mapping quality below 20", "min_mapping_quality="),
+        ("1,200 of 1,200 reads of a mapping quality below 20", "set a lower min_mapping_quality"),
     ),
     "reads that failed": Case(
         two(flag=0x200), "check variants samples.csv", 2,

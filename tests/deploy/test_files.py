@@ -413,7 +413,7 @@ def named_by(*extras):
     return found | {Requirement(text).name for text in project["dependencies"]}
 
 
-WITH_OTHERS = {"pydantic_core": "pydantic"}
+WITH_OTHERS = {"pydantic_core": "pydantic", "markupsafe": "jinja2"}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ CALLS = {
     [
         (400, "ExpiredToken", "the credentials have expired: {}; get new ones"),
         (403, "RequestTimeTooSkewed", "the clock of this machine is wrong: {}; set it"),
-        (403, "AccessDenied", "permission denied: {}; give these credentials access to it"),
+        (403, "AccessDenied", "permission denied: {}; give these credentials access"),
         (403, "InvalidAccessKeyId", "permission denied; check the access key and its secret"),
     ],
 )

@@ -111,9 +111,10 @@ def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
             while True:
                 workers = client.scheduler_info(n_workers=-1)["workers"].values()
                 columns = [[info["metrics"].get(name) for name in METRICS] for info in workers]
-                texts, done, held = zip(*columns, strict=True)
-                if set(texts) == {text} and sum(done) == sum(held) == partitions:
-                    return
+                if columns:
+                    texts, done, held = zip(*columns, strict=True)
+                    if set(texts) == {text} and sum(done) == sum(held) == partitions:
+                        return
                 assert time.monotonic() < deadline, columns
                 time.sleep(0.1)
 

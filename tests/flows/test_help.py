@@ -112,7 +112,7 @@ def test_help_says_which_files_hold_a_table_and_how_rows_are_weighted(capsys, mo
     for name in PIPELINES:
         said = " ".join(run(capsys, name, "-h")[1].split())
         assert ("Parquet, CSV, TSV" in said) == (name != "variants")
-        assert ("(CSV and TSV are taken for sample sheets)" in said) == (name == "variants")
+        assert ("(CSV and TSV are sample sheets)" in said) == (name == "variants")
         assert ("--column weight=YOURS" in said) == (name in ("features", "experts"))
 
 

@@ -42,7 +42,7 @@ def test_a_number_is_predicted_with_its_interval(done, capsys):
     rivals = table_of(folder / "out", "rivals").to_pandas()
     assert {one["name"] for one in test["rivals"]} == set(rivals.rival)
     assert len(rivals) == 2 * len(y)
-    assert any("is predicted as one" in text for text in found["warnings"])
+    assert any("is predicted as a number" in text for text in found["warnings"])
     bags = table_of(folder / "out", "bags").to_pandas().sort_values("bag_id")
     np.testing.assert_allclose(bags.label, y)
     error = bags.label - bags.without_it

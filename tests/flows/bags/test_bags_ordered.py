@@ -37,7 +37,7 @@ def test_levels_are_predicted_in_their_order(names, capsys, tmp_path):
     assert test["near"] > 0.95 * test["rows"]
     assert test["better"]
     assert test["loss"]["value"] < test["base"]
-    assert any("in an order" in text for text in found["warnings"])
+    assert any("levels are fitted as the numbers" in text for text in found["warnings"])
     bags = table_of(tmp_path / "out", "bags").to_pandas()
     chances = bags[[f"probability_{one}" for one in names]].to_numpy()
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)

@@ -188,7 +188,7 @@ def test_rows_without_names_are_named_by_file_and_number(tmp_path):
     files = storage.expand(str(tmp_path / "in"), family.suffixes)
     checked = [family.check(file, KeywordSettings()) for file in files]
     (fault,) = family.validate_dataset(files, checked)
-    assert "a file name that no other file has" in fault.expected
+    assert "a file name of its own" in fault.expected
 
 
 @pytest.mark.thorough

@@ -54,7 +54,7 @@ def test_a_score_of_rows_without_labels_counts_them_by_their_probabilities(tmp_p
     source, target = written(tmp_path, columns), tmp_path / "out"
     args = setting_args("n_experts=1", "baselines=false")
     said = printed(capsys, "experts", source, target, *args)
-    assert "warning: 9 of 60 rows (15 %) have no label: they are predicted" in said
+    assert "warning: 9 of 60 rows (15 %) have no label and are only predicted" in said
     folder, record = latest(target)
     rows = rows_of(folder).to_pydict()
     assert [one is None for one in rows["without_it"]] == [i < 9 for i in range(60)]

@@ -64,4 +64,4 @@ def test_the_kind_of_a_label_is_a_rule_with_a_setting(tmp_path, capsys):
     said = printed(
         capsys, "check", "experts", written(tmp_path, columns), *setting_args("target=number")
     )
-    assert "is predicted as one" in said
+    assert "label: the number is predicted" in said

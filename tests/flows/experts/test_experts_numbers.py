@@ -91,7 +91,7 @@ def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys
     columns["label"] = np.digitize(columns["label"], np.quantile(columns["label"], [0.3, 0.6]))
     path = written(tmp_path, columns)
     said = printed(capsys, "check", "experts", path)
-    assert "fitted as 3 classes without an order" in said
+    assert "ordered (0, 1, 2), but fitted as 3 classes" in said
     assert "--set target=ordered, or --set target=number for a number" in said
     succeed("experts", path, tmp_path / "out", "--set", "target=number")
     assert "predicted" in rows_of(latest(tmp_path / "out")[0]).column_names

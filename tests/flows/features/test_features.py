@@ -243,7 +243,7 @@ def test_a_table_in_long_format_is_refused_and_one_of_waves_is_not(tmp_path, cap
     ids = {"subject": REPEATED["respondent"]}
     long = written(tmp_path, people(["says", "mode"], ids, item=item))
     said = refused(capsys, "features", long, tmp_path / "out")
-    assert "long format" in said
+    assert "expected one row for all answers of a respondent" in said
     assert "column item" in said
     assert "each value of subject" in said
     printed(capsys, "check", "features", long, "--set", "include=item,says,mode")

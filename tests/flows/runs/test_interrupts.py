@@ -53,7 +53,7 @@ def test_a_stop_while_workers_start_leaves_nothing(tmp_path, monkeypatch):
         ("memory", r"memory ran out in the stage \w+ .* \(--partitions\) in a new run; "
          "nothing was published; "),
         ("temporary file", r"no space is left for temporary files in \S+; free some, or set TMPDIR "
-         "to a folder on another disk; nothing was published; "),
+         "to another disk; nothing was published; "),
     ],
 )  # fmt: skip
 def test_what_a_library_lacks_is_said_with_what_became_of_the_run(at, said, tmp_path, monkeypatch):

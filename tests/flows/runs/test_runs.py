@@ -166,7 +166,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     )
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) > 4
-    assert "expected: number of keyphrases that the model expects" in " ".join(out.split())
+    assert "expected: keyphrases that the model expects" in " ".join(out.split())
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank"),
                          (("keywords", "--sort", "-prob"), "probability")):  # fmt: skip
         code, _, err = run(capsys, "show", place, *wrong)
@@ -230,7 +230,7 @@ def test_a_run_lists_the_columns_of_all_its_tables(three, capsys):
     assert {"ask", "keywords"} <= set(json.loads(out)["tables"])
     code, out, _ = run(capsys, "show", place)
     assert "keywords (" in out
-    assert "): Every candidate (a phrase of one to four words, or a word)" in out
+    assert "): Every candidate (one to four words) of every document" in out
     code, _, err = run(capsys, "show", f"{place}/runs/20200101T000000-abcdef")
     assert (code, ": no run 20200101T000000-abcdef; the latest is " in err) == (2, True)
 

@@ -91,7 +91,7 @@ def test_reads_that_begin_in_a_primer_are_counted_and_an_offset_reaches_further(
         assert account[0, kernels.PRIMED] == n
         settings = VariantSettings(fasta=str(folder / "ref.fa"), **how)
         said = read_account.warnings(account, [("case", "1")], settings)
-        assert [s.partition(";")[0] for s in said if "in a primer" in s] == (
+        assert [s.partition(":")[0] for s in said if "in a primer" in s] == (
             [] if n else ["0 of 110 reads of case begin in a primer"]
         )
 
