@@ -19,8 +19,8 @@ SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 BUDGETS = {
     "statements of flows": 24718,
     "statements of vbmodels": 24935,
-    "words of English in flows' Python": 8964,
-    "words in templates": 5250,
+    "words of English in flows' Python": 8962,
+    "words in templates": 5257,
     "files of a folder": 46,
     "lines that the formatter skips": 389,
     "nested conditional expressions": 16,
