@@ -17,7 +17,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 24718,
+    "statements of flows": 24716,
     "statements of vbmodels": 24935,
     "words of English in flows' Python": 8962,
     "words in templates": 5257,

@@ -56,7 +56,7 @@ class Bag:
     level
         The predicted level.
     held_out, size, bald
-        Whether its label was held out, how many instances it has, and what its label would tell.
+        Whether its label was held out, how many instances it has, and what its label would teach.
     """
 
     name: str

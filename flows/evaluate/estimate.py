@@ -19,7 +19,7 @@ _LEAST = 1e-300  # sum of units: a draw may have rows at the mean alone
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with the ends of its 95 % interval; None where the rows do not tell."""
+    """A number with the ends of its 95 % interval; None where the rows do not say."""
 
     value: float
     low: float | None = None

@@ -1,7 +1,7 @@
 """What this model and others predict of rows without their labels: the table of tested rows.
 
 Rows are tested that were held out of the fit, or all of them by folds: each is predicted by a fit
-without its fold, which chooses its form, its scale and its strengths anew. The others are fitted
+without its fold, which chooses its form, its scale and its strengths again. The others are fitted
 to the same rows, scikit-learn's on the columns before they are scaled.
 """
 
@@ -136,7 +136,7 @@ def write_tested(
             _write_without(index, own, encoding, paths)
         found, ends = {name: one[tested] for name, one in found.items()}, ends[tested]
         counts = [int(one.sum()) for one in np.split(tested, cuts)]
-        told = Tested(tuple(found), len(folds), 0.0, tuple(worst[:WORST]))
+        result = Tested(tuple(found), len(folds), 0.0, tuple(worst[:WORST]))
     else:
         others = _others_of(model, q) if settings.baselines else {}
         parts = each(_held_out, indices, others, with_trees, paths)
@@ -146,13 +146,13 @@ def write_tested(
         whole = _Part.joined(parts)
         found = _compared(whole, model, q, with_trees, encoding, settings)
         ends = whole.ends[whole.tested]
-        told = Tested(tuple(found), 0, 0.0)
+        result = Tested(tuple(found), 0, 0.0)
     stops = np.cumsum(counts)
     for index, rows_of in enumerate(zip(stops - counts, stops, strict=True)):
         here = slice(*rows_of)
         part = {name: one[here] for name, one in found.items()}
         _write_part(index, part, ends[here], encoding, paths)
-    return replace(told, seconds=perf_counter() - began)
+    return replace(result, seconds=perf_counter() - began)
 
 
 def _write_part(

@@ -186,7 +186,8 @@ def say(family: str, macro: str, answer: Any, *more: Any) -> str:
 
 def _package(answer: Any) -> str:
     """Return the package that has an answer's templates; ours those of plain values."""
-    return type(answer).__module__.partition(".")[0].replace("builtins", "flows")
+    package = type(answer).__module__.partition(".")[0]
+    return "flows" if package == "builtins" else package
 
 
 def _render(shown: Shown, name: str) -> str:

@@ -28,7 +28,6 @@ from flows.family import Finished, Selects, ShowsMore
 from flows.fit.driver import FitResult
 from flows.report import plots, render
 from flows.report.answers import as_results
-from flows.report.commands import Commands
 from flows.runs.checking import all_dropped, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import news_of
@@ -78,8 +77,8 @@ def _answer(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> render.Sh
         len(run.inputs), sum(file.fingerprint in read for file in run.inputs),
     )  # fmt: skip
     answer = run.family.answer(finished)
-    commands = _commands(run)
     name = run.family.name
+    commands = commands_of(name, run.inputs, run.source, run.paths, run.changed)
     record = _record(
         run, render.headline(name, answer, commands), as_results(answer),
         render.warnings(name, answer, commands),
@@ -95,10 +94,6 @@ def _answer(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> render.Sh
         {**run.settings.defaults(), "partitions": record.partitions},
         run.family.page_data(finished) if isinstance(run.family, ShowsMore) else None,
     )  # fmt: skip
-
-
-def _commands(run: Run) -> Commands:
-    return commands_of(run.family.name, run.inputs, run.source, run.paths, run.changed)
 
 
 def _record(run: Run, headline: str, results: dict[str, Any], said: Sequence[str]) -> RunRecord:

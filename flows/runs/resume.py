@@ -154,7 +154,7 @@ def find(run: Run) -> None:
             return _take(run, paths)
         if len(runs) > len(empty):
             raise _none(LATEST, run.paths.target)
-    run.events.say("no unfinished run of this request: it starts anew")
+    run.events.say("no unfinished run of this request: a new one begins")
 
 
 def find_named(run: Run) -> None:

@@ -371,7 +371,7 @@ def test_auto_goes_on_with_an_unfinished_run_of_the_same_request(source, stopped
         assert f"going on with run {run_id}, which was stopped" in said.lines
         fresh = go(source, target, "auto")["run_id"]
         assert fresh not in (run_id, other)
-        assert "no unfinished run of this request: it starts anew" in said.lines
+        assert "no unfinished run of this request: a new one begins" in said.lines
         assert go(source, target, "auto", min_count=2)["run_id"] == other
     changed = stopped(source, target)
     pq.write_table(pq.read_table(source / "a.parquet").slice(1), source / "a.parquet")
