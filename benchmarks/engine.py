@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from distributed import Client
 
-from flows.data import storage
+from flows import storage
 from flows.fit.connect import connect
 from flows.fit.executor import Executor, InProcess
 from flows.fit.job import Job

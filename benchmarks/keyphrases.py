@@ -64,8 +64,8 @@ from benchmarks.keyword_corpora import (
 from benchmarks.keyword_prior import KINDS, others
 from benchmarks.keyword_prior import LANGUAGES as LANGUAGES_READ
 from benchmarks.keyword_prior import load as load_corpus
-from flows.keywords.counts import rows_of
-from flows.keywords.documents import Prepared, prepare
+from flows.keywords.input.documents import Prepared, prepare
+from flows.keywords.input.shards import rows_of
 from vbmodels.core.fit import fit
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.keywords.candidate_counts import Whole, count_candidates

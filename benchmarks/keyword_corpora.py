@@ -34,7 +34,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from flows.keywords.documents import Prepared, prepare
+from flows.keywords.input.documents import Prepared, prepare
 from vbmodels.core.fit import fit
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.variants_breaks import fisher
-from flows.variants.calls import Evidence, decide, summarise
-from flows.variants.indel_counts import AHEAD, of_positions
-from flows.variants.reads import count_region, reference
-from flows.variants.regions import Region
+from flows.variants.calls.calls import Evidence, decide, summarise
+from flows.variants.input.indel_counts import AHEAD, of_positions
+from flows.variants.reads.reads import count_region, reference
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive

@@ -21,8 +21,8 @@ from flows.faults import Fault, InputError, install_command, nearest
 from flows.settings import RunSettings, describe
 
 if TYPE_CHECKING:
-    from flows.data.table import Table
     from flows.family import Family
+    from flows.tables.table import Table
 
 GROUP = "vbflows.families"
 
@@ -115,7 +115,7 @@ def table_read(name: str) -> Table | None:
     InputError
         If it cannot be imported.
     """
-    from flows.data.table import Table
+    from flows.tables.table import Table
 
     reads = known(name).reads
     if not reads:
@@ -124,7 +124,7 @@ def table_read(name: str) -> Table | None:
     with _importing(_POINTS[name], f"the table that it reads, as module:NAME in {reads}"):
         table = getattr(import_module(module), variable)
         if not isinstance(table, Table):
-            raise TypeError(f"{variable} is {_kind(table)}, no flows.data.table.Table")
+            raise TypeError(f"{variable} is {_kind(table)}, no flows.tables.table.Table")
     return table
 
 

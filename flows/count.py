@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from flows.data import storage
-from flows.data.partition import Part
-from flows.data.runs import RunPaths, new_run_id
+from flows import storage
 from flows.events import Events, Stage
 from flows.faults import Fault, InputError
-from flows.fit.compute import computing
+from flows.records.runs import RunPaths, new_run_id
 from flows.runs.checking import look_at_files
+from flows.runs.compute import computing
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
-from flows.variants.count_checks import file_name
+from flows.tables.partition import Part
 from flows.variants.family import Variants
-from flows.variants.locations import write_part_counts
-from flows.variants.read_account import SampleReads, as_rows, dropped, warnings
-from flows.variants.sample_sheet import read_sheet
+from flows.variants.input.count_checks import file_name
+from flows.variants.input.locations import write_part_counts
+from flows.variants.input.read_account import SampleReads, as_rows, dropped, warnings
+from flows.variants.input.sample_sheet import read_sheet
+from flows.variants.input.sheet_roles import inferred, only_fasta
 from flows.variants.settings import VariantSettings
-from flows.variants.sheet_roles import inferred, only_fasta
 
 ACCOUNT = "reads.json"  # the account of reads, next to the counts
 USUAL = 6  # replicates of a case and a control, for which the size of a partition is meant

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # the command line needs no arrays to print an event
-    from flows.data.runs import InputRecord, RunRecord
+    from flows.records.runs import InputRecord, RunRecord
 
 _log = logging.getLogger("vbflows.pipeline")
 

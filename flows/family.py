@@ -9,14 +9,14 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from flows.data import storage
-from flows.data.names import from_text
-from flows.data.partition import Part
-from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths, RunRecord
-from flows.data.storage import InputFile, Sources
+from flows import storage
 from flows.faults import Fault
+from flows.records.run_tables import Parameter
+from flows.records.runs import Dropped, RunPaths, RunRecord
 from flows.settings import RunSettings
+from flows.storage import InputFile, Sources
+from flows.tables.names import from_text
+from flows.tables.partition import Part
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import IntArray, State
 
@@ -45,7 +45,7 @@ class CheckedPiece:
     rows
         How many rows.
     names
-        Digests of their names, by `flows.data.names.as_text`; empty where the file has none.
+        Digests of their names, by `flows.tables.names.as_text`; empty where the file has none.
     about
         What else the family needs to know of them.
     """

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from flows.data import partition, storage
-from flows.data.checks import Checker, shared_names
-from flows.data.names import as_text
-from flows.data.partition import Part, chunks
-from flows.data.storage import InputFile
-from flows.data.table import Table
+from flows import storage
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, InputError
 from flows.settings import RunSettings
+from flows.storage import InputFile
+from flows.tables import partition
+from flows.tables.checks import Checker, shared_names
+from flows.tables.names import as_text
+from flows.tables.partition import Part, chunks
+from flows.tables.table import Table
 
 
 class ReadsOneTable:

@@ -9,7 +9,6 @@ from typing import Any
 
 from flows.bags.settings import BagSettings
 from flows.catalogue import known
-from flows.data.storage import Sources
 from flows.experts.settings import ExpertSettings
 from flows.features.settings import FeatureSettings
 from flows.keywords.settings import KeywordSettings
@@ -17,6 +16,7 @@ from flows.prefect.flow import PipelineFlow, flow
 from flows.run import run
 from flows.run import score as score_run
 from flows.settings import ComputeSettings
+from flows.storage import Sources
 from flows.variants.settings import VariantSettings
 
 HERE = ComputeSettings.model_validate({})

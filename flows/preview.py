@@ -13,21 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from flows import stages
+from flows import stages, storage
 from flows.catalogue import pipeline_named, table_read
-from flows.data import storage
-from flows.data.column_table import declared, id_option
-from flows.data.column_table import in_lines as in_columns
-from flows.data.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
-from flows.data.states import read_state
-from flows.data.storage.expansion import bytes_in_words
-from flows.data.table import ROW_ID
 from flows.events import Events, Stage
 from flows.family import Prepared, ReadsSettings, WarnsBeforeFit, reading_of
 from flows.fit.job import one_thread
+from flows.records.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
+from flows.records.states import read_state
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from flows.storage.objects.expansion import bytes_in_words
+from flows.tables.column_table import declared, id_option
+from flows.tables.column_table import in_lines as in_columns
+from flows.tables.table import ROW_ID
 from vbmodels.core.cached_kernels import compiling
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows import stages
-from flows.data import storage
+from flows import stages, storage
 from flows.runs.begin import DamagedWork, begin, begin_score
 from flows.settings import ComputeSettings, RunSettings
 

@@ -17,18 +17,18 @@ from contextlib import ExitStack
 from functools import cached_property, partial, update_wrapper
 from typing import Any
 
-from flows.data import storage
-from flows.data.lock import claim
-from flows.data.runs import RUN
-from flows.data.states import read_state
+from flows import storage
 from flows.events import Accepted, Computing, Started, TakenOver
 from flows.events import Stage as StageBegins
 from flows.family import ReadsSettings, Threaded, model_for
-from flows.fit.compute import computing
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
 from flows.prefect import flow_run_id, in_flow_run
+from flows.records.lock import claim
+from flows.records.runs import RUN
+from flows.records.states import read_state
 from flows.runs import checking, incremental, resume
+from flows.runs.compute import computing
 from flows.runs.context import Run, sweeps
 from flows.runs.incremental import new_parts
 from flows.runs.publish import outcome_of_complete

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_recall_fscore_support
 
 from benchmarks.keyword_corpora import features
-from flows.keywords.documents import prepare
+from flows.keywords.input.documents import prepare
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from reproduce.vbss_bss import BSS, bss

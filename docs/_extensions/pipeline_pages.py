@@ -17,8 +17,8 @@ from docutils.parsers.rst import Directive, directives
 from sphinx.application import Sphinx
 
 from flows.catalogue import known
-from flows.data.table import Table
 from flows.settings import RunSettings, describe
+from flows.tables.table import Table
 
 
 def _cell(content: nodes.Node) -> nodes.entry:

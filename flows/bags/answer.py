@@ -10,12 +10,11 @@ import numpy as np
 from pydantic import ValidationError
 from scipy.special import pdtrc
 
-from flows.bags import models, stacked
-from flows.bags.form import form_url, read_form
+from flows.bags.input.form import form_url, read_form
+from flows.bags.models import models, stacked
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
-from flows.data.runs import RunRecord
 from flows.evaluate.auroc import auroc_of_counts
 from flows.evaluate.rivals import NUMBER, auroc_of
 from flows.evaluate.tested import (
@@ -29,6 +28,7 @@ from flows.evaluate.tested import (
 )
 from flows.evaluate.thresholds import Threshold, thresholds_of
 from flows.family import Finished
+from flows.records.runs import RunRecord
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.levels import YES

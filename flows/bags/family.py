@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags import check as bags_check
-from flows.bags import classes as bag_classes
-from flows.bags import input_columns, numbers, rivals
-from flows.bags import instances as instances_of
-from flows.bags import models as bag_models
-from flows.bags import pieces as pieces_of
+from flows import storage
+from flows.bags import numbers
 from flows.bags.answer import Answer, answer, kind_of
-from flows.bags.column_roles import describe
-from flows.bags.form import (
+from flows.bags.input import check as bags_check
+from flows.bags.input import classes as bag_classes
+from flows.bags.input import input_columns
+from flows.bags.input import instances as instances_of
+from flows.bags.input import pieces as pieces_of
+from flows.bags.input.column_roles import describe
+from flows.bags.input.form import (
     AboutBags,
     BagForm,
     build,
@@ -39,27 +40,24 @@ from flows.bags.form import (
     too_many_words,
     with_names,
 )
-from flows.bags.form_warnings import (
+from flows.bags.input.form_warnings import (
     constant_columns,
     many_words,
     one_modality,
     warnings_of,
     without_instances,
 )
-from flows.bags.found_groups import with_groups
-from flows.bags.groups import groups_of, instance_prints, said_of_copied_instances
-from flows.bags.markers import explainer, feature_sums
-from flows.bags.pieces import slices_of
+from flows.bags.input.found_groups import with_groups
+from flows.bags.input.groups import groups_of, instance_prints, said_of_copied_instances
+from flows.bags.input.pieces import slices_of
+from flows.bags.models import models as bag_models
+from flows.bags.models import rivals
+from flows.bags.models.markers import explainer, feature_sums
+from flows.bags.models.stacked import memory_needed
+from flows.bags.models.tables import Coefficients, written
 from flows.bags.schema import instances_in
 from flows.bags.settings import GIB, HELD_OUT, BagSettings
-from flows.bags.stacked import memory_needed
 from flows.bags.summary import Summary, Tables, summarise
-from flows.bags.tables import Coefficients, written
-from flows.data import json_files, storage
-from flows.data.partition import Part, chunks
-from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths
-from flows.data.storage import InputFile, Sources
 from flows.family import (
     Checked,
     CheckedPiece,
@@ -70,8 +68,13 @@ from flows.family import (
     reading_of,
 )
 from flows.faults import Fault, InputError
+from flows.records import json_files
+from flows.records.run_tables import Parameter
+from flows.records.runs import Dropped, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
+from flows.storage import InputFile, Sources
+from flows.tables.partition import Part, chunks
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
@@ -381,7 +384,7 @@ class BagsFamily:
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""
-        from flows.bags.simulate import write_bags
+        from flows.bags.input.simulate import write_bags
 
         return write_bags(target, rows, seed)
 

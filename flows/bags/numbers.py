@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.bags.form import form_url, read_about, read_form
-from flows.bags.markers import explainer, marker_table
+from flows import storage
+from flows.bags.input.form import form_url, read_about, read_form
+from flows.bags.models.markers import explainer, marker_table
+from flows.bags.models.tables import Scores, group_column, instance_table, reasons_table
 from flows.bags.rows import Kind
 from flows.bags.schema import number_bags
 from flows.bags.settings import BagSettings
 from flows.bags.summary import Summary, Tables, summarise
-from flows.bags.tables import Scores, group_column, instance_table, reasons_table
-from flows.data import storage
-from flows.data.runs import RunPaths
+from flows.records.runs import RunPaths
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.number import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.data.table import (
+from flows.tables.table import (
     FLAG,
     HELD_OUT,
     HIGH,

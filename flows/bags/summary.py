@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags.markers import MOST_INSTANCES
+from flows.bags.models.markers import MOST_INSTANCES
 from flows.bags.rows import Kind, Rows, floats, joined_rows, rows_of, without_or
 from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -144,7 +144,7 @@ class Summary:
     marked
         How many of these instances there are.
     sums
-        See `flows.bags.markers.feature_sums`.
+        See `flows.bags.models.markers.feature_sums`.
     """
 
     rows: Rows

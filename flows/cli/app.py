@@ -309,9 +309,7 @@ def show(
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.output import print_answer
     from flows.cli.tables import first_columns, show_meanings, show_rows, show_tables
-    from flows.data.runs import open_run
-    from flows.report.render import terminal
-    from flows.runs.listing import (
+    from flows.read.rows import (
         NEW,
         columns_of,
         conditions,
@@ -321,7 +319,9 @@ def show(
         rows_of,
         tables_of,
     )
-    from flows.runs.shown import is_answered, shown_of
+    from flows.read.shown import is_answered, shown_of
+    from flows.records.runs import open_run
+    from flows.report.render import terminal
 
     place, record = open_run(run)
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
@@ -437,7 +437,7 @@ def compare(
     0.1.
     """
     from flows.cli.output import print_answer
-    from flows.runs import compare as comparing
+    from flows.read import compare as comparing
 
     if report and not report.lower().endswith((".html", ".htm")):
         raise InputError.of("--report", "a file whose name ends in .html", repr(report))
@@ -467,7 +467,7 @@ def simulate(
     The truth is in TARGET/_truth/ (experts, features, variants), or in columns of the data that no
     model sees (gold of keywords, primary of bags).
     """
-    from flows.data import storage
+    from flows import storage
 
     family = pipeline_named(pipeline)
     storage.check_writable(storage.absolute(target))
@@ -503,7 +503,7 @@ def demo(
     ] = "vbflows-demo",
 ) -> None:
     """Find keyphrases in the descriptions of the installed Python packages."""
-    from flows.demo import BEGINS, run_demo
+    from flows.cli.demo import BEGINS, run_demo
 
     line(BEGINS)
     with followed(False):
@@ -523,7 +523,7 @@ def compile_kernels(
     names = pipelines or list(PIPELINES)
     for name in names:
         known(name)
-    from flows.compile import compiled
+    from flows.cli.compile import compiled
 
     for name, seconds in compiled(names):
         line(f"{name}: {seconds:.0f} s")

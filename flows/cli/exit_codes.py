@@ -134,7 +134,7 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 def _leave(code: int, at_once: bool) -> NoReturn:
     """Exit; at once where a library's exit handler would wait for a store or a Prefect server."""
-    retry = sys.modules.get("flows.data.storage.retry")
+    retry = sys.modules.get("flows.storage.objects.retry")
     prefect = sys.modules.get("flows.prefect")
     waits = (retry is not None and retry.calls_left()) or (prefect is not None and prefect.lost)
     if at_once and waits:

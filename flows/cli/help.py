@@ -9,9 +9,9 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from flows.catalogue import BROKEN, PIPELINES, known, table_read
-from flows.data.table import Table
 from flows.settings import describe
 from flows.settings.base import FIRST, GROUPS, grouped
+from flows.tables.table import Table
 
 SECTIONS = {
     "First steps": ("demo", "simulate", "init", "check"),

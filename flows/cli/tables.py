@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.data.runs import RunPaths
 from flows.escape import escaped
-from flows.runs.listing import (
+from flows.read.rows import (
     ColumnOfTable,
-    Listed,
     cell,
     described_tables,
     order_of,
 )
+from flows.records.runs import RunPaths
+from flows.runs.listing import Listed
 
 _ROWS = 8  # of the table that has the answer
 _FOLDED = 24  # signs of a text that are shown in a line

@@ -11,10 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from flows.data import storage
-from flows.data.names import digests_of
-from flows.data.row_weights import WEIGHT
-from flows.data.runs import RunRecord
+from flows import storage
 from flows.evaluate.rivals import COUNT, NUMBER
 from flows.evaluate.tested import (
     ClassTest,
@@ -26,16 +23,19 @@ from flows.evaluate.tested import (
 )
 from flows.evaluate.thresholds import AT, Threshold, thresholds_of
 from flows.experts.effects import MOST_OF_CLASS, Effects, effects_shown
-from flows.experts.encoding import Encoding
+from flows.experts.input.encoding import Encoding
+from flows.experts.input.units import GROUP
 from flows.experts.parts import Chain, Expert, Part, chains_of, experts_in, parts_of
 from flows.experts.records import Outside, Row, Tested
 from flows.experts.schema import model_column, probability_of
 from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored
 from flows.experts.settings import ExpertSettings
 from flows.experts.tested import BASE, OWN
-from flows.experts.units import GROUP
 from flows.family import Finished
+from flows.records.runs import RunRecord
 from flows.report.answers import of_results
+from flows.tables.names import digests_of
+from flows.tables.row_weights import WEIGHT
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.model import AdditiveExperts

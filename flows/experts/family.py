@@ -8,26 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.data import json_files, partition, storage
-from flows.data.checks import other_columns, shared_names
-from flows.data.mixed_rows import joined
-from flows.data.partition import Part
-from flows.data.row_weights import with_named
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
-from flows.data.storage import InputFile
-from flows.experts import check, scored, tested
-from flows.experts import ingest as tables_of
+from flows import storage
+from flows.experts import scored, tested
 from flows.experts.answer import Answer, answer_of
-from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
-from flows.experts.design import read_basis, read_design, working_encoding, write_basis
-from flows.experts.encoding import write as write_encoding
-from flows.experts.labels import LABEL
-from flows.experts.prepare import prepared
+from flows.experts.input import check
+from flows.experts.input import ingest as tables_of
+from flows.experts.input.check import CheckedRows, checked_file, faults_of_fit, rows_of
+from flows.experts.input.design import read_basis, read_design, working_encoding, write_basis
+from flows.experts.input.encoding import write as write_encoding
+from flows.experts.input.labels import LABEL
+from flows.experts.input.prepare import prepared
+from flows.experts.input.units import GROUP, row_groups
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import GROUP, row_groups
 from flows.experts.weights import parameters_in
 from flows.family import (
     Checked,
@@ -38,6 +32,15 @@ from flows.family import (
     Prepared,
 )
 from flows.faults import Fault
+from flows.records import json_files
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.storage import InputFile
+from flows.tables import partition
+from flows.tables.checks import other_columns, shared_names
+from flows.tables.mixed_rows import joined
+from flows.tables.partition import Part
+from flows.tables.row_weights import with_named
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
@@ -193,7 +196,7 @@ class Experts:
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""
-        from flows.experts.simulate import write_rows
+        from flows.experts.input.simulate import write_rows
 
         return write_rows(target, rows, seed)
 

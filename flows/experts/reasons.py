@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.mixed import NUMBER
-from flows.data.mixed_rows import cells_of
-from flows.experts.design import Forms, rows_from
-from flows.experts.encoding import Encoding, outside
-from flows.experts.ingest import raw_of
+from flows import storage
+from flows.experts.input.design import Forms, rows_from
+from flows.experts.input.encoding import Encoding, outside
+from flows.experts.input.ingest import raw_of
 from flows.experts.records import Move, Picked, Row, Why
+from flows.tables.mixed import NUMBER
+from flows.tables.mixed_rows import cells_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.columns import Encoded
 from vbmodels.experts.moves import both_ways, log_odds, moves, without_each

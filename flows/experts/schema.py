@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.data.table import (
+from flows.tables.table import (
     ANY,
     CELLS,
     HELD_OUT,

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.runs import RunPaths
+from flows import storage
 from flows.evaluate.rivals import class_loss, label_loss
 from flows.evaluate.tested import CLEAR
 from flows.evaluate.thresholds import called_at
-from flows.experts import ingest as tables_of
-from flows.experts.design import Forms, effects_in, groups_in
-from flows.experts.encoding import Beyond, Encoding, count_beyond
-from flows.experts.labels import LABEL
+from flows.experts.input import ingest as tables_of
+from flows.experts.input.design import Forms, effects_in, groups_in
+from flows.experts.input.encoding import Beyond, Encoding, count_beyond
+from flows.experts.input.labels import LABEL
+from flows.experts.input.units import read_names
 from flows.experts.reasons import Reasons, Shown
 from flows.experts.records import Picked, Tested
 from flows.experts.schema import CLASS_EXPERTS, EXPERTS, class_rows, expert_rows, number_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import read_names
 from flows.experts.weights import table_of
+from flows.records.runs import RunPaths
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.counts import CountAdditive
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows

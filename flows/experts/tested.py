@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
-from flows.data import storage
-from flows.data.runs import RunPaths
+from flows import storage
 from flows.evaluate.fits import class_trees, multinomial
-from flows.experts import ingest as tables_of
-from flows.experts.design import Forms, read_batch, read_design, unit_numbers
-from flows.experts.encoding import Encoding
-from flows.experts.labels import LABEL
+from flows.experts.input import ingest as tables_of
+from flows.experts.input.design import Forms, read_batch, read_design, unit_numbers
+from flows.experts.input.encoding import Encoding
+from flows.experts.input.labels import LABEL
+from flows.experts.input.units import read_units
 from flows.experts.reasons import Shown
 from flows.experts.records import Picked, Row, Tested
 from flows.experts.schema import probability_of, tested_rows
@@ -38,8 +38,8 @@ from flows.experts.scored import (
     worst_of,
 )
 from flows.experts.settings import ExpertSettings
-from flows.experts.units import read_units
 from flows.family import Each
+from flows.records.runs import RunPaths
 from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from flows.data import storage
-from flows.data.row_weights import WEIGHT
-from flows.data.runs import RunRecord
+from flows import storage
 from flows.family import Finished, Ingested
-from flows.features.check import Column
 from flows.features.copies import Copies, find_copies
 from flows.features.hidden_cells import CellTest, evaluate_cells
+from flows.features.input.check import Column
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
     AnswerPatterns,
@@ -24,7 +22,9 @@ from flows.features.patterns import (
 )
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import RowSample, SimplerModels, compare_models
+from flows.records.runs import RunRecord
 from flows.report.answers import of_results
+from flows.tables.row_weights import WEIGHT
 from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal

@@ -9,13 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
-from flows.data.checks import other_columns, shared_names
-from flows.data.mixed_rows import ID
-from flows.data.partition import Part
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
-from flows.data.storage import InputFile
+from flows import storage
 from flows.family import (
     Checked,
     CheckedPiece,
@@ -25,16 +19,23 @@ from flows.family import (
     Prepared,
 )
 from flows.faults import Fault, InputError, RunError
-from flows.features import check
-from flows.features import coding as feature_coding
 from flows.features.answer import Answer, FeatureSummary, answer_of
-from flows.features.check import CheckedTable, checked_file
 from flows.features.hidden_cells import hidden_table
+from flows.features.input import check
+from flows.features.input import coding as feature_coding
+from flows.features.input.check import CheckedTable, checked_file
 from flows.features.meaning import meaning_sums
 from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.storage import InputFile
+from flows.tables import partition
+from flows.tables.checks import other_columns, shared_names
+from flows.tables.mixed_rows import ID
+from flows.tables.partition import Part
 from vbmodels.core.seen import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
@@ -180,7 +181,7 @@ class FeaturesFamily:
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw a table with known features."""
-        from flows.features.simulate import write_table
+        from flows.features.input.simulate import write_table
 
         return write_table(target, rows, seed)
 

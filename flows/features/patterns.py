@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from flows.features.check import Column
+from flows.features.input.check import Column
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.patterns import Patterns, merge_patterns, occurrence
 

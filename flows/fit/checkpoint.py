@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.data.states import read_state
-from flows.data.storage import StorageError, delete, join, names, write_bytes
 from flows.faults import RunError
 from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job, checkpoint_url
 from flows.fit.versions import environment
+from flows.records.states import read_state
+from flows.storage import StorageError, delete, join, names, write_bytes
 from vbmodels.core.driver import Log
 from vbmodels.core.state import FloatArray, IntArray, State, aligned, to_bytes
 

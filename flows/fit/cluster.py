@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker, get_worker
 
-from flows.data import storage
+from flows import storage
 from flows.faults import InputError
 from flows.fit.cluster_executor import (
     FEWER,

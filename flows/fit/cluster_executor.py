@@ -26,7 +26,7 @@ from weakref import WeakSet, finalize
 
 from distributed import KilledWorker, get_worker, secede
 
-from flows.data import storage
+from flows import storage
 from flows.faults import MEMORY_ADVICE
 from flows.fit.executor import Executor, OnProgress
 from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep

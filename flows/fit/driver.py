@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from flows.data.lock import claim
-from flows.data.states import read_state
-from flows.data.storage import DamagedError, MissingError
 from flows.faults import RunError
 from flows.fit import checkpoint
 from flows.fit.checkpoint import KEPT, Trace
 from flows.fit.executor import Executor
 from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job
+from flows.records.lock import claim
+from flows.records.states import read_state
+from flows.storage import DamagedError, MissingError
 from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import loop_of
 from vbmodels.core.protocol import Continuable, Phased, objective_of

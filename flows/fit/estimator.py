@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from flows.data import storage
-from flows.data.runs import new_run_id
+from flows import storage
 from flows.fit.cluster import Cluster
 from flows.fit.connect import connect, over
 from flows.fit.executor import Executor
 from flows.fit.job import Job
+from flows.records.runs import new_run_id
 from vbmodels.core.state import to_bytes
 
 

@@ -46,7 +46,7 @@ class Executor(ABC):
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
 
         The local states are those of sweep ``number``, None without one. Results should be small;
-        a function writes large ones through `flows.data.storage` itself. What ``on_progress``
+        a function writes large ones through `flows.storage` itself. What ``on_progress``
         raises ends the work.
         """
 

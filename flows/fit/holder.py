@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from flows.data import storage
-from flows.data.states import state_of
+from flows import storage
 from flows.faults import MEMORY_ADVICE, ComputeError, RunError
 from flows.fit.job import Job, digest_of, local_url, one_thread
 from flows.fit.tree import Subtree, cover
+from flows.records.states import state_of
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, aligned, nbytes, to_bytes, tree_sum
 

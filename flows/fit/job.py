@@ -11,7 +11,7 @@ from typing import Any
 import scipy.linalg  # noqa: F401  # has a BLAS of its own; only a library that is loaded is limited
 from threadpoolctl import ThreadpoolController
 
-from flows.data import storage
+from flows import storage
 from flows.faults import ComputeError
 from vbmodels.core.state import State
 

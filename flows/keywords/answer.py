@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 from pydantic import ValidationError
 
-from flows.data.runs import RunRecord
 from flows.evaluate.estimate import Estimate, share_of
 from flows.family import Finished
 from flows.keywords.settings import SCORES, KeywordSettings
@@ -29,6 +28,7 @@ from flows.keywords.summary import (
     Whole,
 )
 from flows.keywords.texts import ShownTerm, Widget
+from flows.records.runs import RunRecord
 from flows.report.answers import of_results
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.corpus.states import CorpusGlobal

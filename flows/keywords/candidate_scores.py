@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from flows.keywords.answer import Doubts
+from flows.keywords.input.term_lists import prior_of
 from flows.keywords.publish import Scores
 from flows.keywords.settings import SCORES, KeywordSettings
-from flows.keywords.term_lists import prior_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit

@@ -12,25 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import json_files, partition, storage
-from flows.data.checks import shared_names
-from flows.data.column_table import declared
-from flows.data.partition import Part, chunks
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
-from flows.data.storage import InputFile
+from flows import storage
 from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
-from flows.keywords import check
-from flows.keywords import documents as documents_of
 from flows.keywords.answer import Answer, answer_of, widget_of
 from flows.keywords.candidate_scores import doubts_of, model_of, regression_of, scores_of
-from flows.keywords.check import check_documents
 from flows.keywords.hidden_lists import rank_known
-from flows.keywords.label_files import (
+from flows.keywords.input import check
+from flows.keywords.input import documents as documents_of
+from flows.keywords.input.check import check_documents
+from flows.keywords.input.label_files import (
     check_labels,
     has_label_name,
     is_label_file,
@@ -40,11 +33,8 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.publish import Scored, keep_scores, publish
-from flows.keywords.reading import Reading, losses_of, rate_source, unread_column
-from flows.keywords.schema import DOCUMENTS
-from flows.keywords.settings import SCORES, KeywordSettings
-from flows.keywords.shards import (
+from flows.keywords.input.reading import Reading, losses_of, rate_source, unread_column
+from flows.keywords.input.shards import (
     GROUP,
     PHRASES,
     WORDS,
@@ -57,12 +47,24 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
+from flows.keywords.input.term_lists import prior_of, terms_of, with_digest
+from flows.keywords.publish import Scored, keep_scores, publish
+from flows.keywords.schema import DOCUMENTS
+from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import Whole
-from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
+from flows.records import json_files
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
 from flows.report.answers import as_results
 from flows.report.render import lines_of
+from flows.storage import InputFile
+from flows.tables import partition
+from flows.tables.checks import shared_names
+from flows.tables.column_table import declared
+from flows.tables.partition import Part, chunks
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
@@ -332,7 +334,7 @@ class Keywords:
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
-        from flows.keywords.simulate import write_documents
+        from flows.keywords.input.simulate import write_documents
 
         return write_documents(target, rows, seed)
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
+from flows import storage
 from flows.family import Each
 from flows.keywords.candidate_scores import regression_of
 from flows.keywords.schema import RANKED
 from flows.keywords.summary import Ranking, ranking_of
 from flows.keywords.work import read_wide
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.hidden_lists import BEST, LabelledDocuments, known_among_best

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
+from flows import storage
 from flows.family import Each
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import DocumentToLabel, KeywordSummary, Whole, summarise
 from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_listed, read_wide
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import (
     UncertainSelections,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.table import (
+from flows.tables.table import (
     FLAG,
     INT32,
     INT64,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.runs import RunPaths
+from flows import storage
+from flows.records.runs import RunPaths
 from vbmodels.core.sampling import text_key
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.candidates import Marks

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from flows.data import json_files, storage
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
+from flows import storage
+from flows.records import json_files
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
 from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.listed_only import ListedPhrase
 from vbmodels.keywords.reading_report import Report

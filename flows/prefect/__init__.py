@@ -99,7 +99,7 @@ def reached(access: S3Access) -> Iterator[None]:
     environment of their own, and no credentials are sent to them. Raises `RunError` where the
     block cannot be read or holds something else.
     """
-    from flows.data import storage
+    from flows import storage
 
     credentials = {} if access.block is None else _credentials(access.block)
     with storage.using({**access.environment(), **credentials}):

@@ -24,14 +24,14 @@ from prefect.settings import (
 from prefect.states import Cancelled, Completed, Crashed
 from prefect.utilities.callables import get_call_parameters
 
-from flows.data import storage
-from flows.data.lock import RunBusy
+from flows import storage
 from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
+from flows.records.lock import RunBusy
 from flows.settings.load import validated
 
 

@@ -23,7 +23,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed, State
 
-from flows.data import storage
+from flows import storage
 from flows.escape import escaped
 from flows.events import (
     STAGES,

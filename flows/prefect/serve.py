@@ -16,8 +16,8 @@ from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from flows import storage
 from flows.catalogue import PIPELINES, pipeline_named
-from flows.data import storage
 from flows.faults import (
     Fault,
     InputError,

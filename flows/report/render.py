@@ -22,14 +22,14 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from flows.data import storage
-from flows.data.column_table import summary as column_summary
-from flows.data.runs import RunPaths, RunRecord, fit_in_words, unsaid
+from flows import storage
 from flows.escape import escaped
+from flows.records.runs import RunPaths, RunRecord, fit_in_words, unsaid
 from flows.report import figures, plots
 from flows.report.commands import Commands
 from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
+from flows.tables.column_table import summary as column_summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -15,20 +15,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 import psutil
 from pydantic import BaseModel, ValidationError
 
+from flows import storage
 from flows.catalogue import known, pipeline_named
-from flows.data import storage
-from flows.data.row_weights import WEIGHT
-from flows.data.runs import (
-    PublishError,
-    RemovedError,
-    RunPaths,
-    RunRecord,
-    is_latest,
-    new_run_id,
-    open_run,
-    refuse_removed,
-)
-from flows.data.storage import StorageError
 from flows.events import Events, Failed, Requested, installed
 from flows.family import Family
 from flows.faults import (
@@ -44,9 +32,21 @@ from flows.faults import (
 from flows.fit import preload
 from flows.fit.job import one_thread
 from flows.prefect import page, reached
+from flows.records.runs import (
+    PublishError,
+    RemovedError,
+    RunPaths,
+    RunRecord,
+    is_latest,
+    new_run_id,
+    open_run,
+    refuse_removed,
+)
 from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
+from flows.storage import StorageError
+from flows.tables.row_weights import WEIGHT
 
 
 class DamagedWork(RunError):

@@ -14,20 +14,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from flows import storage
 from flows.catalogue import table_read
-from flows.data import storage
-from flows.data.column_table import id_option
-from flows.data.names import listed
-from flows.data.partition import unreadable
-from flows.data.row_weights import WEIGHT
-from flows.data.runs import Dropped, PublishError, RunPaths, latest_of, read_record, total_dropped
-from flows.data.storage import InputFile, Sources, StorageError
-from flows.data.table import ROW_ID, Table, matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
 from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
+from flows.records.runs import (
+    Dropped,
+    PublishError,
+    RunPaths,
+    latest_of,
+    read_record,
+    total_dropped,
+)
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from flows.storage import InputFile, Sources, StorageError
+from flows.tables.column_table import id_option
+from flows.tables.names import listed
+from flows.tables.partition import unreadable
+from flows.tables.row_weights import WEIGHT
+from flows.tables.table import ROW_ID, Table, matches
 
 _LOOKED = 20  # files whose columns are compared with names in settings
 

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from flows.data import json_files, storage
-from flows.data.lock import Claim, RunBusy
-from flows.data.partition import Part
-from flows.data.runs import InputRecord, RunPaths, RunRecord
-from flows.data.storage import InputFile
+from flows import storage
 from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
 from flows.fit import driver
-from flows.fit.compute import Compute, LocalCompute
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor
+from flows.records import json_files
+from flows.records.lock import Claim, RunBusy
+from flows.records.runs import InputRecord, RunPaths, RunRecord
+from flows.runs.compute import Compute, LocalCompute
 from flows.settings import ComputeSettings, RunSettings
+from flows.storage import InputFile
+from flows.tables.partition import Part
 from vbmodels.core.driver import remaining_rise
 from vbmodels.core.state import State
 

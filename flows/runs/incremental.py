@@ -22,14 +22,13 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from flows.data import json_files, storage
-from flows.data.partition import Part
-from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
-from flows.data.storage import DamagedError, InputFile, StorageError
+from flows import storage
 from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
+from flows.records import json_files
+from flows.records.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.report.render import News
 from flows.runs.context import KeptPart, Manifest, Run, Since
 from flows.runs.resume import (
@@ -42,6 +41,8 @@ from flows.runs.resume import (
     read_request,
 )
 from flows.settings import RunSettings
+from flows.storage import DamagedError, InputFile, StorageError
+from flows.tables.partition import Part
 from vbmodels.core.protocol import Continuable
 
 log = logging.getLogger("vbflows.pipeline")

@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from flows.data import storage
-from flows.data.runs import (
+from flows import storage
+from flows.events import Published
+from flows.family import Finished, Selects, ShowsMore
+from flows.fit.driver import FitResult
+from flows.read.rows import rows_command
+from flows.read.shown import commands_of, shown_of
+from flows.records.runs import (
     RunPaths,
     RunRecord,
     complete,
@@ -23,17 +28,12 @@ from flows.data.runs import (
     write_posterior,
     write_trace,
 )
-from flows.events import Published
-from flows.family import Finished, Selects, ShowsMore
-from flows.fit.driver import FitResult
 from flows.report import plots, render
 from flows.report.answers import as_results
 from flows.runs.checking import all_dropped, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import news_of
-from flows.runs.listing import rows_command
 from flows.runs.resume import publish_complete
-from flows.runs.shown import commands_of, shown_of
 from vbmodels.core.protocol import DRAWN, objective_of
 
 

@@ -16,9 +16,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from flows.data import json_files, storage
-from flows.data.lock import claim
-from flows.data.runs import (
+from flows import storage
+from flows.events import Events, TakenOver
+from flows.faults import Fault, InputError
+from flows.prefect import flow_run_id
+from flows.records import json_files
+from flows.records.lock import claim
+from flows.records.runs import (
     RUN,
     PublishError,
     RunPaths,
@@ -27,12 +31,9 @@ from flows.data.runs import (
     read_record,
     remove_work,
 )
-from flows.data.storage import StorageError
-from flows.events import Events, TakenOver
-from flows.faults import Fault, InputError
-from flows.prefect import flow_run_id
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from flows.storage import StorageError
 
 AUTO, LATEST = "auto", "latest"
 NON_SEMANTIC = frozenset({"max_iter", "checkpoint_every"})  # settings that change no step

@@ -9,20 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flows.data import storage
+from flows import storage
 from flows.evaluate.estimate import Estimate
 from flows.family import Finished
-from flows.variants import bam_kernels, detection, part_calls, read_account
-from flows.variants.calls import ALPHA
+from flows.variants.calls import detection, part_calls
+from flows.variants.calls.calls import ALPHA
+from flows.variants.calls.compared import Compared, compared, is_mnv, untested
+from flows.variants.calls.indel_clusters import Cluster, IndelFit
+from flows.variants.calls.part_calls import Chains, Disagreeing, PartCalls
+from flows.variants.calls.samples import Mixed, mixed_in
+from flows.variants.calls.shares import Range, Reads
 from flows.variants.case_files import CaseFound
-from flows.variants.compared import Compared, compared, is_mnv, untested
 from flows.variants.differences import Differences, differences_of
-from flows.variants.indel_clusters import Cluster, IndelFit
-from flows.variants.part_calls import Chains, Disagreeing, PartCalls
-from flows.variants.read_account import SampleReads
-from flows.variants.samples import Mixed, mixed_in
+from flows.variants.input import read_account
+from flows.variants.input.read_account import SampleReads
+from flows.variants.reads import bam_kernels
 from flows.variants.settings import READ_FILTERS, VariantSettings
-from flows.variants.shares import Range, Reads
 from vbmodels.variants.rvd2.model import Pair
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import Several

@@ -11,23 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from flows.data import json_files, storage
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
+from flows import storage
 from flows.family import Each
-from flows.variants import calls as variant_calls
-from flows.variants import detection, multiqc
-from flows.variants.calls import Decision, Scored
-from flows.variants.compared import untested
-from flows.variants.indel_calls import call_indels, not_called
-from flows.variants.joint_alleles import join_alleles
-from flows.variants.locations import read_counts, read_loci
-from flows.variants.loci import MOST_DEPTHS, call_part
-from flows.variants.part_calls import MOST_MISSED, PartCalls, filters_not_run
-from flows.variants.read_account import SampleReads
-from flows.variants.regions import fasta_contigs, names_a_contig
+from flows.records import json_files
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
+from flows.variants import multiqc
+from flows.variants.calls import calls as variant_calls
+from flows.variants.calls import detection
+from flows.variants.calls.calls import Decision, Scored
+from flows.variants.calls.compared import untested
+from flows.variants.calls.indel_calls import call_indels, not_called
+from flows.variants.calls.joint_alleles import join_alleles
+from flows.variants.calls.loci import MOST_DEPTHS, call_part
+from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
+from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
+from flows.variants.input.locations import read_counts, read_loci
+from flows.variants.input.read_account import SampleReads
+from flows.variants.reads.regions import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
-from flows.variants.vcf import named, null_of, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.two_groups.batch_errors import (
     Information,

@@ -11,28 +11,32 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from flows.data import json_files, partition, storage
-from flows.data.names import listed
-from flows.data.partition import Part, Slice
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
-from flows.data.states import read_state
-from flows.data.storage import InputFile
+from flows import storage
 from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, Prepared
 from flows.faults import Fault, InputError
-from flows.variants import calls as variant_calls
-from flows.variants import read_account
-from flows.variants.alignment_headers import File, header_warnings
+from flows.records import json_files
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
+from flows.storage import InputFile
+from flows.tables import partition
+from flows.tables.names import listed
+from flows.tables.partition import Part, Slice
 from flows.variants.answer import Answer
 from flows.variants.answer import answer as answer_of
-from flows.variants.calls import ALPHA, Scored
+from flows.variants.calls import calls as variant_calls
+from flows.variants.calls.calls import ALPHA, Scored
+from flows.variants.calls.indel_calls import fit_url, kept_url
+from flows.variants.calls.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.case_files import (
     Case,
     KeptPartitions,
     conclude_case,
     conclude_several,
 )
-from flows.variants.cases import (
+from flows.variants.input import read_account
+from flows.variants.input.alignment_headers import File, header_warnings
+from flows.variants.input.cases import (
     Cases,
     count_reads,
     finish_case,
@@ -41,11 +45,9 @@ from flows.variants.cases import (
     separate_cases,
     to_fit,
 )
-from flows.variants.count_checks import Rules, check_counts, missing_files, read_header
-from flows.variants.counts import Column
-from flows.variants.indel_calls import fit_url, kept_url
-from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
-from flows.variants.locations import (
+from flows.variants.input.count_checks import Rules, check_counts, missing_files, read_header
+from flows.variants.input.counts import Column
+from flows.variants.input.locations import (
     Assembled,
     count_part,
     counted,
@@ -54,9 +56,8 @@ from flows.variants.locations import (
     shuffle,
     sort_part,
 )
-from flows.variants.read_account import SampleReads, nothing_left, thin_faults
-from flows.variants.regions import Marks, marks_of, regions_of
-from flows.variants.sample_sheet import (
+from flows.variants.input.read_account import SampleReads, nothing_left, thin_faults
+from flows.variants.input.sample_sheet import (
     ALIGNMENTS,
     SHEETS,
     check_samples,
@@ -65,9 +66,10 @@ from flows.variants.sample_sheet import (
     needs_a_sheet,
     read_sheet,
 )
+from flows.variants.input.sheet_roles import inferred, settings_of_sheet
+from flows.variants.input.training_sites import chosen, finish_partition
+from flows.variants.reads.regions import Marks, marks_of, regions_of
 from flows.variants.settings import VariantSettings
-from flows.variants.sheet_roles import inferred, settings_of_sheet
-from flows.variants.training_sites import chosen, finish_partition
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
@@ -391,7 +393,7 @@ class Variants:
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
-        from flows.variants.simulate import write_counts
+        from flows.variants.input.simulate import write_counts
 
         return write_counts(target, rows, seed)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.variants import read_account
-from flows.variants.part_calls import PartCalls
+from flows.variants.calls.part_calls import PartCalls
+from flows.variants.input import read_account
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, names_of_types
 

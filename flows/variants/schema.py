@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.table import FLAG, INT64, NUMBER, TEXT, Bound, Column, Table, list_of, optional
+from flows.tables.table import FLAG, INT64, NUMBER, TEXT, Bound, Column, Table, list_of, optional
 from vbmodels.variants.options import BASES
 
 MOST_POS = 2**29  # what a tabix index can hold

@@ -6,8 +6,8 @@ import re
 import shlex
 from html import unescape
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
+from flows.records.runs import open_run
 from tests.flows.commands import run
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import storage
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests.advice.commands import obey, page_of, steps_of
 from tests.answers.keep import command
 from tests.answers.keyword_runs import write, write_sources

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.runs import open_run
-from flows.variants.counts import to_table
+from flows.records.runs import open_run
+from flows.variants.input.counts import to_table
 from tests.advice.commands import obey, page_of, results_of
 from tests.answers.keep import command
 from tests.answers.variant_runs import write_sources

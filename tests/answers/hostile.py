@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from flows.catalogue import PIPELINES
-from flows.data.runs import Dropped, InputRecord, RunRecord
 from flows.keywords.texts import ShownDocument, Widget
+from flows.records.runs import Dropped, InputRecord, RunRecord
 from flows.report import plots, render
 from flows.report.answers import as_results, of_results
 from flows.report.render import AppliedFit, Link, News, Shown

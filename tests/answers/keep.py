@@ -13,7 +13,7 @@ from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
 
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests.answers.snapshots import HERE
 from tests.flows.commands import succeed
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from flows.bags.answer import Fit
 from flows.catalogue import known
-from flows.data.runs import RunPaths, RunRecord
 from flows.experts.parts import Chain, Part
+from flows.records.runs import RunPaths, RunRecord
 from flows.report import render
 from flows.report.answers import of_results
 from flows.report.commands import Commands

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from flows.variants.counts import to_table
+from flows.variants.input.counts import to_table
 from tests.cases.reads import write_pairs, write_two
 from tests.cases.test_variants import alone, of_three
 from tests.flows.commands import setting_args

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.keywords.reading import Reading
+from flows.keywords.input.reading import Reading
 from vbmodels.keywords.reading_report import Named, Report
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
-from flows.keywords.documents import prepare
+from flows.keywords.input.documents import prepare
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.surfaces import written

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
+from flows.records.runs import open_run
 from tests.flows.commands import run
 
 

@@ -9,8 +9,8 @@ import zipfile
 
 import pytest
 
-from flows.data import storage
-from flows.data.storage.text_documents import text_of
+from flows import storage
+from flows.storage.formats.text_documents import text_of
 from tests.flows.commands import run
 
 TEXT = "The network of rivers was mapped by radar. A model of rivers is new."

@@ -7,7 +7,7 @@ import sys
 import pyarrow as pa
 import pytest
 
-from flows.keywords.documents import prepare
+from flows.keywords.input.documents import prepare
 from flows.report.render import lines_of
 from tests.cases.documents_read import reading
 from vbmodels.keywords import segmenting

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from flows.keywords.documents import prepare
-from flows.keywords.reading import losses_of
+from flows.keywords.input.documents import prepare
+from flows.keywords.input.reading import losses_of
 from flows.keywords.settings import KeywordSettings
 from flows.report.render import lines_of
 from tests.cases.documents_read import reading

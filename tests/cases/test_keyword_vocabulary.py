@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from flows.faults import InputError
-from flows.keywords.documents import prepare
-from flows.keywords.term_lists import terms_of, with_digest
+from flows.keywords.input.documents import prepare
+from flows.keywords.input.term_lists import terms_of, with_digest
 from tests.flows.commands import run
 from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.candidates import spans_of

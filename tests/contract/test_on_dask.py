@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.data import storage
+from flows import storage
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.job import Job

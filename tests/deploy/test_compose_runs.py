@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 import pytest
 import yaml
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
+from flows.records.runs import open_run
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
 from tests.faults import stores
 from tests.faults.pipelines import published

@@ -8,7 +8,7 @@ import urllib.error
 import pytest
 import yaml
 
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests import servers
 from tests.deploy.conftest import DEPLOY, run, tool
 from tests.flows.runs.test_deployments import call_api, check, environment

@@ -10,12 +10,12 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from flows.data.lock import claim
-from flows.data.storage import write_bytes
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
+from flows.records.lock import claim
+from flows.storage import write_bytes
 from tests.faults.models import Paced, job, probabilities
 from vbmodels.core.state import to_bytes
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from flows.data import storage
+from flows import storage
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 

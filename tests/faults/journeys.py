@@ -12,16 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import lock, storage
-from flows.data.runs import RunPaths, open_run
-from flows.data.storage.access import filesystem
 from flows.faults import InputError
+from flows.records import lock
+from flows.records.runs import RunPaths, open_run
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.runs import checking
 from flows.runs.resume import is_complete
 from flows.settings import ComputeSettings
+from flows.storage.objects.access import filesystem
 from tests.faults import pipelines
 from tests.faults.seam import Killed, Seam
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import storage
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 

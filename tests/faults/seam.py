@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.storage import inputs, objects, staging, tables
+from flows.storage.formats import tables
+from flows.storage.objects import inputs, staging
+from flows.storage.objects import store as objects
 
 FAULTS = ("no space", "I/O error", "short read")
 _OF_WRITING = ("create", "write")
@@ -63,7 +65,7 @@ class Seam:
         self._lock = threading.RLock()
 
     def enter(self, patch: pytest.MonkeyPatch) -> Seam:
-        """Stand between flows.data.storage and the file systems."""
+        """Stand between flows.storage and the file systems."""
         for module in (objects, inputs, staging):
             patch.setattr(module, "filesystem", _filesystem(self, module.filesystem))
         patch.setattr(objects, "os", _Os(self))
@@ -167,7 +169,7 @@ class _FileSystem:
 
 
 class _Os:
-    """The module os as flows.data.storage.objects uses it."""
+    """The module os as flows.storage.objects.store uses it."""
 
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
@@ -223,7 +225,7 @@ class _Written:
 
 
 class _Parquet:
-    """The module pyarrow.parquet as flows.data.storage.tables uses it."""
+    """The module pyarrow.parquet as flows.storage.formats.tables uses it."""
 
     def __init__(self, seam: Seam) -> None:
         self._seam = seam

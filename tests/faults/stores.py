@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.data.storage.access import filesystem
+from flows.storage.objects.access import filesystem
 
 KEY, SECRET = "the-access-key", "the-secret-key"
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from numpy.testing import assert_array_equal
 
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.storage import StorageError, staging
 from flows.faults import RunError
-from flows.variants.reads import count_region, reference
-from flows.variants.regions import fasta_contigs, regions
+from flows.storage import StorageError
+from flows.storage.objects import staging
+from flows.variants.reads.reads import count_region, reference
+from flows.variants.reads.regions import fasta_contigs, regions
 from flows.variants.settings import VariantSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.data.storage import retry
+from flows import storage
 from flows.faults import InputError, RunError
+from flows.records.runs import RunPaths
+from flows.storage.objects import retry
 from tests.faults import journeys, pipelines, stores
 from tests.faults.proxy import Proxy, never
 from tests.faults.seam import FAULTS, Seam

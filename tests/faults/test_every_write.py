@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from flows import storage
 from flows.bags import family as bags
-from flows.data import storage
 from tests.faults import journeys, pipelines, stores
 
 SEED, EACH = 15, 1

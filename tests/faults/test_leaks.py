@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.data import storage
+from flows import storage
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import SETTINGS, run, simulate
 from tests.faults.processes import Process, is_worker

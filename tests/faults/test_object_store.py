@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from deploy.certs import make_certificates
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.settings import S3Access
+from flows.storage import StorageError
 from tests.faults import far_store, pipelines, stores
 from tests.faults.proxy import Proxy
 from tests.fit.jobs import toy_job
@@ -176,7 +176,7 @@ def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
 def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
     source, expected = local("features")
     away = threading.Event()
-    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 1.0)
+    monkeypatch.setattr("flows.storage.objects.retry.PATIENCE", 1.0)
 
     def plan(number, line):
         if "checkpoints" in line and "fit.npz" in line and line.startswith("PUT"):
@@ -243,7 +243,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
 ):
     """But for a small object that was read whole when it was checked: the run is of that."""
     if where == "s3":
-        monkeypatch.setattr("flows.data.storage.contents.SMALL", 0)
+        monkeypatch.setattr("flows.storage.objects.contents.SMALL", 0)
     source = local("features")[0]
     url = str(tmp_path / "x.parquet") if where == "local" else "s3://in/changing/x.parquet"
     storage.write_bytes(url, storage.read_bytes(source))
@@ -282,7 +282,7 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         address = public.url.replace("http:", "https:")
-        monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
+        monkeypatch.setattr("flows.storage.objects.retry.PATIENCE", 0.5)
         unknown = S3Access(endpoint_url=address, anonymous=True)
         with storage.using(unknown.environment()), pytest.raises(StorageError):
             storage.read_bytes(url)

@@ -20,13 +20,14 @@ import pytest
 import yaml
 
 from deploy.certs import SIDES, make_certificates
-from flows.data import lock, storage
-from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPaths, RunRecord, complete, mark_latest, open_run
+from flows import storage
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
+from flows.records import lock
+from flows.records.lock import RunBusy, claim
+from flows.records.runs import RunPaths, RunRecord, complete, mark_latest, open_run
 from flows.settings import S3Access
 from tests.faults.processes import Deployment, Process
 from tests.faults.proxy import Proxy

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from flows.data import storage
-from flows.data.storage import StorageError, TransientStorageError
+from flows import storage
 from flows.faults import InputError
+from flows.storage import StorageError, TransientStorageError
 from tests.faults import stores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -97,7 +97,7 @@ def test_a_refusal_has_the_reason_that_s3_gave(refusing, call, status, code, sen
 
 @pytest.mark.parametrize("call", ["GetObject", "PutObject"])
 def test_the_code_of_a_store_that_stays_busy_is_kept(refusing, monkeypatch, call):
-    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
+    monkeypatch.setattr("flows.storage.objects.retry.PATIENCE", 0.5)
     refusing(503, "SlowDown", "GET", "HEAD", "PUT")
     with pytest.raises(TransientStorageError, match="the store answered SlowDown"):
         CALLS[call]()

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.data.runs import open_run
 from flows.fit import cluster as clusters
 from flows.fit.cluster_executor import METRICS
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
+from flows.records.runs import open_run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from tests.faults.models import Paced

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.data import storage
+from flows import storage
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.job import ClusterError

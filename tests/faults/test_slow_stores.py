@@ -11,9 +11,10 @@ from contextlib import suppress
 
 import pytest
 
-from flows.data import storage
-from flows.data.storage import TransientStorageError, retry
-from flows.data.storage.access import filesystem
+from flows import storage
+from flows.storage import TransientStorageError
+from flows.storage.objects import retry
+from flows.storage.objects.access import filesystem
 from tests.faults import stores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -126,7 +127,7 @@ def test_a_call_that_was_given_up_goes_no_further(monkeypatch):
 
 
 COMMAND = """
-from flows.data.storage import retry
+from flows.storage import retry
 from flows.cli import main
 retry.SILENCE = 6.0
 main()

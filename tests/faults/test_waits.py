@@ -11,9 +11,6 @@ import dask
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.data.partition import Part, Slice
-from flows.data.runs import RunPaths
-from flows.data.storage import StorageError, fingerprint_of
 from flows.events import Events
 from flows.family import Ingested
 from flows.faults import Fault, InputError
@@ -23,7 +20,10 @@ from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.job import ClusterError
 from flows.keywords.settings import KeywordSettings
+from flows.records.runs import RunPaths
 from flows.runs.context import Run
+from flows.storage import StorageError, fingerprint_of
+from flows.tables.partition import Part, Slice
 from tests.faults.models import job
 from tests.faults.processes import Deployment
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.data import storage
+from flows import storage
 from flows.fit.job import Job
 from tests.contract.toy import Groups, Toy
 from vbmodels.core.state import to_bytes

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.data import lock, storage
-from flows.data.lock import RunBusy, claim
-from flows.data.runs import RUN, RunPaths, RunRecord, mark_latest
+from flows import storage
 from flows.fit.checkpoint import CheckpointError, discard
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
+from flows.records import lock
+from flows.records.lock import RunBusy, claim
+from flows.records.runs import RUN, RunPaths, RunRecord, mark_latest
 from tests.contract.toy import Groups, Toy
 from tests.fit.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import same_bits, to_bytes
@@ -142,7 +143,7 @@ def test_other_versions_are_said(tmp_path, caplog, monkeypatch):
 
 HOLDER = """
 import sys, time
-from flows.data.lock import claim
+from flows.records.lock import claim
 with claim(sys.argv[1], "run"):
     print("held", flush=True)
     time.sleep(60)

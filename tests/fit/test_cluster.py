@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.data.storage import TransientStorageError
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Holder
 from flows.fit.job import ClusterError
+from flows.storage import TransientStorageError
 from tests.contract.toy import Toy
 from tests.fit.jobs import rates, toy_job
 from vbmodels.core.state import same_bits

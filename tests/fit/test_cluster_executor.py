@@ -18,14 +18,14 @@ from unittest.mock import patch
 
 import pytest
 
-from flows.data import lock
-from flows.data.storage import StorageError, TransientStorageError
 from flows.faults import ComputeError
 from flows.fit import cluster_executor, tree
 from flows.fit.cluster_executor import ClusterExecutor, Lost, Worker, no_workers
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Answer, Holder
+from flows.records import lock
+from flows.storage import StorageError, TransientStorageError
 from tests.fit.jobs import cluster_named, rates, toy_job
 from vbmodels.core.state import same_bits
 

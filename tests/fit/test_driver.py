@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flows.data import storage
+from flows import storage
 from flows.fit.cluster_executor import ClusterExecutor, Worker
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess

@@ -1,6 +1,6 @@
 """TLS connections of one thread: one that its other side has closed does not break the others.
 
-Without `flows.fit.tls` these fail on Python 3.14 with OpenSSL 3.6, and pass with OpenSSL 3.0.
+Without `flows.fit.connect` these fail on Python 3.14 with OpenSSL 3.6, and pass with OpenSSL 3.0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from flows.fit.tls import Certificates
+from flows.fit.connect import Certificates
 
 SECURITY = Certificates.temporary()
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from flows import storage
 from flows.cli import main
 from flows.cli.output import Bar, Lines, print_json
-from flows.data import storage
-from flows.data.runs import open_run
 from flows.events import Progress, Stage, Sweep
+from flows.records.runs import open_run
 from tests.flows.commands import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")

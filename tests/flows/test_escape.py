@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from flows import storage
 from flows.cli import main
 from flows.cli.output import Bar, Lines, line, out
-from flows.data import storage
-from flows.data.runs import RUN, RunPaths, RunRecord, complete, mark_latest
 from flows.escape import escaped
 from flows.events import Message
+from flows.records.runs import RUN, RunPaths, RunRecord, complete, mark_latest
 
 HOSTILE = (
     "\x1b]0;title\x07\x1b[2J\x9b31m\x9d0;x\x9c\r\x08 \u202etxt.exe\u202c \u2066i\u2069 "

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
-from flows.data.table import INT64, NUMBER, TEXT, Column, Table
+from flows import storage
 from flows.faults import InputError
 from flows.one_table import ReadsOneTable
 from flows.settings import RunSettings
+from flows.tables.table import INT64, NUMBER, TEXT, Column, Table
 
 
 class Weights(ReadsOneTable):

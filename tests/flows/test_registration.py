@@ -74,7 +74,7 @@ BY_NAME = {
 
 def table():
     """Return a table for a package that is right otherwise."""
-    from flows.data.table import TEXT, Column, Table
+    from flows.tables.table import TEXT, Column, Table
 
     return Table("things", "Things.", (Column("id", TEXT, "name"),))
 

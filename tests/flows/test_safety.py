@@ -17,19 +17,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.runs import PublishError, RunPaths, complete, open_run
-from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from flows.pipelines import features
+from flows.read.compare import compare
+from flows.read.compare import page as compared_page
+from flows.read.compare import terminal as compared_terminal
+from flows.records.runs import PublishError, RunPaths, complete, open_run
 from flows.report import render
 from flows.run import run as launch
-from flows.runs.compare import compare
-from flows.runs.compare import page as compared_page
-from flows.runs.compare import terminal as compared_terminal
 from flows.settings import ComputeSettings, S3Access
+from flows.storage import StorageError
 from tests.answers import hostile, snapshots
 from tests.answers.hostile import HOSTILE
 from tests.faults import pipelines, stores
@@ -279,7 +279,7 @@ def canary_store(tmp_path, monkeypatch):
 def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capfd):
     """Runs that succeed and that fail, with every log at its most talkative."""
     monkeypatch.setenv("VBFLOWS_DEBUG", "1")
-    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
+    monkeypatch.setattr("flows.storage.objects.retry.PATIENCE", 0.5)
     caplog.set_level("DEBUG")
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.data.storage import DamagedError
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
+from flows.storage import DamagedError
 from tests.fit.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import State, StateError, from_bytes, same_bits, to_bytes
 

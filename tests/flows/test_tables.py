@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from flows.cli.tables import first_columns, show_meanings, show_rows
-from flows.runs.listing import ColumnOfTable
+from flows.read.rows import ColumnOfTable
 
 ROWS = [
     {"doc_id": "a document", "text": "long " * 20, "probability": 0.1234567, "rank": 1, "b": "x"},

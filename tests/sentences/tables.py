@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data.checks import Checker
-from flows.data.table import NUMBERS, ROW_ID, TEXT, WORDS, Bound, Column, Either, Table
+from flows.tables.checks import Checker
+from flows.tables.table import NUMBERS, ROW_ID, TEXT, WORDS, Bound, Column, Either, Table
 from tests.sentences.said import Said, command, table, text
 
 N = 60

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.partition import Part
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
+from flows import storage
 from flows.family import Each, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.tables.partition import Part
 from vbflows_lda import vocabulary as words_of
 from vbflows_lda.answer import Answer, TopicSummary, answer_of
 from vbflows_lda.documents import Documents

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
+from flows import storage
 from vbflows_lda.documents import Documents
 from vbmodels.core.state import FloatArray
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.runs import RunPaths
+from flows import storage
 from flows.faults import Fault, InputError
+from flows.records.runs import RunPaths
 from vbflows_lda.documents import Documents
 from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import to_bytes

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
+from flows.records.runs import open_run
 from tests.flows.commands import answer
 
 PLAIN = ("--json",)

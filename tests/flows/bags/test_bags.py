@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.bags.form import BagForm, form_url, kept_url
+from flows import storage
+from flows.bags.input.form import BagForm, form_url, kept_url
 from flows.bags.settings import BagSettings
 from flows.catalogue import pipeline_named
-from flows.data import json_files, storage
-from flows.data.runs import RunPaths, new_run_id, open_run
-from flows.data.storage import DamagedError
+from flows.records import json_files
+from flows.records.runs import RunPaths, new_run_id, open_run
+from flows.storage import DamagedError
 from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
 from tests.flows.commands import refused, run, succeed

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, refused
 

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.bags.family import FAMILY
-from flows.bags.input_columns import _refusal
+from flows.bags.input.input_columns import _refusal
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
-from flows.data import partition, storage
-from flows.data.storage import InputFile
 from flows.settings import load
+from flows.storage import InputFile
+from flows.tables import partition
 from tests.flows.bags.bag_files import fitted, table_of, written
 from vbmodels.core.cells import number_of
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
+from flows.records.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.commands import answer, run, succeed
 from vbmodels.core.state import State, from_bytes, same_bits

@@ -6,11 +6,12 @@ import h5py
 import numpy as np
 import pytest
 
+from flows import storage
 from flows.bags.family import FAMILY
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
-from flows.data import partition, storage
-from flows.data.storage import StorageError
+from flows.storage import StorageError
+from flows.tables import partition
 
 BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
 LABELS = {"a": 1, "b": 0, "c": 0}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flows.data import storage
+from flows import storage
 from tests.flows.commands import printed
 
 

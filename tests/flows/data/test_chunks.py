@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import partition, storage
-from flows.data.checks import shared_names
 from flows.keywords.schema import DOCUMENTS
+from flows.tables import partition
+from flows.tables.checks import shared_names
 
 NAMES = [f"n{i}" for i in range(60)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.column_table import FEATURE, in_lines, summary
+from flows.tables.column_table import FEATURE, in_lines, summary
 from vbmodels.core.column_table import ColumnRead
 
 

@@ -8,9 +8,9 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from flows.data import storage
-from flows.data.storage import contents
-from flows.data.storage.errors import ChangedError
+from flows import storage
+from flows.storage.errors import ChangedError
+from flows.storage.objects import contents
 from tests.faults import stores
 from tests.faults.proxy import Proxy
 

@@ -7,9 +7,10 @@ import gzip
 import numpy as np
 import pytest
 
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.storage import StorageError, expansion
+from flows.storage import StorageError
+from flows.storage.objects import expansion
 
 
 @pytest.fixture(autouse=True)

@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.cli import main
-from flows.data import partition, storage
-from flows.data.checks import Checker
-from flows.data.partition import chunks, cut
-from flows.data.storage import formats
-from flows.data.storage.errors import StorageError
-from flows.data.table import NUMBERS, WORDS
-from flows.data.text_cells import read_cells
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
+from flows.storage.errors import StorageError
+from flows.storage.formats import converted as formats
+from flows.tables import partition
+from flows.tables.cells import read_cells
+from flows.tables.checks import Checker
+from flows.tables.partition import chunks, cut
+from flows.tables.table import NUMBERS, WORDS
 from tests.faults import pipelines
 
 ROWS = [

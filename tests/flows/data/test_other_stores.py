@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.spec import AbstractFileSystem
 
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.storage.inputs import fingerprint_of
+from flows.storage.objects.inputs import fingerprint_of
 
 
 class Shelf(AbstractFileSystem):

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from flows.data.partition import cut
-from flows.data.storage import InputFile
+from flows.storage import InputFile
+from flows.tables.partition import cut
 
 
 def files_of(n):

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import storage
-from flows.data.storage import InputFile, row_groups, tables
 from flows.events import Stage, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings
+from flows.storage import InputFile
+from flows.storage.formats import row_groups, tables
 from tests.faults import pipelines
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.data import storage
-from flows.data.storage import DamagedError
-from flows.data.storage.access import filesystem
-from flows.data.storage.seal import BLOCK
+from flows import storage
+from flows.storage import DamagedError
+from flows.storage.objects.access import filesystem
+from flows.storage.objects.seal import BLOCK
 
 RUN = "runs/20260102T030405-0a1b2c"
 TABLE = pa.table({"n": np.arange(400_000), "x": np.random.default_rng(1).normal(size=400_000)})

@@ -6,10 +6,10 @@ import threading
 import pyarrow as pa
 import pytest
 
-from flows.data import storage
-from flows.data.storage import StorageError
-from flows.data.storage.errors import storage_errors
+from flows import storage
 from flows.faults import InputError
+from flows.storage import StorageError
+from flows.storage.errors import storage_errors
 from tests.faults.seam import Seam
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})

@@ -4,11 +4,12 @@ import os
 
 import pytest
 
-from flows.data import storage
-from flows.data.storage import StorageError, staging
-from flows.data.storage.urls import refuse_secrets, shown
+from flows import storage
 from flows.escape import without_secrets
 from flows.faults import InputError
+from flows.storage import StorageError
+from flows.storage.objects import staging
+from flows.storage.objects.urls import refuse_secrets, shown
 
 RUN = "runs/20260102T030405-0a1b2c/keywords/part-00000.parquet"
 

@@ -13,10 +13,11 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.bags import check as bags_check
+from flows import storage
+from flows.bags.input import check as bags_check
 from flows.bags.settings import BagSettings
 from flows.catalogue import pipeline_named
-from flows.data import partition, storage
+from flows.tables import partition
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -31,7 +32,7 @@ def csv_of(path, rows, columns=4, seed=0):
 
 @pytest.mark.parametrize("span", [(0, None), (777, 4321), (4999, 6000)])
 def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
-    monkeypatch.setattr("flows.data.storage.text_files.BLOCK", 1000)
+    monkeypatch.setattr("flows.storage.formats.text_files.BLOCK", 1000)
     url = csv_of(tmp_path / "x.csv", 5000)
     whole = storage.read_table(url)
     assert whole.num_rows == 5000
@@ -43,7 +44,7 @@ def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
 
 
 def test_lines_within_quotes_may_be_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.data.storage.text_files.BLOCK", 4000)
+    monkeypatch.setattr("flows.storage.formats.text_files.BLOCK", 4000)
     path = tmp_path / "x.csv"
     texts = ["".join(f"line {k}\n" for k in range(50 + i)) for i in range(40)]
     table = pa.table({"id": [f"r{i}" for i in range(40)], "text": texts})
@@ -127,7 +128,7 @@ def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, 
 
 PEAK = """
 import json, resource, sys
-from flows.data import storage
+from flows import storage
 from flows.catalogue import pipeline_named
 name, url, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 family = pipeline_named(name)
@@ -141,10 +142,10 @@ assert not checked.faults, checked.faults[:3]
 last = family.plan([file], [checked], chosen)[-1]
 if name == "features":
     import tempfile
-    from flows.data.runs import RunPaths
+    from flows.records.runs import RunPaths
     family.ingest(last, chosen, RunPaths(tempfile.mkdtemp(), "20260101T000000-000000"))
 else:
-    from flows.bags.pieces import check_part
+    from flows.bags.input.pieces import check_part
     from flows.bags.schema import INSTANCES_IN
     check_part(last, False, INSTANCES_IN)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.names import digests_of
-from flows.experts.units import RowKeys, dealt, join_units
+from flows.experts.input.units import RowKeys, dealt, join_units
+from flows.tables.names import digests_of
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
 from vbmodels.core.sampling import hashed

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import expit
 
-from flows.experts.design import Design, Forms
-from flows.experts.encoding import Encoding, count_beyond
+from flows.experts.input.design import Design, Forms
+from flows.experts.input.encoding import Encoding, count_beyond
 from flows.experts.reasons import MOST_COLUMNS, Reasons
 from flows.experts.records import Move, Why
 from vbmodels.core.columns import Rule

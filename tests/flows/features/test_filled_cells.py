@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from flows.features.check import Column
 from flows.features.hidden_cells import (
     by_classes,
     by_logistic,
@@ -17,6 +16,7 @@ from flows.features.hidden_cells import (
     evaluate_cells,
     hidden_table,
 )
+from flows.features.input.check import Column
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.keywords.counts import rows_of
-from flows.keywords.shards import WORDS
+from flows.keywords.input.shards import WORDS, rows_of
 from vbmodels.keywords.candidate_counts import Whole, added
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.features import build_batch, label_rates

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.keywords.check import check_documents
-from flows.keywords.counts import rows_of, table_of
-from flows.keywords.documents import prepare as prepared_of
+from flows.keywords.input.check import check_documents
+from flows.keywords.input.documents import prepare as prepared_of
+from flows.keywords.input.shards import rows_of, table_of
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.candidate_counts import added
 from vbmodels.keywords.features import POS_GROUPS

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flows.data import partition, storage
+from flows import storage
 from flows.faults import InputError
 from flows.keywords.family import FAMILY
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
+from flows.tables import partition
 
 ROWS = "Abstract,Title,other\nBees dance.,Varroa mites,1\n,Clover,2\nSoil is old.,,3\n"
 

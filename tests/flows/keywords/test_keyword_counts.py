@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from flows.keywords.counts import COUNTS, rows_of, table_of
+from flows.keywords.input.shards import COUNTS, rows_of, table_of
 from vbmodels.keywords.candidate_counts import Whole, added, count_candidates
 from vbmodels.keywords.features import N_FOLDS, fold_of
 

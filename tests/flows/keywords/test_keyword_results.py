@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import storage
-from flows.data.runs import open_run
 from flows.keywords import summary
 from flows.keywords.settings import KeywordSettings
+from flows.records.runs import open_run
 from flows.report.answers import of_results
 from flows.run import run as launch
 from flows.settings import ComputeSettings

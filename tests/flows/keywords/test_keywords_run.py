@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
-from flows.data import storage
-from flows.data.runs import open_run
+from flows import storage
 from flows.faults import InputError
 from flows.fit.driver import FitError
-from flows.keywords import shards
-from flows.keywords.documents import prepare
+from flows.keywords.input import shards
+from flows.keywords.input.documents import prepare
 from flows.keywords.settings import KeywordSettings
+from flows.records.runs import open_run
 from flows.report.answers import of_results
 from flows.run import run as launch
 from flows.run import score as launch_score

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import Stemmer
 
-from flows.keywords.documents import prepare
+from flows.keywords.input.documents import prepare
 from vbmodels.keywords.languages import stop_words
 from vbmodels.keywords.text import Normaliser, TextOptions
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.keywords.documents import prepare
+from flows import storage
 from flows.keywords.family import FAMILY
+from flows.keywords.input.documents import prepare
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.work import read_wide
+from flows.records.runs import RunPaths
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.text import TextOptions
 

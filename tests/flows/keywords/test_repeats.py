@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 
-from flows.data import storage
-from flows.data.runs import open_run
-from flows.data.states import read_state
+from flows import storage
 from flows.keywords.settings import KeywordSettings
+from flows.records.runs import open_run
+from flows.records.states import read_state
 from flows.run import run
 from flows.settings import ComputeSettings
 from vbmodels.estimators import KeywordExtractor

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data import storage
+from flows import storage
 from flows.keywords import texts
 from tests.flows.keywords.test_keywords_run import run
 

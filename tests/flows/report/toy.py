@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from flows.data.runs import RunRecord, versions
+from flows.records.runs import RunRecord, versions
 from flows.report import render
 from flows.report.commands import Commands
 

@@ -6,11 +6,11 @@ import pytest
 
 from flows import stages
 from flows.catalogue import pipeline_named
-from flows.data.partition import Part, Slice
-from flows.data.runs import RunPaths, open_run
 from flows.events import Events
+from flows.records.runs import RunPaths, open_run
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
+from flows.tables.partition import Part, Slice
 from tests.faults import pipelines
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.data import storage
-from flows.data.runs import InputRecord, RunPaths, complete
+from flows import storage
 from flows.faults import InputError
-from flows.runs import compared_rows
-from flows.runs.compare import compare, headline, page, terminal
+from flows.read import compared_rows
+from flows.read.compare import compare, headline, page, terminal
+from flows.records.runs import InputRecord, RunPaths, complete
 from tests.flows.commands import run
 from tests.flows.runs.test_publish import record
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from flows import storage
 from flows.cli import main
-from flows.data import lock, storage
-from flows.data.runs import open_run
 from flows.faults import InputError, RunError
+from flows.records import lock
+from flows.records.runs import open_run
 from flows.run import score as launch_score
 from flows.runs import checking
 from flows.settings import ComputeSettings

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.cli import main
-from flows.data import storage
-from flows.data.runs import RUN, RemovedError, latest_of
 from flows.events import Stage, Sweep, listening
 from flows.faults import InputError, RunError
+from flows.records.runs import RUN, RemovedError, latest_of
 from flows.run import run as launch
 from tests.faults import pipelines
 

@@ -18,8 +18,8 @@ import pytest
 from flows import preview
 from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.data.runs import Dropped, open_run, total_dropped
 from flows.family import Checked
+from flows.records.runs import Dropped, open_run, total_dropped
 from flows.runs import checking
 from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run

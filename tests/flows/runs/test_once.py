@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.catalogue import pipeline_named
-from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.data.storage import contents
 from flows.events import Events, Stage, listening
 from flows.faults import InputError, RunError
+from flows.records.runs import RunPaths
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
+from flows.storage.objects import contents
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 

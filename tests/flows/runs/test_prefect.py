@@ -27,9 +27,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import pipelines, stages
 from flows.cli import main
-from flows.data.lock import RunBusy
-from flows.data.runs import RunRecord
-from flows.data.storage import TransientStorageError
 from flows.events import Message, Progress, Published, Stage, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
 from flows.fit.holder import PartitionMemoryError
@@ -38,6 +35,9 @@ from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import in_flow_run, page
 from flows.prefect.flow import PipelineFlow, flow, is_transient
+from flows.records.lock import RunBusy
+from flows.records.runs import RunRecord
+from flows.storage import TransientStorageError
 from tests import servers
 from tests.faults import pipelines as small
 

@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flows.data import json_files, storage
-from flows.data.runs import (
+from flows import storage
+from flows.fit.versions import PACKAGES
+from flows.records import json_files
+from flows.records.runs import (
     RUN,
     PublishError,
     RunPaths,
@@ -15,7 +17,6 @@ from flows.data.runs import (
     open_run,
     versions,
 )
-from flows.fit.versions import PACKAGES
 
 
 def record(run_id="r1", **changes):

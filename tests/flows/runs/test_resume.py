@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows import stages
+from flows import stages, storage
 from flows.catalogue import pipeline_named
-from flows.data import lock, storage
-from flows.data.lock import RunBusy
-from flows.data.storage import StorageError
 from flows.events import Message, Sweep, listening
-from flows.experts import design
+from flows.experts.input import design
 from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
+from flows.records import lock
+from flows.records.lock import RunBusy
 from flows.run import begin
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.runs import publish as publishing
 from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
+from flows.storage import StorageError
 from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.rows import Rows

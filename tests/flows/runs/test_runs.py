@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.cli import main
 from flows.cli.output import print_csv
-from flows.data import json_files, storage
-from flows.data.runs import RUN, RunPaths, open_run
 from flows.keywords.schema import KEYWORDS
-from flows.runs.listing import rows_of
+from flows.read.rows import rows_of
+from flows.records import json_files
+from flows.records.runs import RUN, RunPaths, open_run
 from flows.runs.resume import Request
 from tests.flows.commands import run
 
@@ -352,7 +353,7 @@ def test_a_folder_that_no_run_made_is_not_resumed(tmp_path, capsys, link):
 
 
 def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
-    from flows.data import storage
+    from flows import storage
     from flows.runs import listing as runs
 
     place, ids = target

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests.flows.commands import run, succeed
 
 SOURCES = {

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.bags import check as bags_check
+from flows import storage
+from flows.bags.input import check as bags_check
 from flows.catalogue import pipeline_named
-from flows.data import json_files, storage
-from flows.data.runs import RunPaths, read_record
 from flows.events import Sweep, listening
 from flows.faults import InputError
+from flows.records import json_files
+from flows.records.runs import RunPaths, read_record
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.flows.commands import answer, printed, succeed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 import pysam
 
-from flows.data import storage
+from flows import storage
 
 CONTIG = "simulated"
 SAMPLES = ("case", "control")

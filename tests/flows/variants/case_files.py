@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
-from flows.variants.counts import to_table
+from flows.variants.input.counts import to_table
 from tests.flows.variants.variant_files import BASES, header_of, make_read, save_reads, sequence
 
 CONTIGS = ("chr1", "chr2")

@@ -12,9 +12,9 @@ import numpy as np
 import pysam
 from numpy.typing import NDArray
 
-from flows.variants.alignments import open_alignment, quiet
-from flows.variants.reads import least_quality
-from flows.variants.regions import Region, in_file
+from flows.variants.reads.alignments import open_alignment, quiet
+from flows.variants.reads.reads import least_quality
+from flows.variants.reads.regions import Region, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.variants.simulate import CONTIG, write_drawn
+from flows.variants.input.simulate import CONTIG, write_drawn
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.counts import BASES
 

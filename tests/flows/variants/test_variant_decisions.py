@@ -7,13 +7,13 @@ import pysam
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from flows.data.runs import open_run
 from flows.faults import ComputeError
-from flows.variants import calls as variant_calls
-from flows.variants import training_sites
-from flows.variants.calls import Evidence, decide, summarise
+from flows.records.runs import open_run
+from flows.variants.calls import calls as variant_calls
+from flows.variants.calls.calls import Evidence, decide, summarise
+from flows.variants.calls.part_calls import Chains
 from flows.variants.family import FAMILY
-from flows.variants.part_calls import Chains
+from flows.variants.input import training_sites
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.variant_files import loci, options

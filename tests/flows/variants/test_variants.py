@@ -10,15 +10,15 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows import count as count_pipeline
-from flows.data import storage
-from flows.data.runs import open_run
-from flows.variants import training_sites
-from flows.variants.counts import Loci
+from flows import storage
+from flows.records.runs import open_run
+from flows.variants.calls.vcf import genotype
 from flows.variants.family import FAMILY
-from flows.variants.reads import reference
-from flows.variants.regions import Region
-from flows.variants.training_sites import even
-from flows.variants.vcf import genotype
+from flows.variants.input import training_sites
+from flows.variants.input.counts import Loci
+from flows.variants.input.training_sites import even
+from flows.variants.reads.reads import reference
+from flows.variants.reads.regions import Region
 from tests.flows.commands import answer, refused, run, succeed
 from tests.flows.variants.variant_files import check, check_refused, loci, options, write_sheet
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
-from flows.data.states import read_state
+from flows.records.runs import open_run
+from flows.records.states import read_state
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import succeed
@@ -149,7 +149,7 @@ def test_the_files_list_the_cases(together):
 
 @pytest.mark.thorough
 def test_a_later_run_counts_new_cases_alone(monkeypatch, reads, tmp_path):
-    from flows.variants.reads import ReadCounter
+    from flows.variants.reads.reads import ReadCounter
 
     read = []
     real = ReadCounter.count

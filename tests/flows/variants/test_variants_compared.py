@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flows.data.runs import RunPaths
 from flows.family import Finished
+from flows.records.runs import RunPaths
 from flows.variants.answer import answer
-from flows.variants.compared import compared, untested
-from flows.variants.indel_clusters import Cluster, IndelFit, IndelRate, PartIndels
-from flows.variants.loci import Filtered
-from flows.variants.part_calls import PartCalls
+from flows.variants.calls.compared import compared, untested
+from flows.variants.calls.indel_clusters import Cluster, IndelFit, IndelRate, PartIndels
+from flows.variants.calls.loci import Filtered
+from flows.variants.calls.part_calls import PartCalls
+from flows.variants.calls.shares import Reads
 from flows.variants.settings import VariantSettings
-from flows.variants.shares import Reads
 from vbmodels.variants.read_filters import AlleleReads
 
 PAIRED = VariantSettings(case="tumour", control="normal")

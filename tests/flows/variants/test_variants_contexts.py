@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.variants.counts import Loci
+from flows.variants.input.counts import Loci
+from flows.variants.input.training_sites import contexts_of
 from flows.variants.settings import VariantSettings
-from flows.variants.training_sites import contexts_of
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import loci, options

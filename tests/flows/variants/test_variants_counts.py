@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.data import reading
-from flows.data.runs import open_run
-from flows.variants.counts import read_sorted
-from flows.variants.regions import Region, regions
+from flows.records.runs import open_run
+from flows.tables import reading
+from flows.variants.input.counts import read_sorted
+from flows.variants.reads.regions import Region, regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import refused, succeed

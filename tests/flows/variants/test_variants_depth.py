@@ -9,9 +9,9 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.data.runs import open_run
-from flows.variants.reads import ReadCounter, count_region
-from flows.variants.regions import Region
+from flows.records.runs import open_run
+from flows.variants.reads.reads import ReadCounter, count_region
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.runs import open_run
-from flows.variants import detection
-from flows.variants.calls import bayes_factors, decide, summarise
-from flows.variants.counts import Loci
+from flows.records.runs import open_run
+from flows.variants.calls import detection
+from flows.variants.calls.calls import bayes_factors, decide, summarise
+from flows.variants.calls.shares import Range
+from flows.variants.input.counts import Loci
 from flows.variants.settings import VariantSettings
-from flows.variants.shares import Range
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario

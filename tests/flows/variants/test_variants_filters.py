@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
+from flows.records.runs import open_run
 from tests.flows.commands import refused, run, succeed
 from tests.flows.variants.variant_files import (
     header_of,

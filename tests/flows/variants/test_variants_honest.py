@@ -10,13 +10,13 @@ import numpy as np
 import pysam
 import pytest
 
-from flows.data.runs import open_run
-from flows.variants import mismatches
-from flows.variants.alignments import open_alignment
-from flows.variants.bam_index import first_place
-from flows.variants.index_damage import DamagedIndex, damage_of
-from flows.variants.reads import count_region
-from flows.variants.regions import Region
+from flows.records.runs import open_run
+from flows.variants.input import mismatches
+from flows.variants.reads.alignments import open_alignment
+from flows.variants.reads.bam_index import first_place
+from flows.variants.reads.index_damage import DamagedIndex, damage_of
+from flows.variants.reads.reads import count_region
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (

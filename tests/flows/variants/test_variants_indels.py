@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
-from flows.data.states import read_state
-from flows.runs.listing import first_table
-from flows.variants import indel_events
-from flows.variants.indel_clusters import clusters
-from flows.variants.reads import count_region
-from flows.variants.regions import Region
+from flows.read.rows import first_table
+from flows.records.runs import open_run
+from flows.records.states import read_state
+from flows.variants.calls.indel_clusters import clusters
+from flows.variants.calls.shares import Reads
+from flows.variants.reads import indel_events
+from flows.variants.reads.reads import count_region
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
-from flows.variants.shares import Reads
 from tests.flows.commands import run, succeed
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads

@@ -10,10 +10,9 @@ from functools import update_wrapper
 import pytest
 
 from flows import count as count_pipeline
-from flows import stages
-from flows.data import storage
+from flows import stages, storage
 from flows.faults import InputError
-from flows.variants.regions import Region, fasta_contigs, regions
+from flows.variants.reads.regions import Region, fasta_contigs, regions
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (

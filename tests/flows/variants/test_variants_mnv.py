@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run, read_record
-from flows.variants.reads import ReadCounter, count_region
-from flows.variants.regions import Region
+from flows.records.runs import open_run, read_record
+from flows.variants.reads.reads import ReadCounter, count_region
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import succeed
 from tests.flows.variants.variant_files import (

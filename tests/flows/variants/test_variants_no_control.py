@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
-from flows.variants.counts import to_table
+from flows.records.runs import open_run
 from flows.variants.differences import differences_of
+from flows.variants.input.counts import to_table
 from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed
 from tests.flows.variants.variant_files import header_of, make_read, save_reads

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.data.runs import open_run
-from flows.variants.samples import Mixed, mixed, mixed_in
+from flows.records.runs import open_run
+from flows.variants.calls.samples import Mixed, mixed, mixed_in
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario

@@ -6,10 +6,10 @@ import numpy as np
 import pysam
 import pytest
 
-from flows.variants import bam_kernels as kernels
-from flows.variants import read_account
-from flows.variants.reads import count_region
-from flows.variants.regions import Region
+from flows.variants.input import read_account
+from flows.variants.reads import bam_kernels as kernels
+from flows.variants.reads.reads import count_region
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import (
     check_refused,

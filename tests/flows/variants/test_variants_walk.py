@@ -10,9 +10,9 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.variants import bam_kernels, bam_walk
-from flows.variants.reads import count_region
-from flows.variants.regions import Region
+from flows.variants.reads import bam_kernels, bam_walk
+from flows.variants.reads.reads import count_region
+from flows.variants.reads.regions import Region
 from flows.variants.schema import READ_SUMS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
 
-from flows.data import storage
-from flows.data.runs import open_run
-from flows.variants.counts import to_table
+from flows import storage
+from flows.records.runs import open_run
+from flows.variants.input.counts import to_table
 from tests.flows.commands import refused, run, succeed
 
 QUICK = ("--set", "max_iter=4")

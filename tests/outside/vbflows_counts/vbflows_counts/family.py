@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import storage
-from flows.data.partition import Part
-from flows.data.run_tables import Parameter
-from flows.data.runs import RunPaths
+from flows import storage
 from flows.family import Each, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
+from flows.records.run_tables import Parameter
+from flows.records.runs import RunPaths
+from flows.tables.partition import Part
 from vbflows_counts.answer import Answer
 from vbflows_counts.model import Counts, GroupedCounts
 from vbflows_counts.schema import COUNTS_IN, RATES

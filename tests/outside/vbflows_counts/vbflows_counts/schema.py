@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.table import INT64, NUMBER, TEXT, Bound, Column, Table
+from flows.tables.table import INT64, NUMBER, TEXT, Bound, Column, Table
 
 COUNTS_IN = Table(
     "counts",

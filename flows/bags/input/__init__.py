@@ -1,0 +1,1 @@
+"""From files of instances to bags of arrays, their labels and their groups."""

@@ -1,0 +1,286 @@
+"""Simpler models, and what they predict of the bags that are tested: the table rivals.
+
+Of labels and levels boosted trees on pooled features (mean, largest, smallest, sd, number of
+instances), and of labels those on instances with their bag's label copied, whose scores out of
+their fold a logistic regression turns into a bag's probability; of numbers ridge regression and
+boosted trees on pooled features. All are fitted to the bags that the model was fitted to; where
+none was held out, in folds of groups, as far as that takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from flows import storage
+from flows.bags.input.form import form_url, read_form
+from flows.bags.schema import rivals_of
+from flows.bags.settings import BagSettings
+from flows.evaluate.fits import class_trees, trees, within_range
+from flows.family import Each
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
+from flows.tables.names import digests_of
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding.pools import pooled, sizes_of
+from vbmodels.bags.multilabel import FOLDS, fold_of_groups
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+LARGEST = 20_000_000
+"""Numbers of all instances beyond which there is no rival on instances."""
+LARGEST_IN_FOLDS = 2_000_000
+"""Numbers of all pooled features beyond which there are no rivals in folds."""
+INNER_FOLDS = 3
+TREES, BY_INSTANCES = "boosted trees on pooled features", "boosted trees on instances"
+RIDGE = "ridge regression on pooled features"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the rivals read of a partition.
+
+    Attributes
+    ----------
+    pooled
+        [B, P].
+    label
+        As given, or a level's place from 0, [B]; NaN where there is none.
+    held
+        Which bags were held out, [B].
+    tested
+        Bags with a label that the model predicted without it, [B].
+    rows, bag
+        Instances of the first modality and their bags' numbers; none where they are too many.
+    group
+        A number of each bag's group, [B]: its bags are in one fold.
+    """
+
+    pooled: FloatArray
+    label: FloatArray
+    held: BoolArray
+    tested: BoolArray
+    rows: np.ndarray
+    bag: IntArray
+    group: IntArray
+
+
+def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dict[str, FloatArray]:
+    """Write the table rivals, of all ``count`` partitions, where there is something to compare.
+
+    Return what each predicts of all bags; NaN of those that are not tested.
+    """
+    if not settings.baselines or read_form(form_url(paths)).get("classes"):
+        return {}
+    places = list(range(count))
+    tested = each(_tested, places, settings, paths)
+    label, held = (np.concatenate([getattr(one, name) for one in tested])
+                   for name in ("label", "held"))  # fmt: skip
+    if np.unique(label[held] if held.any() else label).size < 2:
+        return {}
+    of_rows, of_bags = np.sum(each(_sizes, places, paths), axis=0).tolist()
+    if not held.any() and of_bags > LARGEST_IN_FOLDS:
+        return {}
+    with_rows = not settings.numeric and bool(held.any()) and of_rows <= LARGEST
+    parts = each(_read, places, settings, paths, bool(held.any()), with_rows)
+    found = predict(_joined(parts), settings)
+    if not found:  # all bags are of one group
+        return found
+    ends = np.cumsum([part.label.size for part in parts])
+    for index, (part, end) in enumerate(zip(parts, ends.tolist(), strict=True)):
+        rows = np.arange(end - part.label.size, end)
+        own = {name: p[rows][part.tested] for name, p in found.items()}
+        ids = storage.read_table(paths.table("bags", index), ["bag_id"])["bag_id"]
+        table = _table(own, ids.filter(pa.array(part.tested)), settings.label_order)
+        storage.write_table(paths.table("rivals", index), table)
+    return found
+
+
+def predict(of: Held, settings: BagSettings) -> dict[str, FloatArray]:
+    """Return what each rival predicts of the bags that are tested, [B] or [B, K]; else NaN.
+
+    They are fitted to all others with a label where bags are held out, else in folds.
+    """
+    known = ~np.isnan(of.label)
+    fold = fold_of_groups(of.group)
+    splits = [(known & (fold != f), of.tested & (fold == f)) for f in range(FOLDS)]
+    if of.held.any():
+        splits = [(known & ~of.held, of.tested)]
+    predicted: dict[str, FloatArray] = {}
+    for fit, test in splits:
+        seen, new = np.flatnonzero(fit), np.flatnonzero(test)
+        if not (new.size and seen.size):
+            continue
+        for name, p in _predicted(of, seen, new, settings).items():
+            predicted.setdefault(name, np.full((known.size, *p.shape[1:]), np.nan))[new] = p
+    return predicted
+
+
+def _predicted(
+    of: Held, seen: IntArray, new: IntArray, settings: BagSettings
+) -> dict[str, FloatArray]:
+    """Return what each rival says of the ``new`` bags after those that it has ``seen``."""
+    x, y, at = of.pooled[seen], of.label[seen], of.pooled[new]
+    if settings.label_order:
+        return {TREES: _levels(x, y.astype(int), at, settings)}
+    if settings.numeric:
+        return {RIDGE: _ridge(x, y, at), TREES: _trees(x, y, at, settings.seed)}
+    rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
+    several, seed = np.unique(y).size == 2, settings.seed
+    found = {TREES: trees(x, y.astype(int), seed)(at) if several else rate}
+    if len(of.rows):
+        found[BY_INSTANCES] = by_instances(of, seen, new, seed) if several else rate
+    return found
+
+
+def _levels(x: FloatArray, y: IntArray, new: FloatArray, settings: BagSettings) -> FloatArray:
+    """Return chances of all levels; one that is not among those seen has hardly any."""
+    there, place = np.unique(y, return_inverse=True)
+    chances = np.full((len(new), len(settings.label_order)), 0.5 / (len(y) + 1.0))
+    chances[:, there] = class_trees(x, place, settings.seed)(new) if there.size > 1 else 1.0
+    return chances / chances.sum(axis=1, keepdims=True)
+
+
+def _ridge(x: FloatArray, y: FloatArray, new: FloatArray) -> FloatArray:
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
+    x, new = within_range(x), within_range(new)
+    with threadpool_limits(1):
+        return np.asarray(model.fit(x, y).predict(new))
+
+
+def _trees(x: FloatArray, y: FloatArray, new: FloatArray, seed: int) -> FloatArray:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    least = int(np.clip(len(y) // 4, 1, 20))
+    model = HistGradientBoostingRegressor(
+        random_state=seed, learning_rate=0.05, max_features=0.3, min_samples_leaf=least
+    )
+    with threadpool_limits(1):
+        return np.asarray(model.fit(x, y).predict(new))
+
+
+def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:
+    """Return P of the held bags by instances' scores: mean and largest, out of their fold."""
+    rng = np.random.default_rng(seed)
+    fold = np.full(of.label.size, -1)
+    for value in (0, 1):
+        members = rng.permutation(seen[of.label[seen] == value])
+        _, first, place = np.unique(of.group[members], return_index=True, return_inverse=True)
+        fold[members] = np.argsort(np.argsort(first))[place] % INNER_FOLDS
+    score = np.zeros(len(of.rows))
+    label = np.nan_to_num(of.label, nan=-1.0).astype(int)
+    labels = label[of.bag]
+    for f in range(INNER_FOLDS):
+        fit = (fold[of.bag] >= 0) & (fold[of.bag] != f)
+        test = fold[of.bag] == f
+        if np.unique(labels[fit]).size == 2 and test.any():
+            score[test] = trees(of.rows[fit], labels[fit], seed)(of.rows[test])
+    everything = fold[of.bag] >= 0
+    new = np.isin(of.bag, held)
+    if new.any():
+        score[new] = trees(of.rows[everything], labels[everything], seed)(of.rows[new])
+    logit = np.log(np.clip(score, 1e-4, 1 - 1e-4) / np.clip(1 - score, 1e-4, 1 - 1e-4))
+    size = np.bincount(of.bag, minlength=of.label.size)
+    mean = np.bincount(of.bag, logit, minlength=of.label.size) / np.maximum(size, 1)
+    high = np.full(of.label.size, -10.0)
+    np.maximum.at(high, of.bag, logit)
+    pooled_scores = np.column_stack([mean, high, np.log1p(size)])
+    pooled_scores = (pooled_scores - pooled_scores[seen].mean(0)) / np.maximum(
+        pooled_scores[seen].std(0), 1e-9
+    )
+    from sklearn.linear_model import LogisticRegression
+
+    head = LogisticRegression().fit(pooled_scores[seen], label[seen])
+    found: FloatArray = head.predict_proba(pooled_scores[held])[:, 1]
+    return found
+
+
+def _table(found: dict[str, FloatArray], ids: pa.ChunkedArray, order: Sequence[str]) -> pa.Table:
+    """Return the predictions of some bags, [n] or [n, K], rival by rival."""
+    schema = rivals_of(order).arrow
+    parts = [
+        pa.table(
+            [ids, pa.array([name] * len(ids), pa.string()), *map(pa.array, np.atleast_2d(p.T))],
+            schema=schema,
+        )
+        for name, p in found.items()
+    ]
+    return pa.concat_tables(parts)
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labels of the bags of a partition that are tested, and whether these were held out, [n]."""
+
+    label: FloatArray
+    held: BoolArray
+
+
+def _tested(index: int, settings: BagSettings, paths: RunPaths) -> _Labels:
+    label, held, tested = _labels(index, settings, paths)
+    return _Labels(label[tested], held[tested])
+
+
+def _labels(
+    index: int, settings: BagSettings, paths: RunPaths
+) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """Return `Held.label`, ``held`` and ``tested``."""
+    scored = storage.read_table(paths.table("bags", index), ["label", "held_out", "without_it"])
+    label = scored["label"].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    held = scored["held_out"].to_numpy(zero_copy_only=False)
+    unseen = held | np.asarray(scored["without_it"].is_valid())
+    return label - float(bool(settings.label_order)), held, unseen & ~np.isnan(label)
+
+
+def _sizes(index: int, paths: RunPaths) -> tuple[int, int]:
+    """Count the numbers of a partition's instances, and of the pooled features of its bags."""
+    data = _bags(index, paths)
+    of_one = _pooled(data.take(np.arange(min(data.n_bags, 1)))).shape[1]
+    return sum(m.features.size for m in data.modalities), data.n_bags * of_one
+
+
+def _pooled(data: Bags) -> FloatArray:
+    return np.hstack([*map(pooled, data.modalities), sizes_of(data), data.bag_features])
+
+
+def _bags(index: int, paths: RunPaths) -> Bags:
+    return read_state(paths.part("partitions", index, "npz"), Bags)
+
+
+def _read(
+    index: int, settings: BagSettings, paths: RunPaths, only_held: bool, with_rows: bool
+) -> Held:
+    data = _bags(index, paths)
+    label, held, tested = _labels(index, settings, paths)
+    ids = storage.read_table(paths.part("bag_rows", index), ["bag_id"])["bag_id"].to_pylist()
+    first = data.modalities[0]
+    with_rows &= len(data.modalities) == 1
+    return Held(
+        pooled=_pooled(data),
+        label=label,
+        held=held,
+        tested=tested & (held | (not only_held)),
+        rows=first.features.astype(np.float32) if with_rows else np.empty((0, 0)),
+        bag=first.bag if with_rows else np.empty(0, np.int64),
+        group=data.group if data.group.size else digests_of(ids),
+    )
+
+
+def _joined(parts: Sequence[Held]) -> Held:
+    counts = np.cumsum([0, *(part.label.size for part in parts)])
+    return Held(
+        pooled=np.concatenate([p.pooled for p in parts]),
+        label=np.concatenate([p.label for p in parts]),
+        held=np.concatenate([p.held for p in parts]),
+        tested=np.concatenate([p.tested for p in parts]),
+        rows=np.concatenate([p.rows for p in parts]),
+        bag=np.concatenate([p.bag + at for p, at in zip(parts, counts, strict=False)]),
+        group=np.concatenate([p.group for p in parts]),
+    )

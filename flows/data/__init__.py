@@ -1,1 +1,0 @@
-"""What a run reads and leaves: storage, tables and their checks, partitions, records, locks."""

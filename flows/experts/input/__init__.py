@@ -1,0 +1,1 @@
+"""From columns as they come to labels and arrays."""

@@ -1,0 +1,320 @@
+"""What became of every column and label: chosen from counts, kept for scoring, reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from flows import storage
+from flows.experts.input.labels import Labels, in_order, labels_of
+from flows.experts.settings import ExpertSettings
+from flows.records import json_files
+from flows.records.runs import RunPaths
+from flows.tables import mixed
+from flows.tables.mixed import CATEGORY, NUMBER
+from flows.tables.names import listed
+from vbmodels.core.columns import Rule
+from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen, ends_of
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.experts.columns import (
+    ColumnSums,
+    Encoded,
+    read_categories,
+    read_numbers,
+    unseen,
+    why_no_column,
+)
+from vbmodels.experts.options import RARE_BELOW
+
+MOST_BEYOND = 20
+"""Rows that are named as examples."""
+_FILE = "columns.json"
+_TWO_SIDED, _LEAST = 1.959964, 1e-300
+
+
+class Target(json_files.Form):
+    """A label that is a number: how it is read, and its mean and standard deviation in the fit.
+
+    ``count``: it is fitted as a count, in its own unit; ``logged``: its logarithm is fitted.
+    """
+
+    rule: Rule
+    mean: float = 0.0
+    sd: float = 1.0
+    count: bool = False
+    logged: bool = False
+    log_mean: float = 0.0
+    log_sd: float = 1.0
+
+    @property
+    def centre(self) -> float:
+        """What is taken off the label, or its logarithm, in the fit."""
+        if self.logged:
+            return self.log_mean
+        return 0.0 if self.count else self.mean
+
+    @property
+    def unit(self) -> float:
+        """What the label, or its logarithm, is divided by in the fit."""
+        if self.logged:
+            return self.log_sd
+        return 1.0 if self.count else self.sd
+
+    def scaled(self, y: FloatArray) -> FloatArray:
+        """Return labels [N] on the scale of the fit."""
+        own = np.log(np.maximum(y, _LEAST)) if self.logged else y
+        return np.asarray((own - self.centre) / self.unit)
+
+    def predicted(self, mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, ...]:
+        """Return means, sds and the ends of 95 % intervals of labels, from those of the fit; [N].
+
+        Of a logarithm they are the log-normal's.
+        """
+        mean, sd = self.centre + self.unit * mean, self.unit * sd
+        low, high = mean - _TWO_SIDED * sd, mean + _TWO_SIDED * sd
+        if self.logged:
+            own = np.exp(mean + 0.5 * sd**2)
+            return own, own * np.sqrt(np.expm1(sd**2)), np.exp(low), np.exp(high)
+        return mean, sd, np.maximum(low, 0.0) if self.count else low, high
+
+    def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
+        """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
+        return mixed.numbers(labels, self.rule)
+
+
+class Encoding(json_files.Form):
+    """The contents of ``columns.json``.
+
+    Attributes
+    ----------
+    columns
+        What every column that is used becomes.
+    rules
+        How it is read.
+    left_out
+        How the others are read, with which nothing can be learned.
+    labels
+        The labels in order; the probability of two is that of the second.
+    target
+        The label where it is a number; there are no ``labels`` then.
+    ordered
+        Whether the labels are fitted in their order.
+    ranges
+        Ends of the columns of numbers in the fit.
+    groups
+        Columns that measure much the same; -1 for those that fall where the first rises.
+    repeated
+        The column whose values have one label each; "" for none.
+    design_effect
+        How many rows of a group say as much of the label as one of another.
+    """
+
+    columns: list[Encoded]
+    rules: dict[str, Rule] = Field(default_factory=dict)
+    left_out: dict[str, Rule] = Field(default_factory=dict)
+    labels: list[str] = Field(default_factory=lambda: ["0", "1"])
+    target: Target | None = None
+    ordered: bool = False
+    ranges: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    groups: list[dict[str, float]] = Field(default_factory=list)
+    repeated: str = ""
+    design_effect: float = 1.0
+
+    @property
+    def splits(self) -> list[str]:
+        """What each fit of more than two labels is of."""
+        return [f"above {one}" for one in self.labels[:-1]] if self.ordered else self.labels
+
+    @property
+    def kinds(self) -> dict[str, Rule]:
+        """How the columns that are used are read."""
+        return {one.name: self.rules.get(one.name, Rule(one.kind)) for one in self.columns}
+
+    @property
+    def classes(self) -> Labels:
+        """The labels with their numbers."""
+        return Labels(tuple(self.labels), {label: i for i, label in enumerate(self.labels)})
+
+
+def choose(
+    kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
+    labels: Labels | Target, settings: ExpertSettings, rare_below: int = RARE_BELOW,
+    rows_named: Mapping[str, str] | None = None,
+) -> tuple[Encoding, list[str]]:  # fmt: skip
+    """Choose what every column becomes.
+
+    Parameters
+    ----------
+    kinds
+        How the columns are read, in order.
+    sums
+        Of the columns of numbers.
+    levels
+        Of the columns of categories.
+    labels
+        The classes.
+    rare_below
+        Levels of fewer cells are joined to the reference.
+    rows_named
+        Columns of text that name or describe their rows, and predict nothing.
+
+    Returns
+    -------
+    encoding, warnings
+        The latter say which columns were left out, and what else was done to cells.
+    """
+    numbers = iter(range(sums.mean.size))
+    found: dict[str, Encoded | None] = {}
+    for name, rule in kinds.items():
+        if rule.kind == CATEGORY:
+            one = levels[name]
+            found[name] = (
+                None
+                if name in (rows_named or {})
+                else read_categories(name, one.counts, one.missing, rare_below, settings.max_levels)
+            )
+        else:
+            j = next(numbers)
+            gaps = int(sums.gaps[j])
+            found[name] = read_numbers(
+                name, rule.kind, sums.mean[j], sums.rows - gaps, gaps, rare_below
+            )
+    encoding = Encoding(
+        columns=[one for one in found.values() if one is not None],
+        rules={name: kinds[name] for name, one in found.items() if one is not None},
+        left_out={name: kinds[name] for name, one in found.items() if one is None},
+        labels=[] if isinstance(labels, Target) else list(labels.names),
+        ordered=settings.target == "ordered"
+        and not isinstance(labels, Target)
+        and len(labels.names) > 2,
+    )
+    return encoding, _warnings(encoding, levels, settings.max_levels, rare_below)
+
+
+def why_left_out(
+    encoding: Encoding, levels: Mapping[str, Levels], rare_below: int
+) -> dict[str, str]:
+    """Say why each column of categories that is left out is."""
+    return {name: why_no_column(levels[name], rare_below) for name in encoding.left_out}
+
+
+def _warnings(
+    encoding: Encoding, levels: Mapping[str, Levels], max_levels: int, rare_below: int
+) -> list[str]:
+    warnings = []
+    joined = [f"{c.name} ({len(c.reference):,})" for c in encoding.columns if len(c.reference) > 1]
+    if joined:
+        warnings.append(
+            f"Rare levels (fewer than {rare_below} cells, or beyond max_levels = {max_levels}) "
+            f"are the reference: {listed(joined)}."
+        )
+    gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
+    if gaps:
+        warnings.append(
+            f"Missing cells: {listed(gaps)}. Numbers are mean-imputed; missing categories are "
+            f"one more; from {rare_below} of them on a column has an indicator."
+        )
+    return warnings
+
+
+def strange(raw: FloatArray, encoding: Encoding) -> dict[str, tuple[int, int]]:
+    """Count cells of a new table that the fit knew nothing of.
+
+    Returns
+    -------
+    counts
+        By column, cells of levels that the fit never saw, and missing numbers where it had none.
+    """
+    found = {}
+    for cells, column in zip(raw.T, encoding.columns, strict=True):
+        levels = int(np.count_nonzero(unseen(cells, column)))
+        gaps = 0
+        if column.cells and not column.cells[-1]:
+            gaps = int(np.count_nonzero(np.isnan(cells)))
+        if levels or gaps:
+            found[column.name] = (levels, gaps)
+    return found
+
+
+def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
+    """Say what all partitions have of such cells."""
+    total: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for name, (levels, gaps) in part.items():
+            before = total.get(name, (0, 0))
+            total[name] = before[0] + levels, before[1] + gaps
+    said = (
+        (0, "Levels that the fit never saw count as the reference"),
+        (1, "Missing cells of columns without any in the fit count as the mean or the reference"),
+    )
+    warnings = []
+    for place, words in said:
+        names = [f"{name} ({one[place]:,})" for name, one in total.items() if one[place]]
+        if names:
+            warnings.append(f"{words}: {listed(names)}.")
+    return warnings
+
+
+def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[float, float]]:
+    """Return the ends of the columns of numbers in a table."""
+    rules = {n: rule for n, rule in encoding.kinds.items() if rule.kind == NUMBER}
+    return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
+
+
+class Beyond(NamedTuple):
+    """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
+
+    ``some`` has each such number of the first: row, column, value, and the ends of the range.
+    """
+
+    rows: int
+    columns: Mapping[str, int]
+    some: Sequence[tuple[str, str, float, float, float]]
+
+
+def outside(raw: FloatArray, encoding: Encoding) -> BoolArray:
+    """Say which numbers of rows [N, C] are outside the ranges of the fit."""
+    ends = [encoding.ranges.get(column.name, (-inf, inf)) for column in encoding.columns]
+    low, high = np.array(ends).reshape(-1, 2).T
+    return np.asarray((raw < low) | (raw > high))
+
+
+def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> Beyond:
+    """Count rows [N, C] with numbers outside the ranges of the fit."""
+    far = outside(raw, encoding)
+    rows = np.flatnonzero(far.any(axis=1))
+    some = []
+    for place, j in np.argwhere(far[rows[:MOST_BEYOND]]).tolist():
+        i = int(rows[place])
+        column = encoding.columns[j].name
+        low, high = encoding.ranges[column]
+        some.append((names[i], column, float(raw[i, j]), low, high))
+    counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
+    return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
+
+
+def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
+    """Keep what became of the columns, of a run at work or with its posterior."""
+    json_files.write(url_of(paths, work), encoding)
+
+
+def read(paths: RunPaths, work: bool = False) -> Encoding:
+    """Return what became of the columns."""
+    return json_files.read(url_of(paths, work), Encoding)
+
+
+def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
+    """Return the classes of the labels that were found."""
+    labels = labels_of(sorted(found), settings.positive)
+    return in_order(labels) or labels if settings.target == "ordered" else labels
+
+
+def url_of(paths: RunPaths, work: bool = False) -> str:
+    """Return its URL, of a finished run or of one at work."""
+    return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

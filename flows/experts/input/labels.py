@@ -1,0 +1,271 @@
+"""Labels by any names: which classes they are of, in order, and which is called positive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from flows.experts.settings import ExpertSettings
+from flows.tables.column_rules import column_rules
+from flows.tables.mixed import FLAG, NUMBER
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.core.columns import Rule
+from vbmodels.core.levels import NO, YES, Levels
+from vbmodels.core.levels import positive_of as level_words
+from vbmodels.core.scales import order_of
+from vbmodels.core.seen import Seen, ends_of, sentinels_of
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_CLASSES = 50
+LABEL = "label"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes that labels name.
+
+    Attributes
+    ----------
+    names
+        Of the classes, in order: the probability of two is that of the second.
+    codes
+        The number of each label's class, from 0.
+    why
+        Why the second of two is the positive one.
+    """
+
+    names: tuple[str, ...]
+    codes: Mapping[str, int]
+    why: str = ""
+
+    def counts(self, counts: Mapping[str, int]) -> list[int]:
+        """Return the rows of every class, of those of every label."""
+        found = [0] * len(self.names)
+        for label, rows in counts.items():
+            found[self.codes[label]] += rows
+        return found
+
+    def unknown(self, counts: Mapping[str, int]) -> list[str]:
+        """Return the labels that name none of the classes."""
+        return sorted(label for label in counts if self.code(label) < 0)
+
+    def code(self, label: str | None) -> int:
+        """Return the number of a label's class, -1 of none."""
+        if label is None:
+            return -1
+        found = self.codes.get(label)
+        if found is None:
+            found = self.codes.get(_spelt(label, self.codes) or "", -1)
+        return found
+
+    def of_rows(self, labels: pa.Array) -> IntArray:
+        """Return the number of each row's class, -1 where there is none; [N]."""
+        coded = labels.dictionary_encode()
+        codes = np.array([*map(self.code, coded.dictionary.to_pylist()), -1], np.int64)
+        return np.asarray(codes[coded.indices.fill_null(len(codes) - 1).to_numpy()])
+
+
+def signs(codes: IntArray) -> FloatArray:
+    """Return -1 for the first class, 1 for another and 0 for none; [N]."""
+    return np.where(codes < 0, 0.0, np.where(codes > 0, 1.0, -1.0))
+
+
+def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
+    """Return the classes of the labels that were found.
+
+    Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
+    there is nothing else; numbers are sorted by size, other labels by alphabet. Of two, the second
+    is the positive one: that which ``positive`` names, or its word says (case, abnormal, relapse),
+    or the last.
+
+    Examples
+    --------
+    >>> labels_of(["no", "Yes", "yes"]).names, labels_of(["10", "9"]).names
+    (('no', 'yes'), ('9', '10'))
+    >>> labels_of(["good", "bad"]).names, labels_of(["good", "bad"], "bad").names
+    (('good', 'bad'), ('good', 'bad'))
+    """
+    words = {label: label.lower() for label in found}
+    by_word, why = None, ""
+    if all(word in (*YES, *NO) for word in words.values()):
+        groups = [[label for label in found if words[label] in side] for side in (NO, YES)]
+        names = [_name(group, str(place)) for place, group in enumerate(groups)]
+        codes = {label: place for place, group in enumerate(groups) for label in group}
+    else:
+        numbers = {label: _number(label) for label in found}
+        if None not in numbers.values():
+            values = sorted(set(numbers.values()), key=lambda v: v or 0.0)
+            codes = {label: values.index(number) for label, number in numbers.items()}
+            names = [min(lb for lb in found if numbers[lb] == value) for value in values]
+            why = "" if values == [0.0, 1.0] else LARGER
+        else:
+            names = sorted(found)
+            by_word = level_words(names) if len(names) == 2 else None
+            why = BY_ITS_WORD if by_word else LAST
+            codes = {label: place for place, label in enumerate(names)}
+    wanted = by_word if positive is None else positive
+    why = why if positive is None else "named in positive"
+    if len(names) == 2 and wanted is not None and codes.get(wanted) == 0:
+        names, codes = names[::-1], {label: 1 - place for label, place in codes.items()}
+    return Labels(tuple(names), codes, why if len(names) == 2 else "")
+
+
+MOST_VALUES, MOST_FRACTIONS = 20, 10
+"""Values of a label up to which numbers are classes; up to which those with fractions and counts
+are."""
+
+
+def label_kind(
+    labels: Levels, cells: Seen, settings: ExpertSettings
+) -> Literal["classes", "number", "count"]:
+    """Say what labels are; counts are whole numbers from 0 with 0, 1 and 2 among them."""
+    if settings.target != "auto":
+        return "classes" if settings.target == "ordered" else settings.target
+    additive = settings.inference == "additive" and settings.positive is None
+    if not additive or number_rule(cells, settings) is None:
+        return "classes"
+    values = {_number(label) for label in labels.counts}
+    counts = is_whole(cells) and (labels.many or values >= {0.0, 1.0, 2.0})
+    most = MOST_FRACTIONS if cells.fractions or counts else MOST_VALUES
+    if not labels.many and len(labels.counts) <= most:
+        return "classes"
+    return "count" if counts else "number"
+
+
+def is_whole(cells: Seen) -> bool:
+    """Say whether all numbers are whole and none is below 0."""
+    return not cells.fractions and lowest(cells) >= 0.0
+
+
+def lowest(cells: Seen) -> float:
+    """Return the smallest number, NaN where there is none; what marks missing cells is none."""
+    found = [float(one) for one in cells.sentinels if one not in sentinels_of(cells)]
+    return min([*found, *([] if cells.low is None else [cells.low])], default=float("nan"))
+
+
+def number_rule(cells: Seen, settings: ExpertSettings) -> Rule | None:
+    """Return how labels are read as numbers; None where they are none."""
+    rules, unclear = column_rules({LABEL: cells}, settings)
+    if unclear or not cells.cells:
+        return None
+    if rules[LABEL].kind == FLAG and cells.typed_flags == 0:
+        return Rule(NUMBER)
+    return rules[LABEL] if rules[LABEL].kind == NUMBER else None
+
+
+def number_read(cells: Seen, name: str, count: bool) -> ColumnRead:
+    """Describe the column of labels that are numbers."""
+    kind = "count" if count else "number"
+    return ColumnRead(name, kind, cells.missing, _ends(cells), f"label: the {kind} is predicted")
+
+
+def number_warning(labels: Levels, count: bool, logged: bool) -> str:
+    """Say that labels are predicted as numbers."""
+    values = "many" if labels.many else f"{len(labels.counts):,}"
+    if logged:
+        return (
+            f"The label is a positive number ({values} different values), fitted on the log, "
+            "which predicts held-out rows better; results are on its own scale."
+        )
+    if count:
+        return (
+            f"The label is a count (whole numbers from 0, {values} different ones): the "
+            "logarithm of its mean is predicted (Poisson). For even noise, --set "
+            "target=number; for classes, --set target=classes."
+        )
+    return f"The label is a number ({values} different values); for classes, --set target=classes."
+
+
+def _ends(cells: Seen) -> str:
+    low, high = ends_of(cells)
+    return f"{low:.6g} to {high:.6g}" if cells.cells else ""
+
+
+LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
+
+
+def label_warnings(labels: Labels, ordered: bool) -> list[str]:
+    """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
+    if labels.why in (LARGER, LAST):
+        negative, positive = labels.names
+        return [f"The probability is of label {positive} ({labels.why}), not of {negative}."]
+    if len(labels.names) > 2 and not ordered and _ordered(labels.names):
+        number = ", or --set target=number for a number" if _numbers(labels) else ""
+        return [
+            f"The label is ordered ({', '.join(labels.names[:8])}), but fitted as "
+            f"{len(labels.names)} classes: for the order, --set target=ordered{number}."
+        ]
+    return []
+
+
+def in_order(labels: Labels) -> Labels | None:
+    """Return classes by their order, those of numbers by size; None where none is known."""
+    if _numbers(labels):
+        return labels
+    names = tuple(order_of(labels.names))
+    if len(names) != len(labels.names):
+        return None
+    return Labels(names, {label: names.index(labels.names[k]) for label, k in labels.codes.items()})
+
+
+def _numbers(labels: Labels) -> bool:
+    return all(_number(name) is not None for name in labels.names)
+
+
+def _ordered(names: Sequence[str]) -> bool:
+    return all(_number(name) is not None for name in names) or bool(order_of(names))
+
+
+def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
+    """Describe the column of labels."""
+    counts = zip(labels.names, labels.counts(levels.counts), strict=True)
+    listed = ", ".join(f"{one[:20]} {n:,}" for one, n in list(counts)[:5])
+    kind = "yes/no" if len(labels.names) == 2 else "category"
+    if len(labels.names) > 2 and _ordered(labels.names):
+        kind = "ordered category"
+    used = "label"
+    if len(labels.names) == 2:
+        used = f"label: the probability is of {labels.names[1]}"
+    return ColumnRead(name, kind, levels.missing, listed, used)
+
+
+def _name(group: Sequence[str], usual: str) -> str:
+    """Name a side of yes and no by the word of its labels, where they have one in common."""
+    words = {label.lower() for label in group}
+    return next(iter(words)) if len(words) == 1 and "1.0" not in words else usual
+
+
+def _number(label: str) -> float | None:
+    try:
+        found = float(label)
+    except ValueError:
+        return None
+    return found if np.isfinite(found) else None
+
+
+def _spelt(label: str, known: Mapping[str, int]) -> str | None:
+    """Return a known label that is the same but for its case, or the same number."""
+    number = _number(label)
+    for one in known:
+        if one.lower() == label.lower() or (number is not None and _number(one) == number):
+            return one
+    sides = [side for side in (YES, NO) if label.lower() in side]
+    if sides and all(one.lower() in (*YES, *NO) for one in known):
+        return next((one for one in known if one.lower() in sides[0]), None)
+    return None
+
+
+def unlabelled_warning(labels: Levels) -> list[str]:
+    """Say so where more than a tenth of the rows has no label, of which nothing is learned."""
+    rows = labels.missing + sum(labels.counts.values())
+    if 10 * labels.missing <= rows:
+        return []
+    return [
+        f"{labels.missing:,} of {rows:,} rows ({100 * labels.missing / rows:.0f} %) have no "
+        "label and are only predicted. If they should have one, check --column label=YOURS; "
+        "blank cells, NA and the words of missing are none."
+    ]

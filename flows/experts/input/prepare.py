@@ -1,0 +1,304 @@
+"""From ingested partitions to arrays: columns read over all of them, then each one built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+from flows import storage
+from flows.experts.input import encoding as of_encoding
+from flows.experts.input import ingest as tables_of
+from flows.experts.input.design import (
+    Design,
+    Summed,
+    alike_columns,
+    build,
+    choose_basis,
+    choose_scale,
+    read_basis,
+    read_design,
+    replace_target,
+    sums_of,
+    write_basis,
+)
+from flows.experts.input.encoding import Encoding, Target
+from flows.experts.input.ingest import AboutCells
+from flows.experts.input.labels import (
+    LABEL,
+    Labels,
+    label_kind,
+    label_read,
+    label_warnings,
+    number_read,
+    number_rule,
+    number_warning,
+    unlabelled_warning,
+)
+from flows.experts.input.log_target import logged_where_better
+from flows.experts.input.units import (
+    FOLDS,
+    find_units,
+    hold_out_warnings,
+    may_name_groups,
+    said_of_units,
+)
+from flows.experts.settings import ExpertSettings
+from flows.family import Each, Prepared
+from flows.faults import InputError
+from flows.records import json_files
+from flows.records.runs import RunPaths
+from flows.tables.column_rules import column_rules
+from flows.tables.column_table import doubtful_numbers, numbers_in_text, suggestions
+from flows.tables.mixed import CATEGORY, NUMBER
+from flows.tables.names import listed
+from flows.tables.partition import Part
+from vbmodels.core.column_table import USED, ColumnRead, column_read
+from vbmodels.core.columns import Rule, names_rows
+from vbmodels.core.state import State, to_bytes
+from vbmodels.experts.additive.counts import CountRows
+from vbmodels.experts.additive.gaussian import TargetRows
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.model import MOST_COLUMNS
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
+from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.columns import (
+    ONE_VALUE,
+    constant_columns,
+    encoded_sums,
+    names_of,
+)
+from vbmodels.experts.options import RARE_BELOW
+from vbmodels.experts.rows import Rows
+
+
+def prepared(
+    parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
+    fitted: RunPaths | None, each: Each,
+) -> Prepared:  # fmt: skip
+    """Choose what every column becomes, or take it from a fit, and build every partition."""
+    indices = [part.index for part in parts]
+    urls = [paths.part("about", index, "json") for index in indices]
+    about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
+    copies = 1.0
+    columns: tuple[ColumnRead, ...] = ()
+    notes: tuple[str, ...] = ()
+    further_fits = 0.0
+    if fitted is None:
+        chosen = _choose_columns(parts, about, settings, paths, each)
+        encoding, design, basis, copies = (
+            chosen.encoding, chosen.design, chosen.basis, chosen.copies
+        )  # fmt: skip
+        warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
+        further_fits = chosen.further_fits
+    else:
+        design, basis, warnings = read_design(fitted), read_basis(fitted), ()
+        names = [str(name) for name in design.columns]
+        encoding = of_encoding.read(fitted)
+        known = encoding.target is not None or len(encoding.labels) >= 2
+        if names_of(encoding.columns) != names or not known:
+            url = of_encoding.url_of(fitted)
+            raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
+        if encoding.target is None:
+            _refuse_labels(about.labels.counts, encoding)
+    of_encoding.write(paths, encoding, work=True)
+    write_basis(paths, basis, work=True)
+    storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
+    built = each(build, indices, paths, fitted is not None, copies)
+    warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
+    batch: type[State] = Rows if basis is None else CodedRows
+    if encoding.target is not None:
+        batch = CountRows if encoding.target.count else TargetRows
+    elif len(encoding.labels) > 2:
+        batch = OrderedRows if encoding.ordered else ClassRows
+    missing = about.label_cells.missing
+    if settings.strict and fitted is None and missing:
+        raise InputError.of(
+            file="the data",
+            column=settings.columns.get(LABEL, LABEL),
+            expected="a label in every row (strict)",
+            found=f"{missing:,} without one",
+            remedy="add the labels, or leave --strict out",
+        )
+    if missing and not any("have no label" in text for text in warnings):
+        notes = (f"rows without a label, predicted: {missing:,}", *notes)
+    partitions = tuple(url for url, _ in built)
+    return Prepared(partitions, batch, warnings, (), columns, notes, further_fits)
+
+
+@dataclass(frozen=True)
+class ChosenColumns:
+    """What every column becomes in a fit, and what is said of it."""
+
+    encoding: Encoding
+    design: Design
+    basis: Basis | None
+    copies: float
+    warnings: tuple[str, ...]
+    columns: tuple[ColumnRead, ...]
+    notes: tuple[str, ...]
+    further_fits: float
+
+
+def _choose_columns(
+    parts: Sequence[Part], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
+    each: Each,
+) -> ChosenColumns:  # fmt: skip
+    seen = about.seen
+    every, _ = column_rules(seen, settings)
+    ids = {
+        name: why
+        for name, rule in every.items()
+        if rule.kind == NUMBER and name not in settings.include
+        if (why := names_rows(name, seen[name], None, rule.kind))
+    }
+    kinds = {name: rule for name, rule in every.items() if name not in ids}
+    labels: Labels | Target
+    kind = label_kind(about.labels, about.label_cells, settings)
+    if kind != "classes":
+        rule = number_rule(about.label_cells, settings) or Rule(NUMBER)
+        labels = Target(rule=rule, count=kind == "count")
+    else:
+        labels = of_encoding.named_labels(about.labels.counts, settings)
+    indices = [part.index for part in parts]
+    found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
+    units = found.units
+    summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
+    copies = 1.0 if summed.sample is None else summed.sample.repeats
+    # Of a table that is repeated twice, levels are as rare as in the table.
+    rare = round(RARE_BELOW * copies)
+    texts = {
+        name: why
+        for name, one in summed.levels.items()
+        if name not in settings.include and not one.many
+        if (why := names_rows(name, seen[name], len(one.counts), CATEGORY))
+    }
+    encoding, said = of_encoding.choose(
+        kinds, summed.columns, summed.levels, labels, settings, rare, texts
+    )
+    columns = names_of(encoding.columns)
+    reasons = of_encoding.why_left_out(encoding, summed.levels, rare) | ids | texts
+    _refuse_columns(columns, reasons, settings)
+    sums = encoded_sums(summed.columns, encoding.columns)
+    reasons |= dict.fromkeys(constant_columns(encoding.columns, sums.constant), ONE_VALUE)
+    if isinstance(labels, Target):
+        encoding = replace_target(encoding, labels, summed.target)
+    else:
+        _refuse_classes(labels.names, summed.classes.tolist())
+    weight = about.weights.mean(settings)
+    design, more = choose_scale(columns, sums, summed.classes, settings, weight)
+    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
+    if encoding.target is not None and not encoding.target.count and summed.sample is not None:
+        places = [list(kinds).index(one.name) for one in encoding.columns]
+        target = logged_where_better(
+            encoding.target, summed.sample, places, encoding, design, found
+        )
+        encoding = encoding.model_copy(update={"target": target})
+    if copies > 1.0:
+        more += (
+            f"Every row occurs {copies:.0f} times (or a multiple): each counts 1/{copies:.0f}, "
+            "and copies are left out together.",
+        )
+    copies *= units.design_effect
+    used = [one.name for one in encoding.columns]
+    groups = alike_columns(summed.sample, [*kinds], encoding)
+    ranges = of_encoding.ranges_of(encoding, seen)
+    encoding = encoding.model_copy(
+        update={
+            "ranges": ranges,
+            "groups": groups,
+            "repeated": found.repeated,
+            "design_effect": units.design_effect,
+        }
+    )
+    said += hold_out_warnings(found)
+    theirs = settings.columns.get(LABEL, LABEL)
+    if isinstance(labels, Target):
+        assert encoding.target is not None
+        if settings.target == "auto" or encoding.target.logged:
+            said.append(number_warning(about.labels, labels.count, encoding.target.logged))
+        said += suggestions({theirs: about.label_cells}, {}, [theirs])
+    else:
+        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
+        said += suggestions({theirs: about.label_cells}, {theirs: about.labels}, [theirs])
+    said += suggestions(seen, summed.levels, used, weighs=True)
+    read_as = {name: every[name] for name in used}
+    cells = seen
+    if isinstance(labels, Target):
+        name = settings.columns.get(LABEL, LABEL)
+        read_as, cells = {name: labels.rule, **read_as}, {name: about.label_cells, **seen}
+    said += doubtful_numbers(cells, read_as, settings)
+    said += about.weights.said(settings)
+    table = _columns(every, about, summed, labels, reasons, settings)
+    notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
+    further = float(FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
+    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
+
+
+def _columns(
+    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels | Target,
+    reasons: Mapping[str, str], settings: ExpertSettings,
+) -> tuple[ColumnRead, ...]:  # fmt: skip
+    """Return the table of columns: those that predict, the label, and the weight."""
+    theirs = settings.columns
+    name = theirs.get(LABEL, LABEL)
+    found = [
+        number_read(about.label_cells, name, labels.count)
+        if isinstance(labels, Target)
+        else label_read(about.labels, labels, name)
+    ]
+    found += about.weights.columns(settings)
+    for name, rule in every.items():
+        used = f"left out: {reasons[name]}" if name in reasons else USED
+        found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
+    return tuple(found)
+
+
+def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
+    if all(rows):
+        return
+    counts = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
+    which = "both" if len(names) == 2 else "all"
+    found = " and ".join(reversed(counts)) if len(names) == 2 else listed(counts)
+    raise InputError.of(
+        file="settings",
+        column="test_share",
+        expected=f"rows of {which} labels left for the fit",
+        found=found,
+        remedy="lower test_share or give more rows",
+    )
+
+
+def _refuse_columns(
+    columns: Sequence[str], reasons: Mapping[str, str], settings: ExpertSettings
+) -> None:
+    if not columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in list(reasons.items())[:5])
+        raise InputError.of(
+            file="the data",
+            expected="at least one column that predicts",
+            found=f"none ({why})" if why else "none",
+            remedy="give other columns or more rows, or name columns in --include",
+        )
+    if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
+        raise InputError.of(
+            file="settings",
+            column="inference",
+            expected=f"at most {MOST_COLUMNS} columns for inference=additive",
+            found=f"{len(columns)}",
+            remedy="give fewer columns, lower max_levels, or take inference=cavi",
+        )
+
+
+def _refuse_labels(counts: Mapping[str, int], encoding: Encoding) -> None:
+    """Refuse labels of new rows that the fit does not know."""
+    unknown = encoding.classes.unknown(counts)
+    if unknown:
+        raise InputError.of(
+            file="the new data",
+            column=LABEL,
+            expected=f"labels of the fit: {listed(encoding.labels)}",
+            found=listed(unknown),
+            remedy="correct the labels, or leave them empty",
+        )

@@ -1,0 +1,464 @@
+"""Units of rows that are fitted or held out together: copies of a row, and rows of one group."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from flows import storage
+from flows.experts.input import ingest as tables_of
+from flows.experts.input.encoding import Target
+from flows.experts.input.labels import LABEL, Labels
+from flows.experts.schema import ROW_GROUP
+from flows.experts.settings import ExpertSettings
+from flows.family import Each
+from flows.records.runs import RunPaths
+from flows.records.states import read_state
+from flows.tables import mixed
+from flows.tables.mixed import CATEGORY, NUMBER
+from flows.tables.names import digests_of, file_name
+from flows.tables.partition import Part
+from vbmodels.core.columns import Rule, looks_like_id
+from vbmodels.core.sampling import hashed
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
+from vbmodels.experts.columns import cell_keys
+
+GROUP = ROW_GROUP.name
+HELD_OUT, FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000
+"""Share of the rows that is held out; folds, and labelled rows below which these test all rows."""
+REPEATS = 8
+"""Rows beyond one a value from which values that decide all labels do so by no chance."""
+LEAST_IN_ORDER, ALIKE = 50, 0.5
+"""Rows from which on, and correlation from which on, an order in time is asked about."""
+SAME_LABEL, MOST_OF_ONE = 0.9, 2.0
+"""Share of pairs of copies that have one label, at least, and rows of each combination, at most."""
+MOST_CHANGES = 4
+"""Changes of the label along sorted values below which their size may decide it."""
+
+
+def _none() -> IntArray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class RowKeys(State):
+    """Numbers from each row's cells, its name and its group's name, and its label; [N] each.
+
+    The label is a class's number, from 0, or a number itself; NaN where there is none.
+    """
+
+    cells: IntArray
+    names: IntArray
+    group: IntArray
+    label: FloatArray
+
+
+@dataclass(frozen=True)
+class Units(State):
+    """The units of more than one row.
+
+    Attributes
+    ----------
+    cells
+        Numbers of the cells of their rows, in increasing order; [M].
+    number
+        That of the unit of these rows: the least of ``cells``; [M].
+    name
+        The least of the names in it; [M].
+    copies
+        How many rows have the cells of another row; 0 where rows are grouped.
+    grouped
+        How many named groups there are; 0 without.
+    design_effect
+        How many rows of a group say as much of the label as one of another (Kish 1965).
+    share
+        Share of the labelled rows that the fit never sees.
+    seed
+        What they are drawn by, with their names.
+    fold_names, folds
+        Where all rows are tested by folds: the least name of every unit with a label, in
+        increasing order, and its fold, -1 for one that no fit does without; [U] each.
+    """
+
+    cells: IntArray
+    number: IntArray
+    name: IntArray
+    copies: int
+    grouped: int
+    design_effect: float = 1.0
+    share: float = 0.0
+    seed: int = 0
+    fold_names: IntArray = field(default_factory=_none)
+    folds: IntArray = field(default_factory=_none)
+
+    def number_of(self, cells: IntArray) -> IntArray:
+        """Return the unit's number of rows with these cells; [N]."""
+        return self._found(cells, self.number, cells)
+
+    def held_out(self, keys: RowKeys, fold: int | None = None) -> BoolArray:
+        """Say which rows are kept from the fit, or from that without a fold; [N].
+
+        The former goes by the least name of a row's unit alone.
+        """
+        names = self._found(keys.cells, self.name, keys.names)
+        if fold is None:
+            return np.asarray(hashed(names, 3 + 8 * self.seed, 1)[0] < self.share)
+        at = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
+        known = (self.fold_names[at] == names) & ~np.isnan(keys.label)
+        return np.asarray(known & (self.folds[at] == fold))
+
+    def tested(self, keys: list[RowKeys], settings: ExpertSettings, numeric: bool) -> Units:
+        """Return the units with a share of rows to hold out, or with folds that test all rows."""
+        names = np.concatenate([self._found(k.cells, self.name, k.names) for k in keys])
+        label = np.concatenate([k.label for k in keys])
+        known = ~np.isnan(label)
+        many = known.sum() >= MOST_IN_FOLDS or settings.inference == "mh"
+        share = HELD_OUT if settings.test_share is None and many else settings.test_share
+        if share is not None:
+            return replace(self, share=share, seed=settings.seed)
+        own, folds = dealt(names[known], label[known], settings.seed, numeric)
+        return replace(self, seed=settings.seed, fold_names=own, folds=folds)
+
+    def _found(self, cells: IntArray, values: IntArray, alone: IntArray) -> IntArray:
+        if not self.cells.size:
+            return alone
+        at = np.minimum(np.searchsorted(self.cells, cells), self.cells.size - 1)
+        return np.where(self.cells[at] == cells, values[at], alone)
+
+
+def find_units(
+    parts: Sequence[Part],
+    kinds: Mapping[str, Rule],
+    named: Mapping[str, Rule],
+    labels: Labels | Target,
+    settings: ExpertSettings,
+    paths: RunPaths,
+    each: Each,
+) -> RowUnits:
+    """Find the units of all partitions, and keep them for `read_units`.
+
+    ``named`` are the columns that may name groups.
+    """
+    urls = {one.url for part in parts for one in part.slices}
+    # A file that is moved, or written again under another name, has the same rows held out.
+    prefix = f"{file_name(*urls)}:" if len(urls) == 1 else ""
+    indices = [part.index for part in parts]
+    kept = each(_keep_keys, indices, kinds, named, labels, prefix, paths)
+    every, numeric = [keys for keys, _ in kept], isinstance(labels, Target)
+    units = join_units(every, numeric).tested(every, settings, numeric)
+    storage.write_bytes(_url(paths), to_bytes(units))
+    fitted = [~np.isnan(one.label) & ~units.held_out(one) for one in every]
+    cells, label = (
+        np.concatenate([getattr(one, n)[kept] for one, kept in zip(every, fitted, strict=True)])
+        for n in ("cells", "label")
+    )
+    repeated = "" if units.grouped else _deciding([pairs for _, pairs in kept])
+    labels_in_order = np.concatenate([one.label for one in every])
+    alike = neighbours_alike(labels_in_order, numeric)
+    return RowUnits(units, cells, label, repeated, alike)
+
+
+@dataclass(frozen=True)
+class RowUnits:
+    """The units, and keys of the cells and labels of all fitted rows; [n].
+
+    ``repeated``: the column whose values have one label each; "" for none. ``alike``: how alike the
+    labels of rows are that follow each other (`neighbours_alike`).
+    """
+
+    units: Units
+    cells: IntArray
+    label: FloatArray
+    repeated: str
+    alike: float
+
+
+def read_units(paths: RunPaths, index: int) -> tuple[RowKeys, Units]:
+    """Return the keys of a partition's rows, and the units of all."""
+    keys = read_state(paths.part("keys", index, "npz"), RowKeys)
+    return keys, read_state(_url(paths), Units)
+
+
+def _url(paths: RunPaths) -> str:
+    return storage.join(paths.work, "units.npz")
+
+
+def _keep_keys(
+    index: int,
+    kinds: Mapping[str, Rule],
+    named: Mapping[str, Rule],
+    labels: Labels | Target,
+    prefix: str,
+    paths: RunPaths,
+) -> tuple[RowKeys, dict[str, Decided | None]]:
+    table = storage.read_table(paths.part("rows", index))
+    raw, _ = tables_of.raw_of(table, kinds)
+    keys = keys_of(raw, list(kinds), table, labels, prefix)
+    storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
+    known = ~np.isnan(keys.label)
+    places = {name: j for j, name in enumerate(kinds)}
+    found = {}
+    for name, rule in named.items():
+        own = raw if name in places else tables_of.raw_of(table, {name: rule})[0]
+        values = own[:, places.get(name, 0)]
+        given = known & ~np.isnan(values)
+        found[name] = Decided.of(values[given], keys.label[given], np.ones(int(given.sum())))
+    return keys, found
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The values of a column, each with its one label and its rows; [V]."""
+
+    values: FloatArray
+    label: FloatArray
+    rows: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, label: FloatArray, rows: FloatArray) -> Decided | None:
+        """Count the rows of each value; None where one has two labels."""
+        own, first, of = np.unique(values, return_index=True, return_inverse=True)
+        if (label != label[first][of]).any():
+            return None
+        return cls(own, label[first], np.bincount(of, rows, own.size).astype(float))
+
+    def names_groups(self, by_name: bool) -> bool:
+        """Whether the labels are decided by no chance, nor by the size of the values."""
+        count, rows = self.values.size, float(self.rows.sum())
+        varied = int(np.count_nonzero(np.diff(self.label)))
+        least = 1 if by_name else max(MOST_CHANGES, 0.1 * count)
+        return 2 < count <= 0.8 * rows and rows - count >= REPEATS and varied >= least
+
+
+def may_name_groups(seen: Mapping[str, Seen], rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return the columns of categories and of whole numbers, how they are read."""
+    return {
+        name: rule
+        for name, rule in rules.items()
+        if rule.kind == CATEGORY or (rule.kind == NUMBER and not seen[name].fractions)
+    }
+
+
+def _deciding(parts: Sequence[Mapping[str, Decided | None]]) -> str:
+    """Return the column of the most values with one label each, in all partitions."""
+    found: dict[str, int] = {}
+    for name in parts[0] if parts else ():
+        some = [one for part in parts if (one := part[name]) is not None]
+        if len(some) < len(parts):
+            continue
+        columns = ("values", "label", "rows")
+        every = Decided.of(*(np.concatenate([getattr(p, c) for p in some]) for c in columns))
+        if every is not None and every.names_groups(looks_like_id(name)):
+            found[name] = every.values.size
+    return max(found, key=lambda name: found[name], default="")
+
+
+def keys_of(
+    raw: FloatArray,
+    columns: Sequence[str],
+    table: pa.Table,
+    labels: Labels | Target,
+    prefix: str,
+) -> RowKeys:
+    """Return the keys of rows with cells [N, C], in whatever order their file has the columns.
+
+    What names have before ``prefix`` ends is left out.
+    """
+    given = table[LABEL].combine_chunks()
+    if isinstance(labels, Target):
+        label = labels.values(given)[0]
+    else:
+        codes = labels.of_rows(given)
+        label = np.where(codes < 0, np.nan, codes)
+    cells = raw[:, np.argsort(np.array(columns))]
+    names = digests_of([one.removeprefix(prefix) for one in table[tables_of.ID].to_pylist()])
+    if GROUP not in table.column_names:
+        return RowKeys(cell_keys(cells), names, names, label)
+    of = table[GROUP].to_pylist()
+    groups = digests_of([one or "" for one in of])
+    # Rows of two groups are no copies: few columns would make one unit of all groups.
+    keys = cell_keys(np.column_stack([cells, (groups >> 11).astype(np.float64)]))
+    return RowKeys(keys, names, np.where([one is None for one in of], names, groups), label)
+
+
+def read_names(
+    paths: RunPaths, index: int, settings: ExpertSettings
+) -> tuple[pa.Table, list[pa.ChunkedArray]]:
+    """Return a partition's rows with names and labels, and their groups; [] without groups."""
+    grouped = [GROUP] if GROUP in settings.columns else []
+    table = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL, *grouped])
+    return table, [table[name] for name in grouped]
+
+
+def row_groups(rows: pa.Table, settings: ExpertSettings) -> list[pa.Array]:
+    """Return the names of the groups of rows, null where a row has none; [] without groups."""
+    if GROUP not in settings.columns:
+        return []
+    if GROUP not in rows.column_names:
+        return [pa.nulls(len(rows), pa.string())]
+    return [mixed.texts(mixed.taken(rows[GROUP])[0])]
+
+
+def neighbours_alike(label: FloatArray, numeric: bool) -> float:
+    """Return the correlation of labels [N] with those of the next rows; 0 if they are sorted.
+
+    Of classes it is by how much more often they are equal than by chance, as a share of the most.
+
+    >>> neighbours_alike(np.array([1.0, 2.0, 1.0, 2.0]), True)
+    -1.0
+    """
+    y = label[~np.isnan(label)]
+    steps = np.diff(y)
+    if not ((steps > 0.0).any() and (steps < 0.0).any()):
+        return 0.0
+    if numeric:
+        return float(np.corrcoef(y[:-1], y[1:])[0, 1].round(12))
+    shares = np.unique(y, return_counts=True)[1] / y.size
+    chance = float(shares @ shares)
+    return (float(np.mean(steps == 0.0)) - chance) / (1.0 - chance)
+
+
+def hold_out_warnings(found: RowUnits) -> list[str]:
+    """Say why figures on rows that are held out at random may be too good."""
+    if not found.repeated:
+        if found.units.grouped or found.label.size < LEAST_IN_ORDER or found.alike < ALIKE:
+            return []
+        return [
+            f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If rows "
+            "are in order of time, figures hold between the fitted ones, not for later ones."
+        ]
+    name = found.repeated
+    return [
+        f"The rows of each value of {name} have one label. If {name} names what rows are of, "
+        f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures are "
+        "too good."
+    ]
+
+
+def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
+    """Say how many rows are held out together, and why."""
+    said = []
+    if units.grouped:
+        name = settings.columns[GROUP]
+        text = f"rows of one {name} are left out together: {units.grouped:,} groups"
+        if units.design_effect > 1.05:
+            text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"
+        said.append(text)
+    if units.copies:
+        said.append(
+            f"rows with copies (label and all columns), left out together: {units.copies:,}"
+        )
+    return said
+
+
+def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
+    """Return the units of the rows of all partitions; their order does not matter.
+
+    ``numeric``: the labels are numbers, and not those of classes.
+    """
+    cells, names, group, label = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("cells", "names", "group", "label")
+    )
+    n = cells.size
+    _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
+    unit, grouped, effect = cell, 0, 1.0
+    if not (group != names).any():
+        known = ~np.isnan(label)
+        if not are_copies(cell[known], label[known]):
+            return Units(_none(), _none(), _none(), copies=0, grouped=0)
+    else:
+        _, of = np.unique(group, return_inverse=True)
+        links = coo_array((np.ones(n), (of, cell + n)), shape=(2 * n, 2 * n))
+        unit = connected_components(links, directed=False)[1][of]
+        grouped = len(np.unique(group[group != names]))
+        known = ~np.isnan(label)
+        effect = _design_effect(unit[known], label[known], numeric)
+    least = np.full((2, 2 * n), np.iinfo(np.int64).max)
+    np.minimum.at(least[0], unit, cells)
+    np.minimum.at(least[1], unit, names)
+    shared = np.flatnonzero(np.bincount(unit, minlength=1)[unit] > 1) if n else unit
+    known, first = np.unique(cells[shared], return_index=True)
+    number, name = least[:, unit[shared[first]]]
+    copies = 0 if grouped else int(np.sum(count[cell] > 1))
+    return Units(known, number, name, copies, grouped, effect)
+
+
+def dealt(
+    names: IntArray, label: FloatArray, seed: int, numeric: bool
+) -> tuple[IntArray, IntArray]:
+    """Deal units to folds: their names [U] in increasing order, and the fold of each, [U].
+
+    Units of a class are dealt in turn. Those without which a fit would lack a class have none, -1.
+
+    Parameters
+    ----------
+    names
+        Name of each row's unit; [N].
+    label
+        Number of each row's class, or a number itself; [N].
+    seed
+        Decides the order in which units are dealt.
+    numeric
+        Whether labels are numbers.
+    """
+    own, first, of = np.unique(names, return_index=True, return_inverse=True)
+    classes = np.zeros(names.size) if numeric else label
+    order = np.lexsort((hashed(own, 3 + 8 * seed, 1)[0], classes[first]))
+    folds = np.empty(own.size, np.int64)
+    folds[order] = np.arange(own.size) % FOLDS
+    for one in np.unique(classes):
+        there = np.unique(of[classes == one])
+        if np.unique(folds[there]).size < 2:
+            folds[there] = -1
+    return own, folds
+
+
+def are_copies(cell: IntArray, label: FloatArray) -> bool:
+    """Whether rows [N] with the same number of their cells are copies, and not alike by chance.
+
+    Copies have one label, and in a table with copies most rows with other cells are there: few
+    columns of few values have many rows of each combination, which say nothing of one another.
+
+    >>> are_copies(np.array([0, 0, 1, 2, 3]), np.array([5.0, 5.0, 1.0, 2.0, 3.0]))
+    True
+    >>> are_copies(np.array([0, 0, 0, 1, 1, 1]), np.array([5.0, 4.0, 5.0, 2.0, 3.0, 5.0]))
+    False
+    """
+    count = np.bincount(cell)
+    several = count[cell] > 1
+    if not several.any():
+        return False
+    of = np.column_stack([cell[several], label[several]])
+    same, count = np.unique(of, axis=0, return_counts=True)[1], count[count > 0]
+    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
+    whole = int(np.gcd.reduce(count))  # the table, so many times
+    return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
+
+
+def _design_effect(unit: IntArray, label: FloatArray, numeric: bool) -> float:
+    """Return 1 + (m - 1) r, with units of m rows and r the intraclass correlation of labels.
+
+    The latter by the analysis of variance; of classes by that of all their indicators.
+    """
+    _, of, size = np.unique(unit, return_inverse=True, return_counts=True)
+    n, k = of.size, size.size
+    if not 1 < k < n:
+        return 1.0
+    values = [label] if numeric else [(label == one).astype(float) for one in np.unique(label)]
+    between = within = 0.0
+    for y in values:
+        mean = np.bincount(of, y) / size
+        within += float(np.sum((y - mean[of]) ** 2)) / (n - k)
+        between += float(size @ (mean - y.mean()) ** 2) / (k - 1)
+    usual = (n - float(size @ size) / n) / (k - 1)
+    spread = between + (usual - 1.0) * within
+    r = (between - within) / spread if spread > 0.0 else 0.0
+    return 1.0 + (float(size @ size) / n - 1.0) * max(r, 0.0)

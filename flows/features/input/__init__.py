@@ -1,0 +1,1 @@
+"""From columns of answers to codes of categories."""

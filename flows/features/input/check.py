@@ -1,0 +1,321 @@
+"""Tables of categories: read, checked and coded."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter
+
+from flows.family import Checked, CheckedPiece, names_of
+from flows.faults import Fault, InputError, did_you_mean
+from flows.features.schema import CATEGORIES_IN
+from flows.features.settings import FeatureSettings
+from flows.storage import InputFile
+from flows.tables import mixed, partition
+from flows.tables.checks import Checker
+from flows.tables.column_rules import column_rules, unclear_faults
+from flows.tables.mixed_rows import count_cells, merge_seen
+from flows.tables.names import as_text
+from flows.tables.partition import chunks
+from flows.tables.row_weights import others_in, with_named
+from vbmodels.core.columns import Rule, Unclear
+from vbmodels.core.levels import Levels, match_levels, rare_levels
+from vbmodels.core.scales import numbers_of
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.table import MISSING, take_codes
+
+_SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
+
+NO_COLUMN = "none"
+"""In the setting ``ordered``: no column has an order."""
+RARE = "(rare)"
+
+
+@dataclass(frozen=True)
+class CheckedTable(Checked):
+    """What the check of one file found: what its columns hold, and the settings of the run."""
+
+    columns: Mapping[str, Seen] = field(default_factory=dict)
+    settings: FeatureSettings = field(default_factory=FeatureSettings)
+
+
+def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
+    """Read a file piece by piece; list its faults and count what its columns hold."""
+    checker = Checker(with_named(CATEGORIES_IN, settings), file.url)
+    seen: dict[str, Seen] = {}
+    try:
+        for table in checker.chunks(chunks(file.url)):
+            seen = merge_seen([seen, count_cells(CATEGORIES_IN, table, checker, settings)])
+            del table  # before the next is read
+    except InputError as error:
+        return CheckedTable(0, error.faults)
+    found = tuple(checker.found.faults())
+    return CheckedTable(checker.rows, found, checker.names, seen, settings)
+
+
+def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
+    """List the faults of a file's columns."""
+    try:
+        checker, _ = partition.read_header(file.url, with_named(CATEGORIES_IN, settings))
+    except InputError as error:
+        return CheckedTable(0, error.faults)
+    columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}
+    keys = (file.url,) if checker.named else ()
+    return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns, settings)
+
+
+def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
+    """Return what the check of a file needs to know of some of its rows."""
+    about = _SEEN.dump_python(dict(seen), mode="json", exclude_defaults=True)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
+
+
+def merge(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
+    """Return what the pieces of a file say of it."""
+    columns = merge_seen([_SEEN.validate_python(one.about) for one in pieces])
+    rows = sum(one.rows for one in pieces)
+    return CheckedTable(rows, (), names_of(pieces), columns, settings)
+
+
+def rules_of(
+    seen: Mapping[str, Seen], settings: FeatureSettings
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how columns are read, and which cannot be.
+
+    Codes among which some cells are words are categories.
+    """
+    return take_codes(seen, *column_rules(seen, settings), cut=bool(settings.bins))
+
+
+def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:
+    """List the columns that cannot be read."""
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    settings = checked[0].settings
+    seen = merge_seen([one.columns for one in checked])
+    named = {
+        "categories": settings.categories,
+        "ordered": settings.ordered,
+        "missing": settings.missing_columns(),
+    }
+    faults = [
+        Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
+              setting, remedy=did_you_mean(name, seen))
+        for setting, names in named.items()
+        for name in names
+        if name not in seen and (setting, name) != ("ordered", NO_COLUMN)
+    ]  # fmt: skip
+    return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as it is modelled: its categories, most frequent first (ties by name).
+
+    Attributes
+    ----------
+    joined
+        Rare categories that are one here, called `RARE`.
+    weights
+        Sums of the weights of the rows with each category.
+    rule
+        How its cells are read.
+    cuts
+        Ends of the classes that its numbers are cut into.
+    structural
+        Where cells are missing because of another column: that column and its categories.
+    ordered, scale
+        The categories from the lowest to the highest and the kind of their scale (see
+        `vbmodels.core.scales`), where they have an order.
+    halves
+        The half of the scale that each answer is in, where ``levels`` are its two halves.
+    label
+        The name without tags, and without what columns of one question all begin with.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    counts: tuple[int, ...]
+    missing: int
+    joined: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    rule: Rule = field(default_factory=Rule)
+    cuts: tuple[float, ...] = ()
+    structural: tuple[str, tuple[str, ...]] | None = None
+    ordered: tuple[str, ...] = ()
+    scale: str = ""
+    halves: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name as reports have it."""
+        return self.label or self.name
+
+    @property
+    def points(self) -> FloatArray | None:
+        """[R] place of each category on its scale: numbers as they are, else 1 to n."""
+        if not self.ordered:
+            return None
+        numbers = numbers_of(self.ordered)
+        places = range(1, len(self.ordered) + 1)
+        at = dict(zip(self.ordered, numbers or places, strict=True))
+        return np.array([at[level] for level in self.levels], np.float64)
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The code of each category, and of each that was joined."""
+        codes = {level: code for code, level in enumerate(self.levels)}
+        labels = [text for text in self.levels if text.strip("()") == RARE.strip("()")]
+        for name in self.joined:
+            codes[name] = codes[max(labels, key=len)]
+        return codes | {answer: codes[half] for answer, half in self.halves.items()}
+
+    def texts(self, cells: pa.Array) -> pa.Array:
+        """Return cells, as `flows.tables.mixed.taken` gives them, as categories."""
+        if self.cuts:
+            return classes_of(mixed.numbers(cells, self.rule)[0], self.cuts)
+        return mixed.texts(cells, self.rule)
+
+
+_BREAKS = re.compile(r" [-|/] |: |\? |\. |\[")
+# Characters that names of columns have in common, from which on they are cut.
+LEAST_COMMON = 10
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    """Return names of columns without tags, and without the question that several begin with.
+
+    >>> shown_names(["<p>How do you rate &ndash; Price</p>", "How do you rate - Speed", "age"])
+    ['Price', 'Speed', 'age']
+    """
+    plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
+    plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
+    starts = [[name[: one.end()] for one in _BREAKS.finditer(name)] for name in plain]
+    common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
+    found = []
+    for name, some in zip(plain, starts, strict=True):
+        start = max((one for one in some if common[one] > 1), key=len, default="")
+        rest = name[len(start) :]
+        found.append(rest.removesuffix("]") if start.endswith("[") else rest)
+    counts = Counter(found)
+    best = zip(names, plain, found, strict=True)
+    return [rest if rest and counts[rest] == 1 else clean or name for name, clean, rest in best]
+
+
+def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
+    """Return the class of each number as text, null for NaN.
+
+    >>> classes_of(np.array([1.0, 5.0, 9.0, np.nan]), [3.0, 7.0]).to_pylist()
+    ['below 3', '3 to 7', '7 and above', None]
+    """
+    ends = [f"{cut:.6g}" for cut in cuts]
+    inner = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
+    names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
+    place = np.searchsorted(np.asarray(cuts), values, side="right")
+    return pa.array(names[place], pa.string(), mask=np.isnan(values))
+
+
+def halve(column: Column, cut: int) -> Column:
+    """Return a column of ordered answers as the two halves of its scale; the lower has ``cut``.
+
+    >>> column = Column("q", ("2", "3", "1"), (5, 4, 1), 0, ordered=("1", "2", "3"))
+    >>> halve(column, 2).levels, halve(column, 2).counts, halve(column, 2).halves["1"]
+    (('1 to 2', '3'), (6, 4), '1 to 2')
+    """
+    counts = dict(zip(column.levels, column.counts, strict=True))
+    weights = dict(zip(column.levels, column.weights or column.counts, strict=True))
+    halves: dict[str, str] = {}
+    sums: dict[str, tuple[int, float]] = {}
+    for half in (column.ordered[:cut], column.ordered[cut:]):
+        name = half[0] if len(half) == 1 else f"{half[0]} to {half[-1]}"
+        halves |= dict.fromkeys(half, name)
+        sums[name] = sum(counts[one] for one in half), sum(weights[one] for one in half)
+    levels = sorted(sums, key=lambda name: (-sums[name][0], name))
+    return replace(
+        column,
+        levels=tuple(levels),
+        counts=tuple(sums[name][0] for name in levels),
+        weights=tuple(sums[name][1] for name in levels),
+        ordered=(),
+        halves=halves,
+    )
+
+
+def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
+    """Return the counts of categories as a rule reads them."""
+    column = Column("", (), (), 0, rule=rule, cuts=tuple(cuts))
+    names = pa.array(list(levels.counts), pa.string())
+    counts: Counter[str] = Counter()
+    missing = levels.missing
+    for name, count in zip(column.texts(names).to_pylist(), levels.counts.values(), strict=True):
+        if name is None:
+            missing += count
+        else:
+            counts[name] += count
+    if rule.blank_is_no:
+        counts["no"] += missing
+        missing = 0
+    return Levels(dict(counts), missing, levels.many)
+
+
+def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:
+    """Put the categories into stick-breaking order, rare ones joined; see `rare_levels`."""
+    joined = rare_levels(levels.counts, least, most)
+    rare = set(joined)
+    counts = {text: n for text, n in levels.counts.items() if text not in rare}
+    if joined:
+        label = RARE
+        while label in counts:
+            label = f"({label})"
+        counts[label] = sum(levels.counts[text] for text in joined)
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    names, cells = zip(*ordered, strict=True) if ordered else ((), ())
+    return Column(name, tuple(names), tuple(cells), levels.missing, tuple(joined))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Codes of some rows, and how their cells differ from those of the fit.
+
+    Attributes
+    ----------
+    codes
+        [N, D] categories, -1 where missing or unknown.
+    unknown
+        By column, cells of categories that are not known.
+    respelt
+        By column, cells of categories that are known by another case, or other blanks.
+    """
+
+    codes: IntArray
+    unknown: dict[str, dict[str, int]]
+    respelt: dict[str, dict[str, int]]
+
+
+def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
+    """Return the codes of cells, as `flows.tables.mixed.taken` gives them."""
+    codes: list[IntArray] = []
+    unknown: dict[str, dict[str, int]] = {}
+    respelt: dict[str, dict[str, int]] = {}
+    for column in known:
+        cells = column.texts(columns[column.name]).dictionary_encode()
+        names = cells.dictionary.to_pylist()
+        at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        own = match_levels(names, column.places)
+        code_of = [column.places[own[name]] if name in own else MISSING for name in names]
+        codes.append(np.array([*code_of, MISSING], np.int64)[at])
+        count = np.bincount(at, minlength=len(names) + 1).tolist()
+        for name, cells_of in zip(names, count, strict=False):
+            if name not in own:
+                unknown.setdefault(column.name, {})[name] = cells_of
+            elif own[name] != name:
+                respelt.setdefault(column.name, {})[name] = cells_of
+    return Encoded(np.stack(codes, axis=1), unknown, respelt)

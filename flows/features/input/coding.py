@@ -1,0 +1,351 @@
+"""A partition of a table on its way: its cells, the columns' categories, its codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from flows import storage
+from flows.family import Each, Ingested, Prepared
+from flows.faults import Fault, InputError, missing_columns
+from flows.features.input.check import Column, encode, piece, recoded, rules_of
+from flows.features.input.columns import Survey, columns_of, compare_columns, survey_codes
+from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, IMPUTED
+from flows.features.settings import FeatureSettings
+from flows.records import json_files
+from flows.records.runs import Dropped, RunPaths
+from flows.tables import mixed, partition
+from flows.tables.column_table import doubtful_numbers, numbers_in_text
+from flows.tables.levels import bounded, count_levels, merge_levels
+from flows.tables.mixed_rows import ID, cells_of, joined, merge_seen, take
+from flows.tables.names import digests_of, listed
+from flows.tables.partition import Part
+from flows.tables.row_weights import WEIGHT, WeightSums, with_named
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.core.columns import Rule
+from vbmodels.core.levels import Levels
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
+from vbmodels.features.forms import Reported, RowFindings, make
+from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.patterns import profile
+from vbmodels.features.search.fit import ITERATIONS
+from vbmodels.features.table import FeatureBatch, bearable, feature_batch, foreign_columns
+
+
+class AboutCells(json_files.Form):
+    """What ingest says of a partition: rows, what columns hold, categories, and weights."""
+
+    rows: int
+    seen: dict[str, Seen]
+    levels: dict[str, Levels]
+    weights: WeightSums
+
+
+class Dictionary(json_files.Form):
+    """The contents of ``columns.json``: the columns as they are modelled."""
+
+    columns: list[Column] = Field(min_length=1)
+
+
+def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
+    """Store a partition's cells, count what its columns hold and its categories."""
+    pieces, found = [], []
+    for checkers, rows in partition.checked_together(part, with_named(CATEGORIES_IN, settings)):
+        found.append(take(CATEGORIES_IN, rows, checkers[0], settings, len(checkers) == 1))
+        seen = found[-1].seen
+        # What rows of several files hold is said once: it is added up over files.
+        none = dict.fromkeys(seen, Seen())
+        pieces += [piece(c, none if i else seen) for i, c in enumerate(checkers)]
+        del rows  # before the next are read
+    table = joined(found)
+    storage.write_table(paths.part("cells", part.index), table)
+    levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in found[0].cells})
+    sums = WeightSums.of(table[WEIGHT].combine_chunks())
+    whole = merge_seen([one.seen for one in found])
+    about = AboutCells(rows=table.num_rows, seen=whole, levels=levels, weights=sums)
+    json_files.write(paths.part("about", part.index, "json"), about)
+    return Ingested(
+        rows_read=part.rows, rows_kept=table.num_rows, notes=sums.notes, checked=tuple(pieces)
+    )
+
+
+def code_parts(
+    parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
+    each: Each,
+) -> Prepared:  # fmt: skip
+    """Find the categories of every column and code every partition."""
+    urls = [paths.part("about", part.index, "json") for part in parts]
+    about = [json_files.read(url, AboutCells) for url in urls]
+    levels = bounded(merge_levels([one.levels for one in about]))
+    seen = merge_seen([one.seen for one in about])
+    indices = [part.index for part in parts]
+    firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
+    numbered = list(zip(indices, firsts[:-1], strict=True))
+    table: tuple[ColumnRead, ...] = ()
+    notes: list[str] = []
+    weights = sum((one.weights for one in about), WeightSums())
+    mean_weight = weights.mean(settings)
+    if fitted is None:
+        _refuse_few_sweeps(settings)
+        found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
+        kept, found = compare_columns(found, each(_survey, numbered, found.kept, paths))
+        warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
+        table = (*weights.columns(settings), *found.table)
+        every = rules_of(seen, settings)[0]
+        rules = {column.name: every[column.name] for column in kept}
+        notes = numbers_in_text(seen, rules)
+        warnings += doubtful_numbers(seen, rules, settings)
+    else:
+        kept, warnings = _known(fitted, levels), []
+    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
+    built = each(_build, numbered, settings, paths, mean_weight)
+    warnings += [
+        f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
+        for name, texts in _sum_counts([one.unknown for one in built]).items()
+    ]
+    warnings += _on_respelt([one.respelt for one in built])
+    empty = [name for one in built for name in one.empty]
+    if len(empty) == firsts[-1]:
+        raise InputError.of(
+            file="the data", expected="cells in the columns that are used", found="none",
+            remedy="give other columns",
+        )  # fmt: skip
+    dropped = Dropped(
+        reason="row without any cell",
+        count=len(empty),
+        examples=empty[:100],
+        of=firsts[-1],
+        cause="Delete blank rows, or fill the columns that are used",
+    )
+    return Prepared(
+        tuple(one.url for one in built),
+        FeatureBatch,
+        tuple(warnings),
+        (dropped,),
+        table,
+        tuple(notes),
+    )
+
+
+def _numbers_of(
+    indices: Sequence[int], paths: RunPaths, each: Each, name: str, rule: Rule
+) -> FloatArray:
+    """Return some numbers of a column: those of the same rows for any partitioning."""
+    found = each(_sample, indices, name, rule, paths)
+    key, values = (np.concatenate([one[i] for one in found]) for i in (0, 1))
+    return np.asarray(values[np.argsort(key, kind="stable")[:SAMPLED]])
+
+
+SAMPLED = 20_000  # rows, from which classes of numbers are cut
+
+
+def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArray, FloatArray]:
+    table = storage.read_table(paths.part("cells", index), [ID, f"c.{name}"])
+    values = mixed.numbers(cells_of(table, name), rule)[0]
+    key = digests_of(table[ID].cast(pa.string()).to_pylist())
+    given = np.flatnonzero(~np.isnan(values))
+    first = given[np.argsort(key[given], kind="stable")[:SAMPLED]]
+    return key[first], values[first]
+
+
+def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPaths) -> Survey:
+    """Compare the columns of a partition with each other."""
+    index, first = numbered
+    table = storage.read_table(paths.part("cells", index))
+    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
+
+
+def dictionary_url(paths: RunPaths) -> str:
+    """Return where a run keeps its columns while it works."""
+    return storage.join(paths.work, "columns.json")
+
+
+def kept_url(paths: RunPaths) -> str:
+    """Return where a finished run keeps its columns."""
+    return storage.join(paths.root, "posterior", "columns.json")
+
+
+def read_dictionary(paths: RunPaths) -> list[Column]:
+    """Return the columns as they are modelled."""
+    return json_files.read(dictionary_url(paths), Dictionary).columns
+
+
+def _weights(table: pa.Table) -> FloatArray:
+    found: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    return found
+
+
+def _refuse_few_sweeps(settings: FeatureSettings) -> None:
+    """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
+    model = make(settings)
+    searches = isinstance(model, CompletedIBP)
+    if not searches or settings.max_iter > ITERATIONS:
+        return
+    raise InputError.of(
+        file="settings",
+        column="max_iter",
+        expected=f"more than the {ITERATIONS} sweeps of the search's chains",
+        found=str(settings.max_iter),
+        remedy="raise max_iter",
+    )
+
+
+def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
+    """Say so where so many features cannot be had of so few rows; the models lower them."""
+    most = bearable(settings.n_features, rows)
+    if most == settings.n_features:
+        return []
+    return [
+        f"n_features was lowered from {settings.n_features} to {most}, below the {rows:,} rows "
+        "with data."
+    ]
+
+
+def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
+    """Return the fit's columns, which new data must have, with some of their categories."""
+    kept = json_files.read(kept_url(fitted), Dictionary).columns
+    if lacks := missing_columns("features", [c.name for c in kept], list(found)):
+        raise lacks
+    given = {c.name: recoded(found[c.name], c.rule, c.cuts).counts for c in kept}
+    levels = {c.name: c.levels for c in kept}
+    if foreign := foreign_columns(given, {c.name: c.places for c in kept}):
+        raise InputError(
+            [
+                Fault(
+                    "the new data",
+                    f"categories of the fit, such as {_quoted(levels[name])}",
+                    _quoted(given[name]),
+                    name,
+                    remedy="write these cells as in the fit, or leave them blank",
+                )
+                for name in foreign
+            ]
+        )
+    return kept
+
+
+def _quoted(levels: Iterable[str]) -> str:
+    return listed([repr(level) for level in levels], 3)
+
+
+def _sum_counts(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, list[str]]:
+    """Return what of each column's categories some cells are, with their number."""
+    total = merge_levels([{n: Levels(v, 0) for n, v in part.items()} for part in parts])
+    return {
+        name: [f"{text!r} ({n})" for text, n in levels.counts.items()]
+        for name, levels in total.items()
+    }
+
+
+def _on_respelt(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Say which cells were read as categories that differ by case or blanks."""
+    found = [f"{name} ({listed(texts, 3)})" for name, texts in _sum_counts(parts).items()]
+    if not found:
+        return []
+    return [f"Cells that differ by case or blanks are the fit's categories: {listed(found, 5)}."]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A partition's arrays: where they are, what of its cells is not as in the fit, empty rows."""
+
+    url: str
+    unknown: dict[str, dict[str, int]]
+    respelt: dict[str, dict[str, int]]
+    empty: list[str]
+
+
+def _build(
+    numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths, mean_weight: float
+) -> Built:
+    """Make a partition's arrays of its rows with a cell."""
+    index, first = numbered
+    columns = read_dictionary(paths)
+    table = storage.read_table(paths.part("cells", index))
+    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    codes = found.codes
+    given = (codes >= 0).any(axis=1)
+    names = table.select([ID])
+    empty = names.filter(pa.array(~given))[ID].to_pylist()
+    storage.write_table(paths.part("names", index), names.filter(pa.array(given)))
+    levels = np.array([len(c.levels) for c in columns])
+    batch = feature_batch(
+        codes[given],
+        levels,
+        np.arange(first, first + len(codes))[given],
+        grouped=settings.group and settings.inference != "laplace",
+        weight=_weights(table)[given] / mean_weight,
+    )
+    url = paths.part("partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(batch))
+    return Built(url, found.unknown, found.respelt, [str(name) for name in empty])
+
+
+def skipped_cells(found: RowFindings, batch: FeatureBatch, columns: Sequence[Column]) -> BoolArray:
+    """Return which missing cells [M] belong to questions that an answer of the row skipped."""
+    names = [column.name for column in columns]
+    codes = batch.codes[batch.row_of[found.rows]]
+    skipped = np.zeros(len(found.rows), bool)
+    for d, column in enumerate(columns):
+        if column.structural is None or column.structural[0] not in names:
+            continue
+        gate = names.index(column.structural[0])
+        answers = [columns[gate].levels.index(name) for name in column.structural[1]]
+        skipped |= (found.columns == d) & np.isin(codes[:, gate], answers)
+    return skipped
+
+
+def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:
+    """Make one line of each category of each missing cell."""
+    sizes = np.array([len(c.levels) for c in columns])
+    take = np.arange(found.cells.shape[1]) < sizes[found.columns, None]
+    cell, category = np.nonzero(take)
+    best = found.cells.argmax(1)
+    names = [columns[d] for d in found.columns[cell].tolist()]
+    return pa.table(
+        [
+            ids.take(pa.array(found.rows[cell])).cast(pa.string()),
+            pa.array([c.name for c in names], pa.string()),
+            pa.array(
+                [c.levels[r] for c, r in zip(names, category.tolist(), strict=True)], pa.string()
+            ),
+            pa.array(found.cells[cell, category]),
+            pa.array(best[cell] == category),
+        ],
+        schema=IMPUTED.arrow,
+    )
+
+
+def weight_table(fit: Reported, columns: Sequence[Column]) -> pa.Table:
+    """Return the table of weights: of each feature, and of none, every category of each column."""
+    levels = np.array([len(column.levels) for column in columns])
+    mean, sd = fit.weights.mean(axis=0), fit.weights.std(axis=0)
+    pieces = []
+    for k in range(mean.shape[1]):
+        profiles = profile(fit.weights, levels, [k - 1] if k else [])
+        unit = 0
+        for column, p in zip(columns, profiles, strict=True):
+            n = len(column.levels)
+            own = slice(unit, unit + n - 1)  # the first category has no weight
+            share = np.array(column.weights) / max(sum(column.weights), 1e-300)
+            ratio = np.divide(p[:n], share, out=np.full(n, np.nan), where=share > 0.0)
+            values = [
+                [column.name] * n,
+                list(column.levels),
+                [k] * n,
+                [None, *mean[own, k]],
+                [None, *sd[own, k]],
+                p[:n],
+                ratio,
+            ]
+            pieces.append(pa.table(values, schema=FEATURE_WEIGHTS.arrow))
+            unit += n - 1
+    return pa.concat_tables(pieces)

@@ -1,0 +1,564 @@
+"""Which columns of a table are modelled, as which categories, and what ties them to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from flows.faults import InputError
+from flows.features.input.association import best_cut
+from flows.features.input.check import (
+    RARE,
+    Column,
+    halve,
+    order_levels,
+    recoded,
+    rules_of,
+    shown_names,
+)
+from flows.features.settings import FeatureSettings
+from flows.tables.column_table import suggestions
+from flows.tables.mixed import NUMBER
+from flows.tables.names import listed
+from vbmodels.core.column_table import USED, ColumnRead, column_read
+from vbmodels.core.columns import Rule
+from vbmodels.core.levels import YES, Levels
+from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.table import (
+    REPEATED,
+    is_measured,
+    long_format,
+    measured_in_words,
+    why_left_out,
+)
+
+EXPECTED = 5.0
+"""Rows that would have two answers by chance, from which on it means something that none has."""
+MOST_COMPARED = 400
+"""Columns up to which each is compared with all others."""
+BY_CHANCE = 1e-4
+"""Chance that all rows of a category miss a cell, over all categories, below which that has a
+reason: the question was skipped because of that answer."""
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """What became of a table's columns.
+
+    Attributes
+    ----------
+    kept
+        The columns to model.
+    reasons
+        Why each other one is left out.
+    table
+        All of them, as they are shown.
+    warnings
+        What else to say.
+    """
+
+    kept: tuple[Column, ...]
+    reasons: Mapping[str, str]
+    table: tuple[ColumnRead, ...]
+    warnings: tuple[str, ...]
+
+
+def columns_of(
+    seen: Mapping[str, Seen], levels: Mapping[str, Levels], settings: FeatureSettings,
+    numbers_of: Callable[[str, Rule], FloatArray],
+) -> FoundColumns:  # fmt: skip
+    """Return the columns to model, and why others are left out.
+
+    Parameters
+    ----------
+    seen, levels
+        What the columns hold, and their categories as text.
+    settings
+        The settings.
+    numbers_of
+        Returns some numbers of a column.
+
+    Raises
+    ------
+    InputError
+        If no column is left.
+    """
+    rules, _ = rules_of(seen, settings)
+    kept: list[Column] = []
+    reasons: dict[str, str] = {}
+    shown: dict[str, Levels] = {}
+    for name, rule in rules.items():
+        found = recoded(levels[name], rule) if not levels[name].many else levels[name]
+        cuts: tuple[float, ...] = ()
+        wanted = name in settings.include or name in settings.categories
+        why = why_left_out(name, rule, seen[name], found, wanted)
+        measured = is_measured(seen[name], found, rule)
+        if measured and settings.bins and not why:
+            cuts = cuts_of(numbers_of(name, rule), settings.bins)
+            found = found if levels[name].many else recoded(levels[name], rule, cuts)
+            why = "" if cuts else "one value"
+            rule = replace(rule, remark=_with(rule.remark, f"cut into {len(cuts) + 1} classes"))
+        elif measured and not why:
+            why = measured_in_words(rule)
+        shown[name] = found
+        if cuts and found.many:  # classes of many values are counted once more, in the survey
+            found = Levels(dict.fromkeys(_names_of_classes(cuts), 1), found.missing)
+        if why:
+            reasons[name] = why
+            continue
+        scale = _scale(name, found, seen[name], settings, cuts)
+        least = 0 if scale else settings.rare_below
+        column = order_levels(name, found, least, settings.max_levels)
+        if scale is not None and not column.joined:
+            column = replace(column, ordered=scale.levels, scale=scale.kind)
+            if not cuts:
+                ends = f"{scale.levels[0]} to {scale.levels[-1]}"
+                rule = replace(rule, remark=_with(rule.remark, ends))
+        kept.append(replace(column, rule=rule, cuts=cuts))
+        rules[name] = rule
+    _refuse_long({name: shown[name] for name in rules}, reasons, settings)
+    if not kept:
+        _refuse(reasons)
+    ordered = {column.name for column in kept if column.ordered}
+    table = tuple(
+        _as_ordered(
+            column_read(
+                name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons
+            ),
+            name in ordered,
+        )
+        for name, rule in rules.items()
+    )
+    used = [column.name for column in kept]
+    names = shown_names(used)
+    kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
+    warnings = [
+        *_on_repeated(reasons, shown),
+        *_on_measured(reasons),
+        *_on_rare(kept, settings),
+        *_on_zeros(kept),
+    ]
+    numbers = [name for name in reasons if rules[name].kind == NUMBER]
+    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
+    return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+def _as_ordered(read: ColumnRead, ordered: bool) -> ColumnRead:
+    """Say of a column of categories whether they are used in an order."""
+    plain = read.read_as.removeprefix("ordered ")
+    if not plain.startswith("category"):
+        return read
+    return replace(read, read_as=f"ordered {plain}" if ordered else plain)
+
+
+def _scale(
+    name: str, found: Levels, seen: Seen, settings: FeatureSettings, cuts: Sequence[float]
+) -> Scale | None:
+    """Return the order of a column's answers; None where they have none, or shall have none."""
+    if cuts:
+        return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in found.counts))
+    levels, wanted = list(found.counts), name in settings.ordered
+    if settings.ordered and not wanted:
+        return None
+    scale = scale_of(levels, 2 if wanted else LEAST)
+    if set(levels) <= set(seen.order):  # the file says so
+        kind = NUMBERS if scale is None else scale.kind
+        return Scale(kind, tuple(level for level in seen.order if level in found.counts))
+    if wanted and scale is None and (numbers := numbers_of(levels)) is not None:
+        scale = Scale(NUMBERS, tuple(levels[i] for i in np.argsort(numbers)))
+    if wanted and scale is None:
+        raise InputError.of(
+            file="the data",
+            column=name,
+            expected="answers of a known scale, or numbers (setting ordered)",
+            found=listed([repr(level) for level in levels], 4),
+            remedy="write the answers as numbers, or leave the column out of ordered",
+        )
+    return scale
+
+
+def _used(reasons: Mapping[str, str], name: str) -> str:
+    return f"left out: {reasons[name]}" if name in reasons else USED
+
+
+def _with(remark: str, more: str) -> str:
+    return f"{remark}, {more}" if remark else more
+
+
+def _names_of_classes(cuts: Sequence[float]) -> list[str]:
+    from flows.features.input.check import classes_of
+
+    inside = [cuts[0] - 1.0, *cuts]
+    return [str(name) for name in classes_of(np.array(inside), cuts).to_pylist()]
+
+
+def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
+    """Return where numbers are cut into classes of about as many each.
+
+    >>> cuts_of(np.arange(100.0), 4), cuts_of(np.array([1.0, 1.0, 1.0, 5.0]), 2)
+    ((25.0, 50.0, 75.0), (5.0,))
+    """
+    if not values.size or bins < 2:
+        return ()
+    ordered = np.sort(values)
+    place = np.arange(1, bins) * len(ordered) // bins
+    cuts = np.unique(ordered[place])
+    cuts = cuts[cuts > ordered[0]]
+    if not cuts.size and ordered[-1] > ordered[0]:
+        cuts = ordered[ordered > ordered[0]][:1]
+    return tuple(float(f"{cut:.6g}") for cut in cuts)
+
+
+def _refuse(reasons: Mapping[str, str]) -> None:
+    found = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:6])
+    measured = [name for name, why in reasons.items() if "not categories" in why]
+    remedy = "give a table whose columns vary"
+    if measured:
+        remedy = (
+            "cut measurements (--set bins=4), or take values as categories (--set "
+            f"categories={','.join(measured[:3])})"
+        )
+    raise InputError.of(
+        file="the data",
+        expected="at least one column with two categories",
+        found=f"none ({found})",
+        remedy=remedy,
+    )
+
+
+def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> list[str]:
+    """Say which ids have several rows, which count as if they were of several respondents."""
+    found = [
+        f"{name} has {len(levels[name].counts):,} in {sum(levels[name].counts.values()):,} rows"
+        for name, why in reasons.items()
+        if why.startswith(REPEATED) and levels[name].counts
+    ]
+    if not found:
+        return []
+    return [
+        f"Ids repeat: {listed(found)}. Their rows count as independent, so intervals are too "
+        "narrow; give one row of each."
+    ]
+
+
+def _refuse_long(
+    levels: Mapping[str, Levels], reasons: Mapping[str, str], settings: FeatureSettings
+) -> None:
+    """Refuse a table in the long format, of one row an answer."""
+    found = long_format(levels, reasons)
+    if not found or found[1] in (*settings.include, *settings.categories):
+        return
+    ids, question, answer = found
+    ids, answer = ids or "the one who answers", answer or "the answers"
+    raise InputError.of(
+        file="the data",
+        column=question,
+        expected="one row for all answers of a respondent",
+        found=f"a row for each of {len(levels[question].counts)} questions: "
+        f"{listed(list(levels[question].counts), 3)}",
+        remedy=f"pivot it: a row for each value of {ids}, a column for each of {question}, "
+        f"{answer} as cells. To describe each row, name the columns to use (--set "
+        f"include={question},...)",
+    )
+
+
+def _on_measured(reasons: Mapping[str, str]) -> list[str]:
+    names = [name for name, why in reasons.items() if "not categories" in why]
+    if not names:
+        return []
+    return [
+        f"Measurements or dates are left out: {listed(names)}. --set bins=4 cuts them into "
+        "classes; --set categories=NAME takes values as categories."
+    ]
+
+
+# Highest points of scales that begin at 1 rather than at 0.
+ODD_SCALES = (5, 7)
+
+
+def _on_zeros(kept: Sequence[Column]) -> list[str]:
+    """Say which scales from 1 on have a 0 as well, which may be a code of missing cells."""
+    highest = {
+        column.name: len(column.levels) - 1
+        for column in kept
+        if set(column.levels) == {str(point) for point in range(len(column.levels))}
+    }
+    from_one = {
+        len(column.levels)
+        for column in kept
+        if set(column.levels) == {str(point + 1) for point in range(len(column.levels))}
+    }
+    odd = [c for c in kept if highest.get(c.name, 0) in {*ODD_SCALES, *(from_one - {1, 2})}]
+    if not odd:
+        return []
+    cells = sum(column.counts[column.levels.index("0")] for column in odd)
+    names = listed([column.name for column in odd], 8)
+    other = [c.name for c in kept if c not in odd and {"0", "no"} & set(c.levels)]
+    remedy = f"leave these cells blank, as 0 is an answer of {listed(other, 4)}"
+    return [
+        f"These look like codes of missing cells, and are read as values: 0 ({cells:,} cells in "
+        f"{names}). If they are, {remedy if other else '--set missing=0'}."
+    ]
+
+
+def _on_rare(kept: Sequence[Column], settings: FeatureSettings) -> list[str]:
+    joined = [c for c in kept if c.joined]
+    if not joined:
+        return []
+    said = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
+    where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
+    return [
+        f"Rare categories (fewer cells than rare_below = {settings.rare_below}, or beyond "
+        f"max_levels = {settings.max_levels}) were joined into {RARE} in {where}: {said}."
+    ]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What some rows say of columns in pairs; the sum of two is that of both.
+
+    Attributes
+    ----------
+    rows
+        How many.
+    prints
+        Of each column, a digest of all of its cells; [D].
+    cells
+        Rows with each category of all columns; [L].
+    weights
+        The sum of their weights; [L].
+    gaps
+        Of the rows with each category, how many miss each column; [L, D].
+    pairs
+        Rows with both of two categories; [L, L]; none where there are many columns.
+    """
+
+    rows: int
+    prints: IntArray
+    cells: IntArray
+    weights: FloatArray
+    gaps: IntArray
+    pairs: IntArray
+
+    def __add__(self, other: Survey) -> Survey:
+        """Add another partition's."""
+        with np.errstate(over="ignore"):
+            pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+            return Survey(*(a + b for a, b in pairs))
+
+
+def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: FloatArray) -> Survey:
+    """Compare the columns of some rows.
+
+    Parameters
+    ----------
+    codes
+        [N, D] categories, -1 where missing.
+    levels
+        Categories of each column.
+    first
+        Number of the first row in the whole table.
+    weight
+        [N] weights of the rows.
+    """
+    with np.errstate(over="ignore"):
+        row = _mixed(np.arange(first, first + len(codes), dtype=np.uint64))
+        prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * row[:, None]).sum(axis=0)
+    bounds = np.concatenate([[0], np.cumsum(levels)])
+    rows, columns = np.nonzero(codes >= 0)
+    place = bounds[columns] + codes[rows, columns]
+    weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
+    if len(levels) > MOST_COMPARED:
+        none = np.zeros((0, 0), np.int64)
+        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none)
+    hot = np.zeros((len(codes), bounds[-1]), np.float32)
+    hot[rows, place] = 1.0
+    gone = (codes < 0).astype(np.float32)
+    return Survey(
+        rows=len(codes),
+        prints=prints.astype(np.int64),
+        cells=hot.sum(axis=0).astype(np.int64),
+        weights=weights,
+        gaps=(hot.T @ gone).astype(np.int64),
+        pairs=(hot.T @ hot).astype(np.int64),
+    )
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def compare_columns(
+    found: FoundColumns, surveys: Sequence[Survey]
+) -> tuple[list[Column], FoundColumns]:
+    """Leave out repeated columns; say which gaps have a reason and which columns exclude others."""
+    total = surveys[0]
+    for one in surveys[1:]:
+        total = total + one
+    first: dict[int, str] = {}
+    reasons = dict(found.reasons)
+    for column, key in zip(found.kept, total.prints.tolist(), strict=True):
+        before = first.setdefault(key, column.name)
+        if before != column.name:
+            reasons[column.name] = f"the same cells as {before}"
+    warnings = list(found.warnings)
+    bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in found.kept])])
+    kept = [
+        replace(column, weights=tuple(total.weights[i:j].tolist()))
+        for column, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+    ]
+    if total.cells.size:
+        kept = [
+            replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
+            for d, column in enumerate(kept)
+        ]
+        warnings += _on_structural(kept)
+        warnings += _on_exclusive(found.kept, bounds, total, reasons)
+    twice = [f"{name} ({why})" for name, why in reasons.items() if "the same cells" in why]
+    if twice:
+        warnings.append(f"Repeated columns are used once: {listed(twice)}.")
+    table = tuple(
+        replace(one, used=_used(reasons, one.name)) if one.name in reasons else one
+        for one in found.table
+    )
+    kept = [column for column in kept if column.name not in reasons]
+    if halved := _few_a_row(kept, total):
+        warnings.append(
+            f"Rows answer few columns, so scales are joined to two halves: {listed(halved)}."
+        )
+        place = {
+            c.name: slice(i, j) for c, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+        }
+        joint = total.pairs.astype(np.float64)
+        cuts = {
+            one.name: best_cut(
+                one, [(c, joint[place[one.name], place[c.name]]) for c in kept if c != one]
+            )
+            for one in kept
+            if one.name in halved
+        }
+        kept = [halve(c, cuts[c.name]) if c.name in cuts else c for c in kept]
+    return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+# Share of missing cells from which on it matters that rows answer few columns.
+SPARSE = 0.3
+# Pairs of a row's answers for each number that describes a group, below which answers on a scale
+# are used as low and high: chosen on two tables, one where it is needed and one where it is not.
+LEAST_PAIRS = 100.0
+
+
+def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:
+    """Return the columns with an order of which rows answer too few to use all of their levels."""
+    if not total.cells.size or not kept:
+        return []
+    gone = np.array([column.missing for column in kept]) / total.rows
+    if gone.mean() < SPARSE:
+        return []
+    answered = float((1.0 - gone).sum())
+    pairs = total.rows * answered * (answered - 1.0) / 2.0
+    numbers = sum(len(column.levels) - 1 for column in kept)
+    gates = {column.structural[0] for column in kept if column.structural}
+    if pairs >= LEAST_PAIRS * numbers:
+        return []
+    return [c.name for c in kept if len(c.ordered) > 2 and c.name not in gates]
+
+
+def _reason_of_gaps(
+    d: int, columns: Sequence[Column], bounds: IntArray, total: Survey
+) -> tuple[str, tuple[str, ...]] | None:
+    """Return the column of whose categories all rows miss a column, by no chance, and these.
+
+    Of several such columns that which explains most of the missing cells.
+    """
+    found: tuple[str, tuple[str, ...]] | None = None
+    most = 0
+    for other, column in enumerate(columns):
+        rows = total.cells[bounds[other] : bounds[other + 1]]
+        gaps = total.gaps[bounds[other] : bounds[other + 1], d]
+        if other == d or not gaps.any() or gaps.sum() == rows.sum():
+            continue
+        rate = (
+            gaps.sum() / rows.sum()
+        )  # of rows that answer: parts of a questionnaire are no reason
+        always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
+        explained = int(gaps[always].sum())
+        if explained > most:
+            names = [column.levels[r] for r in np.flatnonzero(always)]
+            most, found = explained, (column.name, tuple(names))
+    return found
+
+
+def _on_structural(kept: Sequence[Column]) -> list[str]:
+    of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    cells = 0
+    for column in kept:
+        if column.structural is not None:
+            of.setdefault(column.structural, []).append(column.name)
+            gate = next(c for c in kept if c.name == column.structural[0])
+            cells += sum(gate.counts[gate.levels.index(name)] for name in column.structural[1])
+    if not of:
+        return []
+    said = "; ".join(
+        f"{listed(names)} where {gate} = {' or '.join(levels[:4])}"
+        for (gate, levels), names in of.items()
+    )
+    return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
+
+
+def _on_exclusive(
+    columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, str]
+) -> list[str]:
+    """Say which columns of yes and no have at most one yes in a row: dummies of one question."""
+    ones = [
+        (column.name, int(bounds[d]) + yes)
+        for d, column in enumerate(columns)
+        if column.name not in reasons and (yes := _place_of_yes(column)) is not None
+    ]
+    groups: list[list[tuple[str, int]]] = []
+    for name, at in ones:
+        if groups and all(total.pairs[at, other] == 0 for _, other in groups[-1]):
+            groups[-1].append((name, at))
+        else:
+            groups.append([(name, at)])
+    said = [
+        listed([name for name, _ in group], 6) + _without_yes(group, total)
+        for group in groups
+        if len(group) > 2 and _by_no_chance([at for _, at in group], total)
+    ]
+    if not said:
+        return []
+    return [
+        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. If "
+        "they are one question, give it as one column."
+    ]
+
+
+def _place_of_yes(column: Column) -> int | None:
+    """Return which category of a column with two is a yes; None where neither is."""
+    found = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
+    return found[0] if len(column.levels) == 2 and len(found) == 1 else None
+
+
+def _without_yes(group: Sequence[tuple[str, int]], total: Survey) -> str:
+    none = total.rows - sum(int(total.cells[at]) for _, at in group)
+    return f" ({none:,} of {total.rows:,} rows have none)" if none else ""
+
+
+def _by_no_chance(places: Sequence[int], total: Survey) -> bool:
+    """Whether answers that never meet are one question's: one in each row, or each pair expected.
+
+    Answers that few rows have may never meet by chance.
+    """
+    cells = total.cells[list(places)].astype(np.float64)
+    if int(cells.sum()) == total.rows:
+        return True
+    expected = np.outer(cells, cells)[np.triu_indices(len(cells), 1)] / total.rows
+    return bool(expected.min() > EXPECTED)

@@ -1,0 +1,1 @@
+"""From documents and lists of terms to candidates and their counts."""

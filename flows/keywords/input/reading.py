@@ -1,0 +1,132 @@
+"""What reading left out, took out or inferred, as data; `words.jinja` says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from flows.keywords.schema import KNOWN_NAMES
+from flows.keywords.settings import KeywordSettings
+from flows.records.runs import Dropped
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.keywords.learnt_prior import NONE
+from vbmodels.keywords.reading_report import Named, Report
+
+LARGE_SHARE = 0.1
+"""From which on a loss is a warning of its own."""
+
+
+@dataclass(frozen=True)
+class UnusedLabels:
+    """Rows of a file of labels that name no document."""
+
+    file: str
+    rows: Named
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What to know of the documents before a decision.
+
+    Attributes
+    ----------
+    report
+        What was read and what could not be used.
+    rate_from
+        By what the number of keyphrases of a document is estimated where nothing says it: known
+        keyphrases "and others", "known" ones or "others" alone; "" where something does.
+    with_phrases, vocabulary_only, language
+        The settings; ``vocabulary_only`` is whether nothing but a vocabulary has candidates.
+    terms, unused_terms
+        Terms of the vocabulary, and those that no text has.
+    unused_labels
+        Rows of files of labels that name no document.
+    unread_column
+        A column that looks as if it had known keyphrases and is not read; "" for none.
+    copies
+        Documents that count once with the one that they are a copy of.
+    """
+
+    report: Report
+    rate_from: Literal["", "known", "others", "known and others"]
+    with_phrases: bool
+    vocabulary_only: bool
+    language: str
+    terms: int
+    unused_terms: Named
+    unused_labels: tuple[UnusedLabels, ...]
+    unread_column: str
+    copies: int
+
+    @property
+    def many_empty(self) -> bool:
+        """Whether many documents have no candidate."""
+        return self.report.without_words.count > LARGE_SHARE * self.report.documents
+
+    @property
+    def many_absent(self) -> bool:
+        """Whether many known keyphrases are in no text of theirs."""
+        return self.report.absent_keywords.count > LARGE_SHARE * self.report.listed
+
+    @property
+    def separator(self) -> str:
+        """The sign at which lists should be split, as JSON writes it; "" for none."""
+        signs = self.report.separators.most_common(1)
+        if not signs or 2 * signs[0][1] < self.report.absent_keywords.count:
+            return ""
+        return json.dumps(signs[0][0], ensure_ascii=False)
+
+    @property
+    def split(self) -> int:
+        """How many of the absent keyphrases the separator would find."""
+        return max(self.report.separators.values(), default=0)
+
+    @property
+    def languages(self) -> list[tuple[str, int]]:
+        """Languages that were detected with their documents; none where all is as expected."""
+        found = [one for one in self.report.languages.most_common() if one[0]]
+        return found if {name for name, _ in found} - {self.language, "english"} else []
+
+
+def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
+    """Return what was not used of the documents, and why."""
+    absent = "known keyphrase that is not in its document's text"
+    if not settings.with_phrases:
+        absent = "known keyphrase with a word that is no candidate of its document"
+    listed_only = "known keyphrase that is no candidate, kept in the result"
+    cut = f"document cut to its {settings.max_words} most frequent words"
+    raise_it = f"Raise max_words above {settings.max_words} to take all words of long documents"
+    return (
+        _dropped("document without a candidate", report.without_words, report.documents),
+        _dropped(absent, report.absent_keywords, report.listed),
+        _dropped(listed_only, report.listed_only, report.listed),
+        _dropped(cut, report.shortened, report.documents, raise_it),
+        _dropped("score of a term without a candidate word", report.unused_scores, 0),
+    )
+
+
+def _dropped(reason: str, lost: Named, of: int, cause: str = "") -> Dropped:
+    names = list(lost.names)
+    return Dropped(reason=reason, count=lost.count, examples=names, of=of, cause=cause)
+
+
+def rate_source(
+    settings: KeywordSettings, labelled: bool, complete: bool
+) -> Literal["", "known", "others", "known and others"]:
+    """Return `Reading.rate_from`; ``labelled``, ``complete``: whether some document is."""
+    number = settings.keyphrases if settings.with_phrases else settings.keyword_rate
+    if complete or number is not None or settings.kind is not None or settings.model != "corpus":
+        return ""
+    if settings.prior == NONE:
+        return "known"
+    return "known and others" if labelled else "others"
+
+
+def unread_column(columns: Sequence[ColumnRead]) -> str:
+    """Return `Reading.unread_column` of the columns of the input."""
+    if any(column.used == "keywords" for column in columns):
+        return ""
+    like = (one.name for one in columns if one.left_out and one.name.lower() in KNOWN_NAMES)
+    return next(like, "")

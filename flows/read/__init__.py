@@ -1,0 +1,1 @@
+"""Finished runs as people read them: listed, shown and compared."""

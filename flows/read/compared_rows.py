@@ -1,0 +1,368 @@
+"""Rows of the tables that two runs have: measured on the same rows, and those that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows import storage
+from flows.evaluate.estimate import Estimate
+from flows.evaluate.rivals import CLASSES, COUNT, LABEL, NUMBER, Target, compare
+from flows.read.rows import cell, parts_of, probability_in, selection_in, tables_of
+from flows.records.runs import RunPaths, RunRecord
+from flows.tables.names import digests_of
+from vbmodels.core.state import BoolArray, FloatArray
+
+MOST_ROWS = 2_000_000
+"""Rows of a table that are read."""
+MOVED = 0.1
+"""A change of a probability that counts; of a number, in standard deviations of the first run's."""
+LISTED = 1000
+"""Rows that moved, of a table."""
+What = Literal["added", "dropped", "crossed", "moved"]
+_LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "without_it"
+_HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
+_THIS_MODEL = "this model: "
+_SELECTED, _VALUE, _HERE, _SECOND = " selected", " value", " here", " 2"
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Both runs on the rows that both have tested.
+
+    Attributes
+    ----------
+    table, measure
+        Where the rows are, and what is measured.
+    rows, first_alone, second_alone
+        How many rows both have tested, and one alone.
+    first, second
+        The mean log loss; of a number the root of the mean square of the errors.
+    less
+        The first run's loss less the second's, of a number as a share of the mean's: above 0 the
+        second run is better.
+    """
+
+    table: str
+    measure: Literal["log loss", "RMSE"]
+    rows: int
+    first_alone: int
+    second_alone: int
+    first: float
+    second: float
+    less: Estimate
+
+
+@dataclass(frozen=True)
+class MovedRow:
+    """A row that changed: what names it, its values in both runs, None where one lacks it."""
+
+    names: Mapping[str, str]
+    what: What
+    first: float | None
+    second: float | None
+    given: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A table of both runs, row by row.
+
+    Attributes
+    ----------
+    table, column
+        Where the values are.
+    is_chance
+        Whether they are probabilities, else numbers.
+    shared, first_alone, second_alone
+        Rows of both runs, and of one alone.
+    selected
+        Rows that the first run selects; None in a table without selection.
+    added, dropped
+        Rows that the second run alone selects, or the first alone.
+    added_right, dropped_right
+        How many of them are expected to be right, by the run that selects them.
+    crossed, moved
+        Rows on another side of 0.5, and others that moved by more than `MOVED`.
+    mean, largest
+        Mean and largest size of the changes.
+    rows
+        The rows that changed, at most `LISTED`.
+    is_cut
+        Whether a table has more than the `MOST_ROWS` that were read.
+    """
+
+    table: str
+    column: str
+    is_chance: bool
+    shared: int
+    first_alone: int
+    second_alone: int
+    selected: int | None
+    added: int
+    dropped: int
+    added_right: float
+    dropped_right: float
+    crossed: int
+    moved: int
+    mean: float
+    largest: float
+    rows: tuple[MovedRow, ...]
+    is_cut: bool
+
+
+def pair_tested(
+    runs: tuple[RunPaths, RunPaths], records: tuple[RunRecord, RunRecord]
+) -> Paired | None:
+    """Measure two runs on the rows that both have tested; None where there are none."""
+    for name in _shared_tables(*runs):
+        first, second = (
+            _tested(paths, name, bool(record.fitted))
+            for paths, record in zip(runs, records, strict=True)
+        )
+        if first is None or second is None or first.column_names != second.column_names:
+            continue
+        key = first.column_names[0]
+        both = first.join(second, key, join_type="inner", right_suffix=_SECOND).sort_by(key)
+        if len(both) < 2 or not both[_LABEL].equals(both[_LABEL + _SECOND]):
+            continue
+        predicted = [one for one in first.column_names if one not in (key, _LABEL, _GROUP)]
+        count = records[0].settings.get("target") == "count"
+        truth, target = _truth_of(both[_LABEL], predicted, count)
+        p, q = (
+            _predictions(both, [f"{one}{suffix}" for one in predicted]) for suffix in ("", _SECOND)
+        )
+        group = np.arange(len(both))
+        if _GROUP in both.column_names:
+            named = pc.coalesce(both[_GROUP].cast(pa.string()), both[key])
+            group = digests_of(named.to_pylist())
+        (rival,) = compare(target, truth, q, {"first": p}, group)
+        if target in (NUMBER, COUNT):
+            mine = float(np.sqrt(np.mean((truth - q) ** 2)))
+        else:
+            mine = float(target.loss(truth, q).mean())
+        return Paired(
+            table=name,
+            measure="RMSE" if target in (NUMBER, COUNT) else "log loss",
+            rows=len(both),
+            first_alone=len(first) - len(both),
+            second_alone=len(second) - len(both),
+            first=rival.loss,
+            second=mine,
+            less=rival.more,
+        )
+    return None
+
+
+def moved_rows(first: RunPaths, second: RunPaths) -> tuple[Moved, ...]:
+    """Compare all tables that both runs have and whose rows have names; selections first."""
+    found = [_moved(name, first, second) for name in _shared_tables(first, second)]
+    return tuple(sorted(filter(None, found), key=lambda one: one.selected is None))
+
+
+def _shared_tables(first: RunPaths, second: RunPaths) -> list[str]:
+    there = tables_of(second)
+    return [name for name in tables_of(first) if name in there]
+
+
+def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
+    """Read the rows that a run predicts without their label: name, label, group and predictions."""
+    urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+    names = storage.parquet_file(urls[0]).schema_arrow.names
+    own = [one for one in names if one.startswith(_THIS_MODEL)]
+    chances = own or [one for one in names if one == "probability" or one.startswith(_CHANCE)]
+    predicted = chances or [one for one in names if one == _PREDICTED]
+    if _LABEL not in names or not predicted or not (own or _HELD_OUT in names):
+        return None
+    without = [one.replace("probability", _WITHOUT, 1) for one in predicted]
+    if len(predicted) == 1 and without[0] not in names:
+        without = [_WITHOUT]
+    without = without if {*without} <= {*names} else []
+    label = "level" if "level" in names and chances else _LABEL
+    groups = [one for one in (_GROUP, "unit") if one in names][:1]
+    held_out = [] if own else [_HELD_OUT]
+    tables = []
+    for url in urls:
+        part = storage.read_table(url, [names[0], label, *held_out, *groups, *predicted, *without])
+        known = part[label].is_valid()
+        values = [part[one] for one in predicted]
+        tested = known if own or is_score else pc.and_(known, part[_HELD_OUT])
+        if without:
+            tested = pc.or_(tested, pc.and_(known, part[without[0]].is_valid()))
+            values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
+        columns = [part[names[0]], part[label], *(part[one] for one in groups), *values]
+        plain = [one.replace(_THIS_MODEL, _CHANCE) for one in predicted]
+        titles = [names[0], _LABEL, *[_GROUP for _ in groups], *plain]
+        tables.append(pa.table(columns, titles).filter(tested))
+    return pa.concat_tables(tables)
+
+
+def _truth_of(
+    label: pa.ChunkedArray, predicted: Sequence[str], is_count: bool
+) -> tuple[FloatArray, Target]:
+    """Return the truth as numbers, and how it is measured."""
+    if predicted == [_PREDICTED]:
+        return label.to_numpy().astype(float), COUNT if is_count else NUMBER
+    given = np.array([cell(one).casefold() for one in label.to_pylist()])
+    names = [one.removeprefix(_CHANCE).casefold() for one in predicted]
+    if predicted == ["probability"]:
+        return (given == "1").astype(float), LABEL
+    if len(names) == 1:
+        return (given == names[0]).astype(float), LABEL
+    return np.array([names.index(one) for one in given], float), CLASSES
+
+
+def _predictions(rows: pa.Table, columns: Sequence[str]) -> FloatArray:
+    values = np.column_stack([rows[one].to_numpy().astype(float) for one in columns])
+    return values[:, 0] if len(columns) == 1 else values
+
+
+def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
+    one, two = _read(first, name), _read(second, name)
+    if one is None or two is None or one.table.schema.names != two.table.schema.names:
+        return None
+    keys = _naming(one, two)
+    if not keys:
+        return None
+    both = one.table.join(two.table, keys, join_type="full outer", right_suffix=_SECOND)
+    both = both.sort_by([(key, "ascending") for key in keys])
+    p, q = (both[f"{_VALUE}{end}"].to_numpy().astype(float) for end in ("", _SECOND))
+    here, there = (both[f"{_HERE}{end}"].is_valid().to_numpy() for end in ("", _SECOND))
+    shared = np.isfinite(p) & np.isfinite(q)
+    if not shared.any():
+        return None
+    size = np.where(shared, np.abs(q - p), 0.0)
+    spread = 1.0 if one.is_chance else float(p[shared].std()) or 1.0
+    crossed = shared & ((p > 0.5) != (q > 0.5)) & one.is_chance
+    moved = (size > MOVED * spread) & ~crossed
+    is_cut = MOST_ROWS in (len(one.table), len(two.table))
+    added = dropped = was = np.zeros(len(p), bool)
+    if one.is_selection:
+        was, now = (
+            pc.fill_null(both[f"{_SELECTED}{end}"], False).to_numpy() for end in ("", _SECOND)
+        )
+        added, dropped = now & ~was, was & ~now
+        if is_cut:  # a row that one run seems to lack may be among those that were not read
+            added, dropped = added & here, dropped & there
+    kinds: dict[What, BoolArray] = {
+        "added": added,
+        "dropped": dropped,
+        "crossed": crossed & ~added & ~dropped,
+        "moved": moved & ~added & ~dropped,
+    }
+    return Moved(
+        table=name,
+        column=one.column,
+        is_chance=one.is_chance,
+        shared=int(shared.sum()),
+        first_alone=int((here & ~there).sum()),
+        second_alone=int((there & ~here).sum()),
+        selected=int(was.sum()) if one.is_selection else None,
+        added=int(added.sum()),
+        dropped=int(dropped.sum()),
+        added_right=float(np.nansum(q[added])),
+        dropped_right=float(np.nansum(p[dropped])),
+        crossed=int(crossed.sum()),
+        moved=int(moved.sum()),
+        mean=float(size[shared].mean()),
+        largest=float(size.max()),
+        rows=tuple(_list(both, keys, kinds, p, q))[:LISTED],
+        is_cut=is_cut,
+    )
+
+
+def _list(
+    both: pa.Table, keys: Sequence[str], kinds: Mapping[What, BoolArray], p: FloatArray,
+    q: FloatArray,
+) -> Iterator[MovedRow]:  # fmt: skip
+    """Yield the rows that changed: of a selection the most probable first, else the farthest."""
+    order = {"added": np.nan_to_num(q), "dropped": np.nan_to_num(p)}
+    given = [one for one in (_LABEL, _OBSERVED) if one in both.column_names]
+    for what, held in kinds.items():
+        places = np.flatnonzero(held)
+        by = order.get(what, np.abs(np.nan_to_num(q) - np.nan_to_num(p)))
+        places = places[np.argsort(-by[places], kind="stable")][:LISTED]
+        rows = both.take(pa.array(places, pa.int64())).to_pylist()
+        for row, place in zip(rows, places, strict=True):
+            truth = [row[f"{one}{end}"] for one in given for end in ("", _SECOND)]
+            yield MovedRow(
+                {key: cell(row[key]) for key in keys},
+                what,
+                float(p[place]) if np.isfinite(p[place]) else None,
+                float(q[place]) if np.isfinite(q[place]) else None,
+                next((cell(one) for one in truth if one is not None), ""),
+            )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Columns that name a row, its label, whether it is selected, and its value."""
+
+    table: pa.Table
+    keys: Sequence[str]
+    column: str
+    is_chance: bool
+    is_selection: bool
+
+
+def _read(paths: RunPaths, name: str) -> _Rows | None:
+    """Read a table; of a fitted row the prediction without its own label, where there is one."""
+    urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+    schema = storage.parquet_file(urls[0]).schema_arrow
+    chance = probability_in(schema.names)
+    column = chance or next((one for one in schema.names if one == _PREDICTED), "")
+    if not column or not pa.types.is_floating(schema.field(column).type):
+        return None
+    given = [one for one in (_LABEL, _OBSERVED) if one in schema.names][:1]
+    keys = []
+    for field in schema:
+        if pa.types.is_floating(field.type) and field.name not in given:
+            break
+        is_name = pa.types.is_string(field.type) or field.name == _PLACE
+        if is_name and field.name not in (*given, _GROUP):
+            keys.append(field.name)
+    if not keys:
+        return None
+    conditions = selection_in(schema.names)
+    without = [_WITHOUT] if _WITHOUT in schema.names else []
+    used = [*keys, *given, *(one.partition("=")[0] for one in conditions), *without, column]
+    tables: list[pa.Table] = []
+    for url in urls:
+        part = storage.read_table(url, list(dict.fromkeys(used)))
+        value = pc.coalesce(part[_WITHOUT], part[column]) if without else part[column]
+        columns = {one: part[one] for one in (*keys, *given)}
+        if conditions:
+            columns[_SELECTED] = _holds(part, conditions)
+        columns |= {_VALUE: value, _HERE: pa.repeat(True, len(part))}
+        tables.append(pa.table(columns))
+        if sum(map(len, tables)) >= MOST_ROWS:
+            break
+    table = pa.concat_tables(tables).slice(0, MOST_ROWS)
+    for place, key in enumerate(keys):
+        if pa.types.is_string(table[key].type):
+            table = table.set_column(place, key, pc.fill_null(table[key], ""))
+    return _Rows(table, keys, column, bool(chance), bool(conditions))
+
+
+def _holds(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:
+    """Return whether each row holds all conditions ``column=value``."""
+    found = pa.scalar(True)
+    for condition in conditions:
+        name, _, value = condition.partition("=")
+        holds = pc.equal(part[name], True if value == "yes" else value)
+        found = pc.and_(found, pc.fill_null(holds, False))
+    return found
+
+
+def _naming(one: _Rows, two: _Rows) -> list[str]:
+    """Return the fewest first columns that name a row in both; none where none do."""
+    for count in range(1, len(one.keys) + 1):
+        keys = list(one.keys[:count])
+        if all(len(t) == len(t.group_by(keys).aggregate([])) for t in (one.table, two.table)):
+            return keys
+    return []

@@ -1,0 +1,377 @@
+"""The published tables of a run, as rows that people look at."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows import storage
+from flows.faults import InputError, did_you_mean, unclosed
+from flows.records.runs import RunPaths
+
+
+def tables_of(paths: RunPaths) -> list[str]:
+    """Return the names of a run's tables."""
+    return [
+        name
+        for name in storage.names(paths.root)
+        if name not in ("posterior", "work", "kept") and "." not in name and parts_of(paths, name)
+    ]
+
+
+def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
+    """Return the name of each table, how many rows it has, and its meaning as its files have it."""
+    found = []
+    for name in tables_of(paths):
+        urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+        files = [storage.parquet_file(url) for url in urls[:_LOOKED_AT]]
+        rows = sum(file.metadata.num_rows for file in files)
+        count = f"{rows:,} row{'' if rows == 1 else 's'}"
+        if len(urls) > _LOOKED_AT:
+            count += f" in the first {_LOOKED_AT} of {len(urls):,} files"
+        meaning = (files[0].schema_arrow.metadata or {}).get(b"meaning", b"").decode()
+        found.append((name, count, meaning))
+    return found
+
+
+_LOOKED_AT = 64  # files of a table
+
+
+NEW = ("observed=no",)
+SELECTED = (("selected=yes",), ("called=yes", "filter=PASS"))  # of keywords; of variants
+_CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
+_FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+def probability_in(columns: Sequence[str]) -> str:
+    """Return the column of a probability, by which rows are ranked; empty where there is none.
+
+    >>> probability_in(["id", "probability_yes"]), probability_in(["id", "score"])
+    ('probability_yes', '')
+    """
+    return next(
+        (c for c in columns if c in ("probability", "prob") or c.startswith("probability_")), ""
+    )
+
+
+def order_of(columns: Sequence[str]) -> str:
+    """Return the column whose largest values come first; empty where rows are in their order.
+
+    >>> order_of(["id", "probability_yes"]), order_of(["id", "feature_1", "feature_2"])
+    ('probability_yes', 'feature_1')
+    >>> order_of(["category", "probability", "ratio"])
+    'ratio'
+    """
+    named = next((one for one in ("ratio", "feature_1") if one in columns), "")
+    return named if named == "ratio" else probability_in(columns) or named
+
+
+def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the conditions for the rows of a table that are selected.
+
+    None where it has no selection.
+
+    >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
+    (('called=yes', 'filter=PASS'), ())
+    """
+    return next((one for one in SELECTED if all(c.partition("=")[0] in columns for c in one)), ())
+
+
+def rows_of(
+    paths: RunPaths, name: str, by: str, most: int, columns: str = "",
+    where: Sequence[str] = (), counted: bool = True,
+) -> tuple[pa.Table, int | None]:  # fmt: skip
+    """Return at most so many rows of a table, and how many there are where they are ``counted``.
+
+    Of each part only the columns of the order and the conditions are read, of a part without
+    these its number of rows; other columns come from the parts that have a row to return. Without
+    counting and an order, no part is read once there are enough rows.
+
+    Parameters
+    ----------
+    paths, name
+        The run, and its table.
+    by
+        The rows are those with the largest of this column (``-by``: the smallest); where it is
+        empty, of a probability (what the input listed comes last), of the first feature, or the
+        first of a table without either.
+    most, columns
+        Most rows; names with commas between them, all columns by default.
+    where
+        Conditions ``column=value``, ``column<value`` or ``column>value`` that all hold.
+
+    Raises
+    ------
+    InputError
+        If there is no such table or column, or a condition is none.
+    """
+    _require_table(paths, name)
+    urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+    schema = storage.parquet_file(urls[0]).schema_arrow
+    known_last = [(NEW[0].partition("=")[0], "ascending")] if not by else []
+    known_last = [one for one in known_last if one[0] in schema.names]
+    by = by or order_of(schema.names)
+    column = by.removeprefix("-")
+    single = [f.name for f in schema if not pa.types.is_nested(f.type)]
+    if by:
+        _require(column, single, name, schema.names)
+    wanted = [one.strip() for one in columns.split(",")] if columns else schema.names
+    for one in wanted:
+        _require(one, schema.names, name)
+    holds = [_condition(text, schema, single, name) for text in where]
+    order = "ascending" if by.startswith("-") else "descending"
+    ranks = [*known_last, (column, order)] if by else []
+    keys = list(dict.fromkeys(one for one, _ in (*ranks, *holds)))
+    kept, count = pa.table([pa.array([], pa.int64())] * 2, [_PART, _ROW]), 0
+    for number, url in enumerate(urls):
+        if len(kept) >= most and not (counted or by):
+            break
+        rows = _rows_in(url, number, keys)
+        for _, holding in holds:
+            rows = rows.filter(holding)
+        count += len(rows)
+        kept = pa.concat_tables([kept, rows]) if number else rows
+        kept = kept.take(pc.sort_indices(kept, ranks)[:most]) if by else kept.slice(0, most)
+    return _read_rows(urls, kept, schema, wanted), count if counted else None
+
+
+def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
+    """Say why no row of a table holds all conditions: which of them none holds, and what is near.
+
+    ``where``: those that the user gave.
+    """
+    for text in where:
+        column, relation, value = text.partition("=")
+        if (
+            not relation
+            or "<" in column
+            or ">" in column
+            or rows_of(paths, name, "", 1, column, [text])[1]
+        ):
+            continue
+        column = column.strip()
+        found = rows_of(paths, name, "", _LOOKED, column, counted=False)[0][column].to_pylist()
+        others = list(dict.fromkeys(map(cell, found)))
+        if not others:
+            break
+        if len(others) == 1:
+            where = "every row" if len(found) < _LOOKED else f"the first {_LOOKED:,} rows"
+            return f"no rows: {column} is {others[0] or 'empty'} in {where}"
+        near = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
+        what = unclosed(value) or near
+        more = ", ..." if what.startswith("there are") and len(others) > 3 else ""
+        return f"no rows: no {column} is {value}; {what}{more}"
+    return f"no rows{' with ' if where else ''}{' and '.join(where)}"
+
+
+_LOOKED = 10_000  # rows whose values are named
+_PART, _ROW = " part", " row"  # of a row: the number of its part, and its own there
+
+
+def _rows_in(url: str, part: int, keys: Sequence[str]) -> pa.Table:
+    """Return where the rows of a part are, and their values of some columns."""
+    if keys:
+        found = storage.read_table(url, keys)
+        number = len(found)
+    else:
+        found, number = None, storage.parquet_file(url).metadata.num_rows
+    places = [pa.repeat(part, number), pa.array(np.arange(number))]
+    if found is None:
+        return pa.table(places, [_PART, _ROW])
+    return found.append_column(_PART, places[0]).append_column(_ROW, places[1])
+
+
+def _read_rows(
+    urls: Sequence[str], kept: pa.Table, schema: pa.Schema, columns: Sequence[str]
+) -> pa.Table:
+    """Read some columns of the rows that are kept, in their order."""
+    parts, rows = (kept[name].to_numpy() for name in (_PART, _ROW))
+    tables = [schema.empty_table().select(columns)]
+    for part in np.unique(parts):
+        read = storage.read_table(urls[part], list(columns)).select(columns)
+        tables.append(read.take(pa.array(rows[parts == part])))
+    back = np.argsort(np.argsort(parts, kind="stable"))
+    return pa.concat_tables(tables).take(pa.array(back))
+
+
+def first_table(paths: RunPaths) -> tuple[str, str]:
+    """Return the table that has the answer, and the options that show it.
+
+    That is one with rows, of these one with a selection (of several the one with most rows), else
+    one with a probability or a prediction, else the first; empty texts where there is none.
+    """
+    found = []
+    for name in tables_of(paths):
+        files = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+        columns = storage.parquet_file(files[0]).schema_arrow.names
+        rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
+        chosen = selection_in(columns)
+        ranked = probability_in(columns) or "predicted" in columns
+        options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
+        order = (not rows, not chosen, not ranked, -rows if chosen else 0)
+        found.append((*order, name, options.strip()))
+    return min(found)[-2:] if found else ("", "")
+
+
+def rows_command(paths: RunPaths, run: str) -> str:
+    """Return the command that prints rows of the answer of ``run``; empty where it has no table."""
+    name, options = first_table(paths)
+    return f"vbflows show {shlex.quote(run)} {name} {options}".strip() if name else ""
+
+
+@dataclass(frozen=True)
+class ColumnOfTable:
+    """A column of a run's table: its name, what its cells are, and what they mean."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
+    """Return the columns of a table with their meanings, as the table's files have them.
+
+    Raises
+    ------
+    InputError
+        If there is no such table.
+    """
+    _require_table(paths, name)
+    url = storage.join(paths.table(name), parts_of(paths, name)[0])
+    return described(storage.parquet_file(url).schema_arrow)
+
+
+def described(schema: pa.Schema) -> list[ColumnOfTable]:
+    """Return the columns of a schema with the meanings that are stored with them."""
+    found = []
+    for one in schema:
+        stored = {key.decode(): text.decode() for key, text in (one.metadata or {}).items()}
+        unit = f" ({stored['unit']})" if stored.get("unit") else ""
+        found.append(
+            ColumnOfTable(one.name, _type_in_words(one.type), stored.get("meaning", "") + unit)
+        )
+    return found
+
+
+def _type_in_words(kind: pa.DataType) -> str:
+    """Say what cells are.
+
+    >>> _type_in_words(pa.int32()), _type_in_words(pa.list_(pa.string()))
+    ('whole number', 'list of texts')
+    """
+    if pa.types.is_list(kind):
+        return f"list of {_type_in_words(kind.value_type)}s"
+    for holds, words in (
+        (pa.types.is_boolean, "yes or no"),
+        (pa.types.is_integer, "whole number"),
+        (pa.types.is_floating, "number"),
+        (pa.types.is_string, "text"),
+    ):
+        if holds(kind):
+            return words
+    return str(kind)
+
+
+def _require_table(paths: RunPaths, name: str) -> None:
+    known = tables_of(paths)
+    if name not in known:
+        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
+        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+
+
+def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
+    if column not in known:
+        found = f"column {column} holds lists" if column in every else f"no column {column}"
+        remedy = did_you_mean(column, known) or f"its columns are {', '.join(known)}"
+        raise InputError.of(f"table {table}", "", found, remedy=remedy)
+
+
+def _condition(
+    text: str, schema: pa.Schema, single: Sequence[str], table: str
+) -> tuple[str, pc.Expression]:
+    """Return the column of a condition such as ``probability>0.5``, and it as Arrow has it.
+
+    ``name=`` is a null.
+    """
+    parts = _CONDITION.fullmatch(text)
+    if parts is None or parts[3].startswith("="):
+        expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
+        remedy = None
+        if parts and parts[2] in "<>":
+            remedy = f"write {parts[1].strip()}{parts[2]}{parts[3].removeprefix('=').strip()}"
+        raise InputError.of("--where", expected, repr(text), remedy=remedy)
+    column, relation, given = (part.strip() for part in parts.groups())
+    _require(column, single, table, schema.names)
+    field, kind = pc.field(column), schema.field(column).type
+    if relation == "=" and not given:
+        return column, field.is_null()
+    value: bool | float | str | None = given
+    if pa.types.is_boolean(kind):
+        value = _FLAGS.get(given.lower())
+    elif pa.types.is_int8(kind) and given.lower() in _FLAGS:  # a label, kept as 1 or 0
+        value = float(_FLAGS[given.lower()])
+    elif not pa.types.is_string(kind):
+        try:
+            value = float(given)
+        except ValueError:
+            value = None
+    if value is None:
+        expected = "yes or no" if pa.types.is_boolean(kind) else "a number"
+        raise InputError.of("--where", expected, repr(given), column)
+    return column, {"=": field == value, "<": field < value, ">": field > value}[relation]
+
+
+def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[str]:
+    """Return the conditions for what was not known before, and for what is selected, of a table.
+
+    Raises `InputError` for a table that does not say it.
+    """
+    if not (new or selected) or name not in tables_of(paths):  # `rows_of` says so
+        return []
+    columns = [one.name for one in columns_of(paths, name)]
+    found: list[str] = []
+    for wanted, option, choices in ((new, "--new", (NEW,)), (selected, "--selected", SELECTED)):
+        if not wanted:
+            continue
+        having = [one for one in choices if one[0].partition("=")[0] in columns]
+        if not having:
+            names = " or ".join(one[0].partition("=")[0] for one in choices)
+            raise InputError.of(
+                f"table {name}", f"a column {names} for {option}", f"only {', '.join(columns)}",
+                remedy="use --where COLUMN=VALUE",
+            )  # fmt: skip
+        found += having[0]
+    return found
+
+
+def parts_of(paths: RunPaths, name: str) -> list[str]:
+    """Return the names of the files of a table."""
+    return [part for part in storage.names(paths.table(name)) if part.endswith(".parquet")]
+
+
+def cell(value: Any) -> str:
+    """Return a cell in few characters.
+
+    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True), cell({"label": "ill"})
+    ('0.1235', '', 'a, b', 'yes', 'label=ill')
+    >>> cell(1 - 1e-12), cell(1.0)
+    ('>0.9999', '1')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return ">0.9999" if 0.99995 <= value < 1.0 else f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(cell(one) for one in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={cell(one)}" for name, one in value.items())
+    return str(value)

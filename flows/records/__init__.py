@@ -1,0 +1,1 @@
+"""What a run leaves below its target: its record, tables, states and locks."""

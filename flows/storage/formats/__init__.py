@@ -1,0 +1,1 @@
+"""Files as tables: Parquet, text, workbooks, arrays and documents."""

@@ -1,0 +1,263 @@
+"""Excel, OpenDocument, SPSS, Stata and SAS files as Arrow tables, by packages that are extras.
+
+A workbook's sheet is a table of cells with their types. A column of a statistics file whose values
+all have labels is one of categories, in the order of its values; values that the file calls missing
+are missing cells.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.storage.errors import cannot_read
+from flows.storage.file_options import file_options
+
+SHEETS = (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods")
+STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+_READERS = {
+    ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport",
+}  # fmt: skip
+_MOST_TITLE = 20  # rows above the header
+_SHOWN = 5
+
+
+@dataclass
+class CellTable:
+    """A table and notes on how it was read, as ends of sentences."""
+
+    table: pa.Table
+    notes: list[str] = field(default_factory=list)
+
+
+def read(url: str, path: str, end: str) -> CellTable:
+    """Read a file.
+
+    Raises `StorageError` if it is damaged, or the package that reads it is not installed.
+
+    Parameters
+    ----------
+    url
+        Its name, for messages.
+    path
+        Where it is on this machine.
+    end
+        The ending that says its format.
+    """
+    return _sheet(url, path) if end in SHEETS else _statistics(url, path, end)
+
+
+def _package(url: str, name: str, what: str) -> ModuleType:
+    try:
+        return __import__(name)
+    except ImportError:
+        raise cannot_read(
+            url, f'{what} files need a package; pip install "vbflows[tables]"'
+        ) from None
+
+
+def _sheet(url: str, path: str) -> CellTable:
+    calamine = _package(url, "python_calamine", "Excel and OpenDocument")
+    try:
+        with calamine.CalamineWorkbook.from_path(path) as book:
+            sheet, notes = _chosen(url, book)
+            rows, merged = sheet.to_python(skip_empty_area=False), sheet.merged_cell_ranges or []
+    except calamine.CalamineError as error:
+        raise cannot_read(url, str(error), "a workbook") from error
+    if not any(cell != "" for row in rows for cell in row):
+        raise cannot_read(url, f"its sheet {sheet.name!r} is empty; name another")
+    _fill_merged(rows, merged, notes)
+    return _with_header(rows, notes)
+
+
+def _chosen(url: str, book: Any) -> tuple[Any, list[str]]:
+    """Return the sheet that is named, or the first one with a table that people see; and notes."""
+    names, wanted = list(book.sheet_names), file_options().sheet
+    if wanted is not None:
+        if wanted not in names:
+            raise cannot_read(url, f"it has no sheet {wanted!r}; its sheets are {', '.join(names)}")
+        return book.get_sheet_by_name(wanted), []
+    shown = {one.name for one in book.sheets_metadata if "Hidden" not in str(one.visible)}
+    tables = [one for one in map(book.get_sheet_by_name, names) if one.height > 1]
+    tables.sort(key=lambda one: (one.name not in shown, one.width < 2))
+    if not tables:
+        raise cannot_read(url, f"none of its sheets has a table ({', '.join(names)})")
+    first, *others = tables
+    if not others:
+        return first, []
+    more = ", ".join(
+        one.name + ("" if one.name in shown else " (hidden)") for one in others[:_SHOWN]
+    )
+    return first, [f"its sheet {first.name} is read, not {more}; --set sheet=NAME reads another"]
+
+
+def _fill_merged(rows: list[list[Any]], merged: Sequence[Any], notes: list[str]) -> None:
+    """Give every cell of a merged one its value, where it reaches over several rows."""
+    first = _header(rows)
+    filled = 0
+    for (top, left), (bottom, right) in merged:
+        here = top < len(rows) and left < len(rows[top])
+        value = rows[top][left] if here else ""
+        if top <= first or top == bottom or value == "":
+            continue
+        for row in rows[top : bottom + 1]:
+            for column in range(left, min(right + 1, len(row))):
+                if row[column] == "":
+                    row[column] = value
+                    filled += 1
+    if filled:
+        notes.append(f"{filled:,} cells merged with the one above have its value")
+
+
+def _header(rows: Sequence[Sequence[Any]]) -> int:
+    """Return the number of the first row that is about as full as others."""
+    filled = [sum(cell != "" for cell in row) for row in rows]
+    width = max(filled[: _MOST_TITLE + 50])
+    return next(i for i, n in enumerate(filled) if n >= max(1, 0.6 * width))
+
+
+def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
+    """Make a table of a sheet's cells, with the names in its first full row."""
+    first = _header(rows)
+    if above := sum(any(cell != "" for cell in row) for row in rows[:first]):
+        what = "1 row" if above == 1 else f"{above} rows"
+        notes.append(
+            f"{what} above the names of the columns {'is' if above == 1 else 'are'} not read"
+        )
+    skip = file_options().skip_rows
+    if skip:
+        notes.append(f"{skip} rows below the header are not read")
+    body = [row for row in rows[first + 1 + skip :] if any(cell != "" for cell in row)]
+    names: list[str] = []
+    cells: list[list[Any]] = []
+    for place, name in enumerate(rows[first]):
+        own = [row[place] if place < len(row) else "" for row in body]
+        text = _text(name).strip()
+        if not text and all(cell == "" for cell in own):
+            continue
+        if not text:
+            text = f"column {place + 1}"
+            notes.append(f"a column has no name and is called {text} here")
+        names.append(text)
+        cells.append(own)
+    arrays = [_column(own) for own in cells]
+    return CellTable(pa.Table.from_arrays(arrays, names=names), notes)
+
+
+def _column(cells: Sequence[Any]) -> pa.Array:
+    """Return a sheet's cells in their type; text where there are several."""
+    given = [cell for cell in cells if cell != ""]
+    kinds = {type(cell) for cell in given}
+    if kinds <= {float, int}:
+        return _numbers([None if cell == "" else float(cell) for cell in cells])
+    if kinds == {bool}:
+        return pa.array([None if cell == "" else cell for cell in cells], pa.bool_())
+    if kinds <= {datetime.datetime, datetime.date}:
+        return _moments([None if cell == "" else cell for cell in cells])
+    return pa.array([None if cell == "" else _text(cell) for cell in cells], pa.string())
+
+
+def _numbers(values: Sequence[float | None]) -> pa.Array:
+    """Return numbers, as whole ones where all are."""
+    whole = all(value is None or (value.is_integer() and abs(value) < 2**53) for value in values)
+    if whole and any(value is not None for value in values):
+        return pa.array([None if v is None else int(v) for v in values], pa.int64())
+    return pa.array(values, pa.float64(), from_pandas=True)
+
+
+def _moments(values: Sequence[Any]) -> pa.Array:
+    return pa.array(
+        [
+            value if value is None or isinstance(value, datetime.datetime)
+            else datetime.datetime(value.year, value.month, value.day)
+            for value in values
+        ],
+        pa.timestamp("us"),
+    )  # fmt: skip
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _statistics(url: str, path: str, end: str) -> CellTable:
+    what = {".dta": "Stata", ".sas7bdat": "SAS", ".xpt": "SAS"}.get(end, "SPSS")
+    package = _package(url, "pyreadstat", what)
+    reader: Callable[..., Any] = getattr(package, _READERS[end])
+    options: dict[str, Any] = {"output_format": "dict"}
+    if file_options().encoding and end != ".xpt":
+        options["encoding"] = file_options().encoding
+    try:
+        cells, meta = reader(path, **options)
+        ranges = _missing_ranges(reader, path, end, options)
+    except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
+        raise cannot_read(url, f"it is damaged or no {what} file ({error})") from error
+    labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
+    arrays, named = [], []
+    for name in meta.column_names:
+        own = [
+            None if cell is None or cell == "" or cell != cell else cell
+            for cell in np.asarray(cells[name], object).tolist()
+        ]
+        found = _labelled(own, labels.get(name, {}))
+        named += [] if found is None else [name]
+        arrays.append(_typed(own) if found is None else found)
+    notes = []
+    rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
+    if skip := file_options().skip_rows:
+        rows = rows.slice(skip)
+        notes.append(f"its first {skip} rows are not read")
+    if named:
+        listed = _listed(named)
+        notes.append(f"value labels are the categories of {listed}")
+    if ranges:
+        listed = _listed(list(ranges))
+        notes.append(f"values that the file calls missing are missing cells of {listed}")
+    return CellTable(rows, notes)
+
+
+def _missing_ranges(
+    reader: Callable[..., Any], path: str, end: str, options: dict[str, Any]
+) -> Mapping[str, Any]:
+    """Return the variables of an SPSS file with values that it calls missing."""
+    if end not in (".sav", ".zsav"):
+        return {}
+    _, meta = reader(path, metadataonly=True, user_missing=True, **options)
+    found: Mapping[str, Any] = meta.missing_ranges
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | None:
+    """Return categories in the order of their values; None where some value has no label."""
+    given = {cell for cell in cells if cell is not None}
+    known = {key: str(text).strip() for key, text in labels.items()}
+    if not given or not given <= set(known):
+        return None
+    order = sorted(key for key in known if key in given or not isinstance(key, str))
+    names = list(dict.fromkeys(known[key] for key in order))
+    place = {key: names.index(known[key]) for key in order}
+    codes = pa.array([None if cell is None else place[cell] for cell in cells], pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), ordered=True)
+
+
+def _typed(cells: Sequence[Any]) -> pa.Array:
+    given = [cell for cell in cells if cell is not None]
+    if all(isinstance(cell, datetime.date | datetime.datetime) for cell in given) and given:
+        return _moments(cells)
+    if all(isinstance(cell, int | float) for cell in given):
+        return _numbers([None if cell is None else float(cell) for cell in cells])
+    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())

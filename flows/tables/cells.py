@@ -1,0 +1,167 @@
+"""Cells of a column: questions about their types, and text read as values."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vbmodels.core.levels import NO, YES
+from vbmodels.core.state import BoolArray
+
+_NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
+_WHOLE = r"^\s*[-+]?\d+\s*$"
+
+
+def read_cells(
+    cells: pa.ChunkedArray, kind: pa.DataType, yes_and_no: bool, separator: str
+) -> tuple[pa.ChunkedArray, BoolArray]:
+    """Read text as values of a type; what cannot be read is null.
+
+    Parameters
+    ----------
+    cells
+        Text, null where a cell is missing.
+    kind
+        What they are read as.
+    yes_and_no
+        Whether numbers are ones and zeros that may be spelt yes and no, or true and false.
+    separator
+        The separator of the entries of a list. A list may also be written as in JSON or Python.
+
+    Returns
+    -------
+    cells, wrong
+        The values, and which cells [N] hold something else.
+    """
+    if pa.types.is_list(kind):
+        return _lists(cells, kind, separator)
+    if pa.types.is_boolean(kind):
+        read = _yes_or_no(cells)
+    elif pa.types.is_integer(kind):
+        read = _matching(cells, _WHOLE, kind)
+    elif pa.types.is_floating(kind):
+        read = _matching(cells, _NUMBER, kind)
+    else:
+        return cells, np.zeros(len(cells), bool)
+    if yes_and_no:
+        # Spelt out first: "yes" is no number.
+        words = _yes_or_no(cells).cast(pa.int8()).cast(kind)
+        read = pc.coalesce(words, read)
+    wrong = np.asarray(pc.and_(pc.is_null(read), pc.is_valid(cells)))
+    return read, wrong
+
+
+def _matching(cells: pa.ChunkedArray, pattern: str, kind: pa.DataType) -> pa.ChunkedArray:
+    fits = pc.match_substring_regex(cells, pattern, ignore_case=True)
+    kept = pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, cells.type))
+    trimmed = pc.utf8_ltrim(pc.utf8_trim_whitespace(kept), "+")
+    try:
+        return trimmed.cast(kind)
+    except pa.ArrowInvalid:  # a whole number too large for its type
+        return pa.chunked_array([[_number(cell.as_py(), kind) for cell in trimmed]], kind)
+
+
+def _number(text: str | None, kind: pa.DataType) -> Any:
+    try:
+        return None if text is None else pa.scalar(text).cast(kind).as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+def _yes_or_no(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
+    yes, no = (pc.is_in(words, value_set=pa.array(some)) for some in (YES, NO))
+    return pc.if_else(yes, True, pc.if_else(no, False, pa.scalar(None, pa.bool_())))
+
+
+def _lists(
+    cells: pa.ChunkedArray, kind: pa.DataType, separator: str
+) -> tuple[pa.ChunkedArray, BoolArray]:
+    read, wrong = [], np.zeros(len(cells), bool)
+    for row, cell in enumerate(cells.to_pylist()):
+        entries = None if cell is None else _entries(cell, separator)
+        if entries is not None:
+            values = pa.chunked_array([pa.array(entries, pa.string())])
+            found, odd = read_cells(values, kind.value_type, False, separator)
+            wrong[row] = bool(odd.any())
+            entries = None if odd.any() else found.to_pylist()
+        read.append(entries)
+    return pa.chunked_array([pa.array(read, kind)]), wrong
+
+
+def _entries(cell: str, separator: str) -> list[str]:
+    """Return the entries of a list, which may be written as JSON or Python write one."""
+    text = cell.strip()
+    if text.startswith("[") and text.endswith("]"):
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                found = parse(text)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+            if isinstance(found, list) and not any(isinstance(e, list | dict) for e in found):
+                return [str(entry) for entry in found]
+    return [entry for part in text.split(separator) if (entry := part.strip())]
+
+
+def words_for(kind: pa.DataType, separator: str) -> str:
+    """Return what is expected of a cell of text that is read as this type, in words."""
+    if pa.types.is_list(kind):
+        return f"{words_for(kind.value_type, separator)}, or several with {separator!r} between"
+    if pa.types.is_boolean(kind):
+        return "yes or no, true or false, 1 or 0"
+    return "a whole number" if pa.types.is_integer(kind) else "a number"
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Spell a dictionary out."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's for text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's for numbers."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def is_single(kind: pa.DataType) -> bool:
+    """Whether cells are single values: numbers, text, dates, or true and false."""
+    if pa.types.is_dictionary(kind):
+        return is_single(kind.value_type)
+    tests = (
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
+        pa.types.is_date, pa.types.is_timestamp, pa.types.is_null, is_text,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def holds_same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a type holds the same values: large, view and dictionary forms are read too."""
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_dictionary(found):
+        return holds_same(found.value_type, wanted)
+    if pa.types.is_string(wanted):
+        return is_text(found)
+    if pa.types.is_list(wanted):
+        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+        return any(test(found) for test in lists) and holds_same(
+            found.value_type, wanted.value_type
+        )
+    if pa.types.is_integer(wanted):
+        return pa.types.is_integer(found)
+    if pa.types.is_floating(wanted):
+        return pa.types.is_floating(found) or pa.types.is_integer(found)
+    return bool(found == wanted)

@@ -1,0 +1,484 @@
+"""Whether files are what a table declares: read slab by slab, every fault with its row.
+
+What only one family knows of its rows it looks for itself, in the chunks that a `Checker` hands
+on, and reports in the same place (`Checker.found`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.faults import Fault, InputError, shown
+from flows.tables import reading
+from flows.tables.cell_rules import Said, broken_rules
+from flows.tables.cells import decoded, is_text, words_for
+from flows.tables.names import Places, digests_of, file_name, row_of, seen_before
+from flows.tables.reading import as_it_comes, cast, of_codes
+from flows.tables.table import Column, Table
+from vbmodels.core.state import IntArray
+
+MAX_ROWS = 20
+"""Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
+
+
+class Found:
+    """The faults of one file, gathered slab by slab: of each kind the first rows, and how many.
+
+    ``file``: its name, for messages.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.first = 0  # row of the file at which the rows being read begin
+        self.called: Mapping[str, str] = {}  # what the file calls columns otherwise
+        self._kinds: dict[Hashable, list[Fault]] = {}
+        self._more: Counter[Hashable] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def add(self, *faults: Fault) -> None:
+        """Keep faults of the whole file or column, each once."""
+        for fault in faults:
+            self._kinds.setdefault(fault, [fault])
+
+    def rows(
+        self, rows: Sequence[int] | IntArray, column: str | None, expected: Said, found: Said,
+        remedy: str | None = None, most: int = MAX_ROWS,
+    ) -> None:  # fmt: skip
+        """Keep one fault of each of the first rows, which count from 0 in the present slab."""
+        if not len(rows):
+            return
+        kind = column, expected if isinstance(expected, str) else None, remedy
+        kept = self._kinds.setdefault(kind, [])
+        new = [int(row) for row in rows[: max(0, most - len(kept))]]
+        self._more[kind] += len(rows) - len(new)
+        kept += [
+            Fault(self.file, _said(expected, row), _said(found, row), column,
+                  self.first + row + 1, remedy)
+            for row in new
+        ]  # fmt: skip
+
+    def faults(self) -> list[Fault]:
+        """List them, kind by kind."""
+        listed = []
+        for kind, kept in self._kinds.items():
+            listed += kept
+            if more := self._more[kind]:
+                listed.append(replace(kept[0], found=f"the same in {more} more rows", row=None))
+        return [
+            replace(fault, column=self.called.get(fault.column or "", fault.column))
+            for fault in listed
+        ]
+
+
+def _said(part: Said, row: int) -> str:
+    return part if isinstance(part, str) else part(row)
+
+
+class Checker:
+    """Reads a file as a declared table and gathers what is wrong.
+
+    Attributes
+    ----------
+    found
+        The faults so far.
+    rows
+        The number of rows so far.
+    columns
+        The names of the file's columns, once a slab of it was read.
+    numbers
+        What columns of text hold that are read as numbers.
+    """
+
+    def __init__(self, table: Table, file: str, rows_of: IntArray | None = None) -> None:
+        """Begin with a file.
+
+        Parameters
+        ----------
+        table, file
+            What the file is to be, and its name.
+        rows_of
+            Numbers of the rows in the file, from 0, where these are only some.
+        """
+        self.table, self.rows_of = table, rows_of
+        self.found = Found(file)
+        self.found.called = table.called
+        self.rows = 0
+        self.columns: tuple[str, ...] = ()
+        self.separator = ""  # of columns, in a file of text
+        self.numbers = reading.SeenNumbers()  # in columns of text
+        self._known = False  # whether the names of its columns were looked at
+        self._theirs: tuple[str, ...] = ()  # the names of its columns as the file has them
+        self._names: list[list[str]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the rows; none where something is wrong."""
+        return () if self.found else tuple(itertools.chain(*self._names))
+
+    @property
+    def digests(self) -> IntArray:
+        """The names of the rows as digests."""
+        return digests_of(itertools.chain(*self._names))
+
+    @property
+    def named(self) -> bool:
+        """Whether the file names its rows."""
+        return self.table.id is not None and self.table.id.name in self.columns
+
+    @property
+    def where(self) -> Callable[[int], str]:
+        """Says where a row of the present slab is."""
+        return row_of(self.found.file, self.found.first if self.rows_of is None else self.rows_of)
+
+    def refuse(self) -> None:
+        """Raise `InputError` where something was found."""
+        if self.found:
+            raise InputError(self.found.faults())
+
+    def read_header(self, header: pa.Table, rows: int) -> None:
+        """Check what a file's footer says.
+
+        ``header``: its columns, without rows. ``rows``: the number of its rows.
+        """
+        self.rows = rows
+        self._head(self._parse_cells(header)[0])
+        if not rows:
+            self._none()
+
+    def chunks(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
+        """Check a file given as (first row, rows); yield its columns as they are declared.
+
+        Columns that cannot be read are left out, and values that are not allowed are null.
+        """
+        wrong: set[str | None] | None = None
+        for first, given in pieces:
+            self.found.first = first
+            self.rows += given.num_rows
+            given, misspelt = self._parse_cells(given)
+            if wrong is None:
+                wrong = self._head(given)
+            if given.num_rows:
+                read = self._read(given, wrong | misspelt)
+                given = None  # of a slab no more is held than is handed on
+                yield read
+                read = None
+        row, found = self.table.row, self.found
+        if not self.rows:
+            self._none()
+        if self.table.id is not None and sum(map(len, self._names)) == self.rows:
+            again, at = seen_before(self._names), Places(self._names)
+            found.first = 0
+            if again and self.table.others is not None:
+                self._repeated(again, at)
+                return
+            found.rows(
+                list(again), self.table.id.name, "a name used once",
+                lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
+                f"give every {row} its own name",
+            )  # fmt: skip
+
+    def _repeated(self, again: Mapping[int, int], at: Places) -> None:
+        """Say once that a column of names is none: it repeats."""
+        place, before = min(again.items())
+        name = self.table.id.name if self.table.id else ""
+        theirs = self.table.called.get(name, name)
+        more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
+        self.found.add(
+            Fault(
+                self.found.file,
+                f"a name of its own for every {self.table.row}",
+                f"{at.name(place)!r} in rows {before + 1} and {place + 1}{more}",
+                theirs,
+                remedy=f"if it names no {self.table.row}, leave it out (--exclude {theirs})",
+            )
+        )
+
+    def _head(self, given: pa.Table) -> set[str | None]:
+        """Report columns that are missing or cannot be read; return the latter."""
+        faults = reading.faults(self.table, given.schema, self.found.file, self._theirs)
+        self.found.add(*faults)
+        self.columns = tuple(given.column_names)
+        return {fault.column for fault in faults}
+
+    def _none(self) -> None:
+        self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
+                              remedy="leave the file out or fill it"))  # fmt: skip
+
+    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
+        """Read a file's columns, and cells of text as the values they denote; report others."""
+        if not self._known:
+            self.separator = reading.separator_of(given.schema)
+            self._known = True
+            self._theirs = tuple(given.column_names)
+        try:
+            self.numbers.where = self.where
+            given = reading.given(self.table, given, self.numbers)
+        except reading.UnreadableCells as error:
+            more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
+            what = "a number in every cell of a feature"
+            out = f", or leave the column out (--exclude {error.column})"
+            if error.label:
+                what, out = "a number in every label, as threshold is set", ""
+            if error.order:
+                what = f"one of the levels {', '.join(error.order)} in every label"
+            remedy = f"correct these cells, or name them as missing (--set missing=WORD){out}"
+            if error.other:
+                sign = {",": "point", ".": "comma"}[error.other]
+                what = f"{what}, with a decimal {sign} as in the first rows"
+                remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
+            self.found.rows([error.row], error.column, what, f"{shown(error.cell)}{more}", remedy)
+            raise InputError(self.found.faults()) from error
+        read, wrong = reading.spelt(self.table, given)
+        for name, cells in wrong.items():
+            self.found.rows(
+                np.flatnonzero(cells), name, words_for(read[name].type, self.table.separator),
+                lambda row, name=name: shown(given[name][row].as_py()),
+                self.table.declared([name])[name].remedy,
+            )  # fmt: skip
+        return read, set(wrong)
+
+    def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
+        read: dict[str, pa.ChunkedArray | pa.Array] = {}
+        for name, column in self.table.declared(given.column_names).items():
+            if name in wrong or self._broken(given[name], name):
+                continue
+            cells = given[name] if as_it_comes(column) else decoded(given[name])
+            sound = self._allowed(cells, column, name)
+            try:
+                read[name] = cast(sound, column)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                found = f"{given[name].type}: {str(error).splitlines()[0]}"
+                self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
+                continue
+            self._filled(read[name], column, name)
+        self._require_one_of(read)
+        for name in read:
+            self._lengths(read, name)
+        return pa.table(read)
+
+    def _broken(self, column: pa.ChunkedArray, name: str) -> bool:
+        """Report text that is no UTF-8 (Arrow does not check it when a file is read)."""
+        if not _holds_text(column.type):
+            return False
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            rows = [row for row in range(len(column)) if not _readable(column, row)]
+            self.found.rows(
+                rows, name, "text in UTF-8", "bytes that are none", "write the file again in UTF-8"
+            )
+            return bool(rows)
+        return False
+
+    def _allowed(self, cells: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
+        """Report values that the column may not have; return the others."""
+        refused = np.zeros(len(cells), bool)
+        for wrong, expected, found, remedy in broken_rules(cells, column):
+            rows = np.flatnonzero(wrong)
+            # Of a column of measurements one row says as much as twenty.
+            measured = of_codes(column) and 2 * len(rows) > max(len(cells), 2 * MAX_ROWS)
+            most = 1 if measured else MAX_ROWS
+            self.found.rows(rows, name, expected, found, remedy, most)
+            refused |= wrong
+        if not refused.any():
+            return cells
+        return pc.if_else(pa.array(~refused), cells, pa.scalar(None, cells.type))
+
+    def _filled(self, cells: pa.Array, column: Column, name: str) -> None:
+        """Report names that are missing, and of gaps in lists."""
+        if column.names:
+            empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
+            self.found.rows(
+                empty, name, f"the name of a {column.names}",
+                lambda row: "an empty text" if cells[row].is_valid else "null",
+                f"give every {column.names} a name",
+            )  # fmt: skip
+            if column.unique:
+                self._names.append(pc.fill_null(cells, "").to_pylist())
+        if pa.types.is_list(column.arrow):
+            if column.finite:
+                self._finite(cells, column, name)
+            else:
+                wrong = np.asarray(pc.is_null(cells.flatten()))
+                rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
+                self.found.rows(
+                    rows, name, "a list without nulls",
+                    lambda row: f"a null at place {cells[row].as_py().index(None) + 1}",
+                    "leave the null out or fill it",
+                )  # fmt: skip
+
+    def _finite(self, cells: pa.ListArray, column: Column, name: str) -> None:
+        """Report lists with a number that is missing, not finite or too large."""
+        largest = np.inf if column.largest is None else column.largest
+        values = cells.flatten().to_numpy(zero_copy_only=False)
+        wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
+        parents = np.asarray(pc.list_parent_indices(cells))
+        some = np.zeros(len(cells), bool)
+        if column.gaps:
+            some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
+            wrong &= ~np.isnan(values) | ~some[parents]
+        rows = np.unique(parents[wrong])
+
+        def first(row: int) -> tuple[int, float | None]:
+            for place, value in enumerate(own := cells[row].as_py()):
+                gap = value is None or np.isnan(value)
+                if gap and column.gaps and some[row]:
+                    continue
+                if gap or not abs(value) <= largest or not np.isfinite(value):
+                    return place, value
+            raise AssertionError(own)
+
+        def expected(row: int) -> str:
+            value = first(row)[1]
+            large = value is not None and np.isfinite(value)
+            return f"numbers of at most {largest:g} in size" if large else "finite numbers"
+
+        def found(row: int) -> str:
+            place, value = first(row)
+            shown = "null" if value is None else "NaN" if value != value else str(value)
+            return f"{shown} at place {place + 1}"
+
+        self.found.rows(rows, name, expected, found,
+                        "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
+
+    def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
+        """Report rows that have none of two columns."""
+        either = self.table.either
+        there = [name for name in either.columns if name in read] if either else []
+        if either and there:
+            missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
+            self.found.rows(np.flatnonzero(missing), there[0], f"a {' or '.join(either.columns)}",
+                            "null", either.fill)  # fmt: skip
+
+    def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
+        """Report lists whose length differs from that of the list they go with."""
+        other = self.table.declared([name])[name].as_long_as
+        if not other or other not in read:
+            return
+        own, wanted = (lengths_of(read[column]) for column in (name, other))
+        self.found.rows(
+            np.flatnonzero((own >= 0) & (own != wanted)),
+            name,
+            lambda row: f"{max(wanted[row], 0)} entries, one for each of the {other}",
+            lambda row: str(own[row]),
+            f"give each {other.removesuffix('s')} its {name}, or leave the list null",
+        )
+
+
+_FEW_NAMES = 3
+"""Names in two files that are named one by one."""
+
+
+def shared_names(
+    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
+) -> list[Fault]:
+    """List the rows whose name is in an earlier file too.
+
+    Parameters
+    ----------
+    table
+        What the files are.
+    files
+        Their names.
+    names
+        The names of the rows of each, or their digests; none where they are named after their
+        file.
+    """
+    once, remedy = "a name used once over all files", f"give every {table.row} its own name"
+    faults = []
+    if table.id is not None and not table.id.required:
+        faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
+    order = sorted(range(len(files)), key=lambda i: files[i])
+    again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
+    of_file: dict[int, list[int]] = {}
+    for place in again:
+        of_file.setdefault(at.of(place)[0], []).append(place)
+    for number, places in of_file.items():
+        if len(places) > _FEW_NAMES:
+            some = ", ".join(repr(at.name(place)) for place in places[:_FEW_NAMES])
+            earlier = sorted({files[order[at.of(again[place])[0]]] for place in places})
+            has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
+            faults.append(
+                Fault(
+                    files[order[number]],
+                    once,
+                    f"{len(places):,} names that {has} too: {some}, ...",
+                    None if table.id is None else table.id.name,
+                    remedy=remedy,
+                )
+            )
+            continue
+        found = Found(files[order[number]])
+        found.first = -int(at.starts[number])
+        found.rows(
+            places,
+            None if table.id is None else table.id.name,
+            once,
+            lambda place: (
+                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too"
+            ),
+            remedy,
+        )
+        faults += found.faults()
+    return faults
+
+
+def _alike(files: Sequence[str]) -> list[Fault]:
+    """List files of equal names whose rows would be named alike, after their file."""
+    first: dict[str, str] = {}
+    return [
+        Fault(
+            file=file,
+            column="id",
+            expected="names of rows, or a file name of its own",
+            found=f"none, and the file name of {before}",
+            remedy="add a column id, or rename a file",
+        )
+        for file in files
+        if (before := first.setdefault(file_name(file), file)) != file
+    ]
+
+
+def other_columns(
+    files: Sequence[str], columns: Sequence[Collection[str]], labelled: bool = False
+) -> list[Fault]:
+    """List files with other columns than the first; ``labelled``: one may be a label."""
+    faults = []
+    for file, own in zip(files[1:], columns[1:], strict=True):
+        if odd := sorted(set(own) ^ set(columns[0])):
+            remedy, names = "give all files the same columns", ", ".join(odd[:5])
+            lacks, has = (files[0], file) if set(odd) <= set(own) else (file, files[0])
+            expected, found = f"the columns of {has}", f"a difference in {names}"
+            if len(odd) == 1:
+                expected, found = "", f"no column {names}, which {has} has"
+                remedy += f"; if {names} is the label, add --column label={names}" * labelled
+            faults.append(Fault(lacks, expected, found, remedy=remedy))
+    return faults
+
+
+def lengths_of(lists: pa.ListArray) -> IntArray:
+    """Return the length of each list, -1 for null."""
+    lengths = pc.fill_null(pc.list_value_length(lists), -1)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    of = getattr(kind, "value_type", None)
+    return is_text(kind) or (of is not None and _holds_text(of))
+
+
+def _readable(column: pa.ChunkedArray, row: int) -> bool:
+    try:
+        column[row].as_py()
+    except UnicodeDecodeError:
+        return False
+    return True

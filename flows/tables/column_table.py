@@ -1,0 +1,324 @@
+"""The table of columns as it is printed, and what it suggests."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from flows.settings.tables import TableSettings
+from flows.tables.names import listed
+from flows.tables.table import Table, matches
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.core.columns import (
+    NumberForm,
+    Rule,
+    doubtful,
+    looks_like_design,
+    looks_like_weight,
+    number_forms,
+)
+from vbmodels.core.levels import Levels
+from vbmodels.core.seen import DECIMAL_COMMA, Seen, sentinels_of
+
+_MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
+_MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them
+_FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
+_LIKE_MISSING = re.compile(
+    r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
+    r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
+    re.IGNORECASE,
+)
+
+
+def suggestions(
+    seen: Mapping[str, Seen],
+    levels: Mapping[str, Levels],
+    used: Sequence[str],
+    numbers: Sequence[str] = (),
+    *,
+    weighs: bool = False,
+) -> list[str]:
+    """Say what of a table's columns looks as if the user should say more about it.
+
+    Parameters
+    ----------
+    seen
+        What columns hold.
+    levels
+        Categories of columns of categories.
+    used
+        The columns that are used.
+    numbers
+        Others of numbers.
+    weighs
+        Whether the pipeline can weigh rows.
+    """
+    lines = []
+    codes: dict[str, dict[str, int]] = {}
+    for name in used:
+        for word, count in sentinels_of(seen[name]).items():
+            codes.setdefault(word, {})[name] = count
+    words: dict[str, dict[str, int]] = {}
+    for name in used:
+        for level, count in (levels[name].counts if name in levels else {}).items():
+            if _LIKE_MISSING.fullmatch(level):
+                words.setdefault(level, {})[name] = count
+    for found, what in ((codes, "codes of missing cells"), (words, "words for missing cells")):
+        if found:
+            listed = ", ".join(
+                f"{word} ({sum(of.values()):,} cells in {_some(list(of))})"
+                for word, of in list(found.items())[:6]
+            )
+            lines.append(
+                f"These look like {what}, and are read as values: {listed}. If they are, "
+                f"{_missing_setting(found, [seen[name].sentinels for name in seen])}."
+            )
+    weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
+    if weights:
+        by = f"--column weight={weights[0]} weighs rows by it, " if weighs else ""
+        more = "" if weighs else "; this pipeline does not weigh rows"
+        lines.append(
+            f"Column {weights[0]} looks like survey weights{more}: {by}--exclude {weights[0]} "
+            "leaves it out."
+        )
+    design = [name for name in (*used, *numbers) if looks_like_design(name)]
+    if design:
+        lines.append(
+            f"{_some(design)} looks like a survey's design, which is not modelled: "
+            f"--exclude {','.join(design)} leaves it out."
+        )
+    lines += _several_answers(levels, used)
+    lines += _spellings(levels, used)
+    return lines
+
+
+def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
+    """Say which columns look as if their cells held several answers each."""
+    found = []
+    for name in used:
+        counts = levels[name].counts if name in levels else {}
+        for mark in _MARKS if len(counts) >= _COMBINED else ():
+            several = [level for level in counts if mark in level]
+            answers = {part.strip() for level in counts for part in level.split(mark)}
+            if 2 * len(several) >= len(counts) >= 2 * len(answers):
+                found.append(
+                    f"{name} ({len(answers)} answers in {len(counts):,} combinations, such as "
+                    f"{several[0]!r})"
+                )
+                break
+    if not found:
+        return []
+    return [
+        f"Cells look like several answers each: {_some(found)}. Give each answer a column of "
+        "yes and no."
+    ]
+
+
+def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:
+    """Say which numbers are written otherwise than computers do, and as what they were read."""
+    forms: dict[str, list[tuple[str, NumberForm]]] = {}
+    for name, rule in rules_of.items():
+        for form in number_forms(seen[name], rule):
+            forms.setdefault(form.name, []).append((name, form))
+    lines = []
+    for what, found in forms.items():
+        cells, (_, one) = sum(form.count for _, form in found), found[0]
+        lines.append(
+            f"numbers with {what}: {cells:,} cell{'' if cells == 1 else 's'} of "
+            f"{_some([name for name, _ in found])}, such as {_cell(one.cell, one.where)}, read as "
+            f"{one.value:.12g}"
+        )
+    return lines
+
+
+def doubtful_numbers(
+    seen: Mapping[str, Seen], rules_of: Mapping[str, Rule], settings: TableSettings
+) -> list[str]:
+    """Warn of commas that may be a decimal sign or set thousands apart."""
+    if settings.decimal or settings.thousands:
+        return []
+    lines = []
+    for name, rule in rules_of.items():
+        one = doubtful(seen[name], rule)
+        if one is None:
+            continue
+        more = f" ({one.count - 1:,} more cells like it)" if one.count > 1 else ""
+        line = f"{name}: {_cell(one.cell, one.where)}{more} is read as {one.value:.12g}"
+        if rule.decimal == ".":
+            line += "; if the comma is a decimal sign, --set decimal=,."
+        elif DECIMAL_COMMA in seen[name].examples:
+            sure = _cell(*seen[name].examples[DECIMAL_COMMA])
+            line += (
+                f", since {sure} has a decimal comma; if that is wrong, write the column's "
+                "numbers in one way."
+            )
+        else:
+            line += ", as semicolons or other columns suggest: --set thousands=, reads thousands."
+        lines.append(line)
+    return lines
+
+
+def _cell(text: str, where: str) -> str:
+    """Write a cell and where it is, blanks of any width as plain ones."""
+    plain = repr(re.sub(r"\s", " ", text))
+    return f"{plain} in {where}" if where else plain
+
+
+def _missing_setting(
+    found: Mapping[str, Mapping[str, int]], numbers: Sequence[Mapping[str, int]]
+) -> str:
+    """Return the setting that names words of missing cells, as it is typed.
+
+    By column, where another column has one of them as a number.
+    """
+    if all(sum(word in one for one in numbers) <= len(of) for word, of in found.items()):
+        return f"--set {shlex.quote('missing=' + ','.join(found))}"
+    by: dict[str, list[str]] = {}
+    for word, columns in found.items():
+        for name in columns:
+            by.setdefault(name, []).append(word)
+    parts = (f"{name}:{','.join(words)}" for name, words in by.items())
+    return f"--set {shlex.quote('missing=' + ','.join(parts))}"
+
+
+def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
+    found = []
+    for name in used:
+        if name not in levels:
+            continue
+        alike: dict[str, list[str]] = {}
+        for level in levels[name].counts:
+            alike.setdefault(" ".join(level.casefold().split()), []).append(level)
+        twice = next((group for group in alike.values() if len(group) > 1), None)
+        if twice:
+            found.append(f"{name} ({' and '.join(map(repr, twice[:3]))})")
+    if not found:
+        return []
+    return [f"Levels that differ by case or blanks alone count as different: {_some(found)}."]
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed(names, 8)
+
+
+def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
+    """Say which columns were used or left out and why, and, if ``unnamed``, one to name rows by."""
+    if not columns:
+        return []
+    used = [one for one in columns if not one.left_out]
+    roles = [one for one in used if one.used.startswith(LABEL)]
+    features = any(one.used == FEATURE for one in used)
+    named = [one for one in used if features and one.used != FEATURE and one not in roles]
+    plain = [one for one in used if one not in (*roles, *named)]
+    kinds: dict[str, int] = {}
+    for one in plain:
+        kind = one.read_as.partition(" (")[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    of = len(columns) - len(roles) - len(named)
+    what = "features" if features else "columns"
+    line = f"{what}: {len(plain)} of {of} used ({counted})" if plain else f"{what}: none"
+    lines = ["; ".join([line, *(f"{one.used}: {one.name}" for one in named)])]
+    lines += [f"label: {one.name} ({one.read_as})" for one in roles]
+    reasons: dict[str, list[str]] = {}
+    for one in columns:
+        if one.left_out:
+            reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
+    for why, names in reasons.items():
+        hint = f"; {option} names the rows by it" if (option := id_option(names[0])) else ""
+        lines.append(f"left out: {_some(names)} ({why}){hint * (unnamed and why.startswith('id'))}")
+    return lines
+
+
+def id_option(name: str) -> str:
+    """Return the option that names rows by a column; empty where its name is too long to repeat.
+
+    >>> id_option("id of row"), id_option("a" * 3000)
+    ("--column 'id=id of row'", '')
+    """
+    return f"--column {shlex.quote(f'id={name}')}" if len(name) <= _LONGEST else ""
+
+
+_LONGEST = 60  # letters of a name that a hint repeats
+FEATURE = "feature"
+"""The use of a column that is one of the features, where other columns have a name of their own."""
+LABEL = "label"
+"""What the use of a column begins with that holds the label."""
+HEADINGS = ("column", "read as", "missing", "holds", "used")
+
+
+def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, str, str]]:
+    """Return the table's rows."""
+    return [
+        (one.name, one.read_as, "" if one.missing is None else one.missing, one.holds, one.used)
+        for one in columns
+    ]
+
+
+def declared(
+    table: Table, files: Sequence[Sequence[str]], called: Mapping[str, str]
+) -> tuple[ColumnRead, ...]:
+    """Return all files' columns by what a table calls them that declares all that is read."""
+    none = ("", f"left out: no column of {table.name} is called so")
+    ours = {called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns}
+    has = Counter(name for names in files for name in dict.fromkeys(names))
+    found = []
+    for name, count in has.items():
+        whole = next((one for one in ours if name != one and matches(name, one)), name)
+        kind, used = ours.get(name, ours.get(whole, none))
+        some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
+        found.append(ColumnRead(name, kind, None, some, used))
+    return tuple(found)
+
+
+def _cut(text: str, most: int = _MOST_WIDTH) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
+    """Put numbered columns that were read alike in one line, such as ``q1 to q9 (9)``."""
+    found = []
+    for _, group in groupby(
+        columns, lambda one: (one.read_as, one.missing, one.used, re.sub(r"\d+", "", one.name))
+    ):
+        first, *rest = group
+        if len(rest) >= _LIKE:
+            name = f"{first.name} to {rest[-1].name} ({len(rest) + 1})"
+            holds = first.holds if {one.holds for one in rest} == {first.holds} else ""
+            first, rest = replace(first, name=name, holds=holds), []
+        found += [first, *rest]
+    return found
+
+
+def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> list[str]:
+    """Return the table as lines of a terminal that is ``width`` wide (0: any width)."""
+    if not columns:
+        return []
+    columns = _grouped(columns) if len(columns) > _FEW else columns
+    cells = [
+        HEADINGS,
+        *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
+    ]
+    most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
+    widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]
+    room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
+    plain = max(min(len(row[4]), _SHORT) for row in cells if not row[4].startswith("left out"))
+    widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
+    empty = {i for i in (2, 3) if not any(row[i] for row in cells[1:])}  # not counted
+    lines = []
+    for name, kind, missing, holds, used in cells:
+        # Less where the reason is long.
+        own = min(widths[3], max(room - min(len(used), max(room // 2, _SHORT)), _LEAST_WIDTH))
+        long = used.startswith(LABEL) and len(used) > room - own
+        parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1])]
+        parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), LABEL if long else used]
+        lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
+        if long or (used.startswith(LABEL) and len(holds) > own):
+            lines.append(f"  {f'{used}; ' * long}{holds}")
+    if len(columns) > most:
+        lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
+    return lines

@@ -1,0 +1,452 @@
+"""Columns as they come: numbers, text, dates or categories, by all of their cells.
+
+What a column's cells are is counted piece by piece (`vbmodels.core.seen.Seen`), with Arrow where
+cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.tables.cells import decoded, is_text
+from vbmodels.core import cells as rules
+from vbmodels.core.cells import DASH, MISSING, PLUS, Order
+from vbmodels.core.columns import Rule
+from vbmodels.core.levels import DATE_CELL, NO, YES
+from vbmodels.core.seen import (
+    BRACKET,
+    COMMA_OR_GROUP,
+    DECIMAL_COMMA,
+    DECIMAL_POINT,
+    DOT_OR_GROUP,
+    IN_GROUPS,
+    TRAILING,
+    Seen,
+    ends_in,
+    seen_numbers,
+)
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+NUMBER: Final = "number"
+FLAG: Final = "yes or no"
+CATEGORY: Final = "category"
+
+_DAY = 86_400_000_000  # microseconds
+_EXAMPLES = 5
+_LOOKED = 64  # values that say whether numbers have a decimal point
+_MOST_ORDERED = 100  # categories
+
+Cells = pa.Array
+"""Cells as `taken` gives them."""
+
+
+def typed(cells: pa.Array) -> bool:
+    """Say whether cells are numbers, and not text."""
+    return bool(pa.types.is_floating(cells.type))
+
+
+Where = Callable[[int], str]
+"""Says where the row of a number, from 0, is."""
+
+
+def taken(
+    column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), semicolons: bool = False,
+    where: Where | None = None,
+) -> tuple[pa.Array, Seen]:  # fmt: skip
+    """Return a file's column as doubles or as text, and what it was seen to hold.
+
+    Parameters
+    ----------
+    column
+        Cells of a type that `flows.tables.reading.can_read` takes as they come.
+    missing
+        Texts, or numbers as text, that are missing cells, in addition to `MISSING`.
+    semicolons
+        Whether the file sets its columns apart by semicolons.
+    where
+        Where each row is, where that is known.
+    """
+    declared = pa.types.is_dictionary(column.type)
+    order = _order_of(column) if declared and column.type.ordered else ()
+    cells = decoded(column)
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    kind = cells.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        cells = cells.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+        cells = cells.cast(pa.timestamp("us")).cast(pa.string())
+    elif pa.types.is_boolean(kind):
+        given = len(cells) - cells.null_count
+        ones = int(pc.sum(cells).as_py() or 0)
+        return cells.cast(pa.int8()).cast(pa.float64()), Seen(
+            given, cells.null_count, plain=given, point=given, comma=given, flags=given,
+            ones=ones, typed_flags=given, low=0.0 if given else None, high=1.0 if given else None,
+        )  # fmt: skip
+    elif not is_text(kind) and not pa.types.is_null(kind):
+        cells = cells.cast(pa.float64(), safe=False)
+    if pa.types.is_floating(cells.type):
+        cells, words = _without_numbers(cells, missing)
+        if declared:
+            given = len(cells) - cells.null_count
+            return texts(cells), Seen(
+                given, cells.null_count, declared=given, words=words, order=order
+            )
+        return cells, _numbers_seen(cells, words)
+    text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+    whole = text
+    text, seen = _seen_text(text, missing, declared, semicolons)
+    if where is not None and seen.examples:
+        examples = {
+            form: (cell, where(pc.index(whole, cell).as_py()))
+            for form, (cell, _) in seen.examples.items()
+        }
+        seen = replace(seen, examples=examples)
+    return text, replace(seen, order=order) if order else seen
+
+
+def _order_of(column: pa.ChunkedArray | pa.Array) -> tuple[str, ...]:
+    """Return the categories of a dictionary in order."""
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    names = (name for part in parts for name in part.dictionary.cast(pa.string()).to_pylist())
+    return tuple(dict.fromkeys(name for name in names if name is not None))[:_MOST_ORDERED]
+
+
+def _without_numbers(cells: pa.Array, missing: Sequence[str]) -> tuple[pa.Array, dict[str, int]]:
+    """Turn NaN, and numbers that are missing cells, into nulls; count the latter."""
+    values = cells.to_numpy(zero_copy_only=False)
+    gone, words = np.isnan(values), {}
+    for word in missing:
+        number = rules.number_of(word.strip())
+        if number is not None and (hits := values == number).any():
+            words[word] = int(np.count_nonzero(hits))
+            gone = gone | hits
+    return pa.array(values, mask=gone), words
+
+
+def _numbers_seen(cells: pa.Array, words: Mapping[str, int]) -> Seen:
+    values = cells.to_numpy(zero_copy_only=False)
+    if cells.null_count:
+        values = values[np.asarray(cells.is_valid())]
+    return seen_numbers(values, cells.null_count, words)
+
+
+def _seen_text(
+    text: pa.Array, missing: Sequence[str], declared: bool, semicolons: bool
+) -> tuple[pa.Array, Seen]:
+    counted = pc.value_counts(text.drop_null())
+    values, counts = counted.field("values"), counted.field("counts").to_numpy()
+    named = [word.strip() for word in missing]
+    gone = pc.is_in(values, value_set=pa.array([*MISSING, *named], pa.string()))
+    if numbers := [rules.number_of(word) for word in named]:
+        read = _floats(values)[0]
+        same = np.isin(read, [v for v in numbers if v is not None])
+        gone = pc.or_(gone, pa.array(same))
+    absent = np.asarray(gone) if not declared or missing else np.asarray(
+        pc.is_in(values, value_set=pa.array(["", *named], pa.string()))
+    )  # fmt: skip
+    if absent.any():
+        words = values.filter(pa.array(absent))
+        text = pc.if_else(pc.is_in(text, value_set=words), pa.scalar(None, pa.string()), text)
+        said = dict(zip(words.to_pylist(), counts[absent].tolist(), strict=True))
+        said.pop("", None)
+        values, counts = values.filter(pa.array(~absent)), counts[~absent]
+    else:
+        said = {}
+    given = int(counts.sum())
+    if declared:
+        return text, Seen(given, text.null_count, declared=given, words=said)
+    return text, _seen_cells(values, counts, text.null_count, said, semicolons)
+
+
+def _seen_cells(
+    values: pa.Array, counts: IntArray, missing: int, words: dict[str, int], semicolons: bool
+) -> Seen:
+    """Return what distinct cells are."""
+    dash = np.asarray(pc.equal(values, DASH))
+    if dash.any():
+        words = {**words, DASH: int(counts[dash].sum())}
+        missing += words[DASH]
+        values, counts = values.filter(pa.array(~dash)), counts[~dash]
+    given = int(counts.sum())
+    numbers, plain = _floats(values)
+    plain_cells = int(counts[plain].sum())
+    zeros = np.zeros(len(values), bool)
+    if plain.any():
+        zeros = _matches(values, rules.LEADING_ZERO)
+    lower = pc.utf8_lower(values)
+    yes, no = (np.asarray(pc.is_in(lower, value_set=pa.array(some))) for some in (YES, NO))
+    point = comma = plain_cells
+    commas = numbers.copy()  # with a decimal comma
+    found: dict[str, Any] = {}
+    examples: dict[str, tuple[str, str]] = {}
+    if plain.any():
+        pointed = plain & np.asarray(pc.match_substring(values, "."))
+        if pointed.any():
+            # A number that needs a decimal point decides it: the others need not be looked at.
+            comma = int(counts[plain & ~pointed].sum())
+            commas[pointed] = np.nan
+            examples |= _first(values, {DECIMAL_POINT: pointed})
+            dots = _matches(values.slice(0, _LOOKED), r"[-+]?" + rules.DOT_GROUPS)
+            if (dots | ~pointed[:_LOOKED]).all():
+                dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
+                found["dot_groups"] = int(counts[dots].sum())
+                comma += found["dot_groups"]
+                commas[dots] = 1000.0 * numbers[dots]
+                del examples[DECIMAL_POINT]
+                decimals = {DECIMAL_POINT: pointed & ~dots, DOT_OR_GROUP: dots}
+                examples |= _first(values, decimals)
+    if not plain.all():
+        rest = values.filter(pa.array(~plain))
+        (others, with_comma), more = _seen_decorated(rest, counts[~plain])
+        more["dot_groups"] = more.get("dot_groups", 0) + found.get("dot_groups", 0)
+        examples = more.pop("examples") | examples
+        found |= more
+        point += int(found.pop("point"))
+        comma += int(found.pop("comma"))
+        numbers = numbers.copy()
+        numbers[~plain], commas[~plain] = others, with_comma
+        found["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
+    read, with_comma = ~np.isnan(numbers), commas[~np.isnan(commas)]
+    if with_comma.size:
+        found |= {"comma_low": float(with_comma.min()), "comma_high": float(with_comma.max())}
+    ends = ends_in(numbers[read], counts[read])
+    ends["shares"] = ends.get("shares", 0) - found.pop("shares_with_unit", 0)
+    return Seen(
+        given, missing, plain=plain_cells, point=point, comma=comma,
+        zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
+        ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
+        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()), examples=examples,
+        **ends, **found,
+    )  # fmt: skip
+
+
+def _first(values: pa.Array, forms: Mapping[str, BoolArray]) -> dict[str, tuple[str, str]]:
+    """Return the first cell of each form."""
+    at = {form: np.flatnonzero(has) for form, has in forms.items()}
+    return {form: (values[int(rows[0])].as_py(), "") for form, rows in at.items() if rows.size}
+
+
+def _seen_decorated(
+    rest: pa.Array, counts: IntArray
+) -> tuple[tuple[FloatArray, FloatArray], dict[str, Any]]:
+    """Return cells that are not plain numbers as numbers, and what they are counted as.
+
+    The former with a decimal point where a cell allows it, and with a decimal comma.
+    """
+    some = pc.any(pc.match_substring_regex(rest, "[0-9]")).as_py()
+    parts = _parts(rest) if some else None
+    if parts is None or parts.null_count == len(rest):
+        none = np.full(len(rest), np.nan)
+        return (none, none), {"point": 0, "comma": 0, "examples": {}, **_seen_words(rest, counts)}
+    values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
+    at = {decimal: ~np.isnan(one) for decimal, one in values.items()}
+    either = at["."] | at[","]
+    units: dict[str, int] = {}
+    with_unit: dict[str, BoolArray] = {}
+    bracket = pc.if_else(pc.equal(parts.field("sign"), BRACKET), BRACKET, "")
+    trailing = pc.if_else(pc.equal(pc.utf8_length(parts.field("trail")), 1), TRAILING, "")
+    around = (parts.field(name) for name in ("quote", "before", "after"))
+    for words in (*around, bracket, trailing):
+        for word in pc.unique(words.filter(pa.array(either))).to_pylist():
+            if word:
+                hits = np.asarray(pc.fill_null(pc.equal(words, word), False)) & either
+                unit = word.strip()
+                units[unit] = units.get(unit, 0) + int(counts[hits].sum())
+                with_unit[unit] = hits | with_unit.get(unit, np.zeros(len(hits), bool))
+    digits = pc.fill_null(parts.field("digits"), "")
+    dots, commas = (
+        _matches(digits, one) & either for one in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
+    )
+    several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
+    examples = _first(rest, {
+        DECIMAL_POINT: at["."] & ~at[","], DECIMAL_COMMA: at[","] & ~at["."],
+        IN_GROUPS: several, DOT_OR_GROUP: dots, COMMA_OR_GROUP: commas,
+        **with_unit,
+    })  # fmt: skip
+    own = np.where(at["."], values["."], values[","])
+    united = np.logical_or.reduce([np.zeros(len(own), bool), *with_unit.values()])
+    return (own, values[","]), {
+        "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
+        "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
+        "groups": int(counts[several].sum()), "units": units, "examples": examples,
+        "shares_with_unit": int(counts[united & (own >= 0.0) & (own <= 1.0)].sum()),
+        **_seen_words(rest.filter(pa.array(~either)), counts[~either]),
+    }  # fmt: skip
+
+
+def _seen_words(odd: pa.Array, counts: IntArray) -> dict[str, Any]:
+    """Return what cells that are no numbers are counted as: dates, and the first ones."""
+    texts = odd.to_pylist()
+    dates = rules.dates_in(zip(texts, counts.tolist(), strict=True))
+    return {"dates": dates, "odd": tuple(texts[:_EXAMPLES])}
+
+
+_DECORATED = f"^(?:{rules.DECORATED})$"
+
+
+def _parts(text: pa.Array) -> pa.StructArray:
+    return pc.extract_regex(text, _DECORATED)
+
+
+def _matches(text: pa.Array, pattern: str) -> BoolArray:
+    found = pc.match_substring_regex(text, f"^(?:{pattern})$")
+    return np.asarray(pc.fill_null(found, False))
+
+
+def _floats(text: pa.Array) -> tuple[FloatArray, BoolArray]:
+    """Return plain numbers, NaN for other cells, and which are plain and finite."""
+    fits = _matches(text, rules.NUMBER)
+    if not fits.any():
+        return np.full(len(text), np.nan), fits
+    kept = text if fits.all() else pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string()))
+    read = pc.utf8_ltrim(kept, "+").cast(pa.float64())
+    values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
+    finite = np.isfinite(values)
+    values[~finite] = np.nan
+    return values, finite
+
+
+def _decorated(text: pa.Array, parts: pa.StructArray, decimal: str) -> FloatArray:
+    """Return numbers as people write them, NaN for what is none."""
+    digits = parts.field("digits")
+    fits = _matches(digits, rules.COMMA if decimal == "," else rules.POINT)
+    bracket = np.asarray(pc.fill_null(pc.equal(parts.field("sign"), "("), False))
+    fits &= ~_two_signs(parts)
+    fits &= bracket == np.asarray(pc.fill_null(pc.ends_with(text, ")"), False))
+    if not fits.any():
+        return np.full(len(text), np.nan)
+    digits = pc.if_else(pa.array(fits), digits, pa.scalar(None, pa.string()))
+    digits = pc.replace_substring_regex(digits, "[^0-9,.]", "")
+    if decimal == ",":
+        digits = pc.replace_substring(pc.replace_substring(digits, ".", ""), ",", ".")
+    digits = pc.replace_substring(digits, ",", "")
+    power = pc.fill_null(parts.field("power"), "")
+    read = pc.binary_join_element_wise(digits, power, "").cast(pa.float64())
+    values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
+    minus = np.asarray(pc.is_in(parts.field("sign"), value_set=pa.array(["-", "−", "("])))
+    for name in ("inner", "trail"):
+        minus |= np.asarray(pc.greater(pc.utf8_length(pc.fill_null(parts.field(name), "")), 0))
+    values[~np.isfinite(values)] = np.nan
+    return np.where(minus, -values, values)
+
+
+def _two_signs(parts: pa.StructArray) -> BoolArray:
+    """Say which numbers have a minus after them and another sign; [N]."""
+    signs = pc.binary_join_element_wise(parts.field("sign"), parts.field("inner"), "")
+    plain = pc.is_in(signs, value_set=pa.array(["", "+"]))
+    trailing = pc.greater(pc.utf8_length(parts.field("trail")), 0)
+    return np.asarray(pc.fill_null(pc.and_(trailing, pc.invert(plain)), False))
+
+
+def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
+    """Turn - into a missing cell, where the rule says so."""
+    if typed(cells) or not rule.dash_is_missing:
+        return cells
+    return pc.if_else(pc.equal(cells, DASH), pa.scalar(None, pa.string()), cells)
+
+
+def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
+    """Return cells as numbers of a kind, and which cannot be read.
+
+    ``cells``: as `taken` gives them. ``rule``: how they are read: numbers, flags (1 and 0) or dates
+    (days since 1970-01-01).
+
+    Returns
+    -------
+    values, wrong
+        NaN where a cell is missing or cannot be read; [N] each.
+    """
+    rule = Rule(rule) if isinstance(rule, str) else rule  # type: ignore[arg-type]
+    if typed(cells):
+        values = np.array(cells.to_numpy(zero_copy_only=False))
+        values[np.isnan(values)] = np.nan  # of one bit pattern
+        wrong = np.isinf(values)
+        if rule.kind != NUMBER:
+            wrong = ~np.isnan(values) & ~(np.isin(values, [0.0, 1.0]) & (rule.kind == FLAG))
+        values = np.where(wrong, np.nan, values) if wrong.any() else values
+    else:
+        cells = without_dash(cells, rule)
+        values = _read(cells, rule)
+        wrong = np.asarray(cells.is_valid()) & np.isnan(values)
+    if rule.blank_is_no:
+        values = np.where(np.isnan(values) & ~wrong, 0.0, values)
+    return values, wrong
+
+
+def _read(text: pa.Array, rule: Rule) -> FloatArray:
+    if rule.kind == NUMBER:
+        values = _floats(text)[0] if rule.decimal == "." else np.full(len(text), np.nan)
+        odd = np.asarray(text.is_valid()) & np.isnan(values)
+        if odd.any():
+            rest = text.filter(pa.array(odd))
+            values[odd] = _decorated(rest, _parts(rest), rule.decimal)
+        return values
+    if rule.kind == FLAG:
+        words = pc.utf8_lower(text)
+        yes, no = (
+            pc.is_in(words, value_set=pa.array(some)).to_numpy(False)
+            for some in ((rule.yes,) if rule.yes else YES, NO)
+        )
+        return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
+    return _days(text, rule.order)
+
+
+def _days(text: pa.Array, order: Order) -> FloatArray:
+    values = np.full(len(text), np.nan)
+    fits = _matches(text, DATE_CELL)
+    if fits.any():
+        kept = pc.utf8_rtrim(pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string())), "Z")
+        try:
+            since = kept.cast(pa.timestamp("us")).cast(pa.int64())
+            given = np.asarray(since.is_valid())
+            values[given] = since.drop_null().to_numpy() / _DAY
+            fits = given
+        except pa.ArrowInvalid:  # a day that its month does not have
+            fits = np.zeros(len(text), bool)
+    rest = np.asarray(text.is_valid()) & ~fits
+    if rest.any():
+        coded = text.filter(pa.array(rest)).dictionary_encode()
+        days = [rules.days_of(one, order) for one in coded.dictionary.to_pylist()]
+        found = np.array([np.nan if day is None else day for day in days])
+        values[rest] = found[coded.indices.to_numpy()]
+    return values
+
+
+def texts(cells: pa.Array, rule: Rule | None = None) -> pa.Array:
+    """Return cells as the text of categories; a whole number is written without a point.
+
+    >>> texts(pa.array([1.0, 0.5, None])).to_pylist(), texts(pa.array(["4.0", "04"])).to_pylist()
+    (['1', '0.5', None], ['4', '04'])
+    """
+    if rule is not None:
+        cells = without_dash(cells, rule)
+        if rule.kind == FLAG:
+            values = numbers(cells, rule)[0]
+            return pa.array(np.where(values > 0.5, "yes", "no"), pa.string(), mask=np.isnan(values))
+        if rule.kind == NUMBER and not typed(cells):
+            cells = pa.array(numbers(cells, rule)[0], from_pandas=True)
+    if not typed(cells):
+        return pc.replace_substring_regex(cells, f"^{rules.WHOLE.pattern}$", r"\1")
+    encoded = cells.dictionary_encode()
+    words = [
+        str(int(value)) if float(value).is_integer() else repr(float(value))
+        for value in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(words, pa.string()).take(encoded.indices)
+
+
+def concat(pieces: Sequence[pa.Array]) -> pa.Array:
+    """Join pieces of one column as `taken` gives them: numbers become text where some are text."""
+    if len(pieces) == 1:  # Arrow would copy it
+        return pieces[0]
+    kinds = {piece.type for piece in pieces if piece.null_count < len(piece)}
+    if len(kinds) > 1:
+        return pa.concat_arrays([texts(piece) for piece in pieces])
+    kind = next(iter(kinds), pieces[0].type)
+    return pa.concat_arrays([piece.cast(kind) for piece in pieces])

@@ -1,0 +1,550 @@
+"""A file's columns, read as those of a declared table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from string import digits
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.faults import Fault, nearest
+from flows.storage import CELLS, SEPARATOR
+from flows.tables import mixed
+from flows.tables.cells import decoded, holds_same, is_number, is_single, is_text, read_cells
+from flows.tables.names import listed, row_names
+from flows.tables.table import (
+    ANY,
+    NUMBERS,
+    TEXT,
+    Column,
+    Kind,
+    PositiveLabel,
+    Table,
+    is_pattern,
+    matches,
+)
+from vbmodels.core.cells import number_of
+from vbmodels.core.columns import Rule
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import BoolArray, FloatArray
+
+
+def of_codes(column: Column) -> bool:
+    """Whether floats in a column of text denote categories."""
+    return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
+
+
+def as_it_comes(column: Column) -> bool:
+    """Whether a column's cells are taken in whatever type a file has them."""
+    return column.type == ANY
+
+
+def can_read(column: Column, kind: pa.DataType) -> bool:
+    """Whether a file's column of this type can be read as a declared one."""
+    if as_it_comes(column):
+        return is_single(kind)
+    if pa.types.is_null(kind):
+        return column.nullable
+    return any(holds_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
+
+
+def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
+    """Return a file's column in the type that is declared; one of any type is not copied.
+
+    Raises `pyarrow.ArrowInvalid` if a value has no place in that type.
+    """
+    if as_it_comes(column):
+        return cells
+    cells = decoded(cells)
+    if of_codes(column) and pa.types.is_floating(cells.type):
+        missing = pa.scalar(None, cells.type)
+        cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
+    if pa.types.is_list(column.arrow) and not _is_list(cells.type):
+        return _lists_of_one(cells, column.arrow)
+    # A whole number beyond 2**53 is taken for the float next to it.
+    cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
+    """Return single cells as lists of one, null where a cell is missing."""
+    own = cells.cast(kind.value_type)
+    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
+    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
+    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+def _accepted(column: Column) -> list[pa.DataType]:
+    return [kind.arrow if isinstance(kind, Kind) else kind for kind in column.accepts]
+
+
+def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.Table:
+    """Return a file's columns by the table's names, its labels as 1 and 0.
+
+    A pattern's columns become one. What is twice in the file is so here, for `faults`. What text
+    that is read as numbers holds is added to ``seen``.
+    """
+    seen = SeenNumbers() if seen is None else seen
+    seen.semicolons = separator_of(rows.schema) == ";"
+    rows = _chosen(table, _called(table, rows, seen))
+    positive = table.positive
+    if positive is None or rows.column_names.count(positive.column) != 1:
+        return rows
+    place = rows.column_names.index(positive.column)
+    if not _may_be_numbers(rows.column(place).type):
+        return rows
+    if positive.given:
+        words = pc.utf8_trim_whitespace(decoded(rows.column(place)).cast(pa.string()))
+        rows = _others(rows, positive.given).append_column(positive.given, words)
+        place = rows.column_names.index(positive.column)
+    if positive.least is None:
+        flags = _positive_flags(rows.column(place), positive, table.missing, seen)
+        return rows.set_column(place, positive.column, flags)
+    numbers = _label_numbers(rows.column(place), positive, table, seen)
+    none = np.isnan(numbers)
+    flags = pa.array((numbers >= positive.least).astype(np.int8), mask=none)
+    rows = rows.set_column(place, positive.column, flags)
+    if not positive.number:
+        return rows
+    return _others(rows, positive.number).append_column(
+        positive.number, pa.array(numbers, mask=none)
+    )
+
+
+def _others(rows: pa.Table, name: str) -> pa.Table:
+    return rows.select([one for one in rows.column_names if one != name])
+
+
+def _positive_flags(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
+) -> pa.Array:
+    """Return 1 for cells that are positive, 0 for others, null for missing ones.
+
+    Labels that differ in case or outer blanks are one; they are counted in ``seen``.
+    """
+    known = mixed.taken(column, missing)[0].is_valid()
+    words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
+    seen.count_labels(words.filter(known))
+    labels = pa.array([label.strip().lower() for label in positive.labels], pa.string())
+    flags = pc.is_in(pc.utf8_lower(words), labels).cast(pa.int8())
+    return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
+
+
+def _label_numbers(
+    column: pa.ChunkedArray, positive: PositiveLabel, table: Table, seen: SeenNumbers
+) -> FloatArray:
+    """Return labels that are numbers, NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some cells are no numbers.
+    """
+    if positive.order:
+        return _places(column, positive, table.missing, seen)
+    try:
+        return _read_numbers(positive.column, column, table, seen)
+    except UnreadableCells as error:
+        error.label = True
+        raise
+
+
+def _places(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str], seen: SeenNumbers
+) -> FloatArray:
+    """Return the places of labels in their order, from 1; NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some labels are not in it.
+    """
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    seen.count_labels(cells.drop_null())
+    order = [level.strip().lower() for level in positive.order]
+    place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
+    odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
+    if odd.size:
+        row = int(odd[0])
+        raise UnreadableCells(
+            positive.column, row, str(cells[row].as_py()), odd.size, positive.order
+        )
+    found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
+    return found
+
+
+def _chosen(table: Table, rows: pa.Table) -> pa.Table:
+    """Leave out the columns that are not to be read."""
+    if not table.included or table.others is None:
+        return rows
+    own = {column.name for column in table.columns}
+    kept = [
+        i
+        for i, name in enumerate(rows.column_names)
+        if name in own or any(matches(name, one) for one in table.included)
+    ]
+    return rows.select(kept)
+
+
+def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
+    if table.excluded:
+        kept = [
+            i
+            for i, name in enumerate(rows.column_names)
+            if not any(matches(name, one) for one in table.excluded)
+        ]
+        rows = rows.select(kept)
+    if not table.called:
+        return rows
+    taken: list[tuple[str, pa.ChunkedArray]] = []
+    twice = {name for name, times in Counter(rows.column_names).items() if times > 1}
+    replaced: set[str] = set()
+    for own, theirs in table.called.items():
+        replaced.add(own)
+        several = is_pattern(theirs) and theirs not in rows.column_names
+        if several or theirs in table.levels or _one_number(table, own, theirs, rows):
+            wide = [name for name in rows.column_names if matches(name, theirs)]
+            replaced |= set(wide)
+            if again := twice & set(wide):
+                first = rows.column(rows.column_names.index(min(again)))
+                taken += [(own, first), (own, first)]
+                continue
+            if any(one.name == own and one.type == TEXT for one in table.columns):
+                if all(any(matches(name, part) for name in wide) for part in theirs.split(",")):
+                    taken.append((own, _one_text(rows, wide, theirs)))
+                continue
+            odd = [
+                name
+                for name in wide
+                if name not in table.levels
+                and not (
+                    _may_be_numbers(rows[name].type) or length_of_lists(rows[name], table.separator)
+                )
+            ]
+            if wide:
+                columns = {name: rows[name] for name in wide}
+                lists = None if odd else _one_list(columns, table, seen)
+                taken.append((own, rows[odd[0]] if lists is None else lists))
+        elif theirs in rows.column_names:
+            replaced.add(theirs)
+            taken += [(own, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
+    kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
+    fields = [rows.schema.field(i) for i in kept]
+    fields += [pa.field(name, column.type) for name, column in taken]
+    cells = [rows.column(i) for i in kept] + [column for _, column in taken]
+    schema = pa.schema(fields, rows.schema.metadata)
+    return pa.Table.from_arrays(cells, schema=schema)
+
+
+def _one_text(rows: pa.Table, wide: Sequence[str], theirs: str) -> pa.ChunkedArray:
+    """Return columns of text as one, a paragraph each, in the order in which they are named."""
+    order = [name.strip() for name in theirs.split(",")]
+    named = sorted(wide, key=lambda name: order.index(name) if name in order else len(order))
+    cells = [rows[name].cast(pa.string()) for name in named]
+    joined = pc.binary_join_element_wise(*cells, "\n\n", null_handling="skip")
+    return pc.if_else(pc.equal(joined, ""), None, joined)
+
+
+def _one_number(table: Table, own: str, theirs: str, rows: pa.Table) -> bool:
+    """Say whether a column of lists of numbers is text with one number in each cell."""
+    lists = any(one.name == own and one.type == NUMBERS for one in table.columns)
+    if not lists or theirs not in rows.column_names or not is_text(rows[theirs].type):
+        return False
+    signs = (pc.match_substring(rows[theirs], sign) for sign in (table.separator, "["))
+    return not any(pc.any(found).as_py() for found in signs)
+
+
+def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
+    """Name rows after their file and number, where names may be absent and are.
+
+    Parameters
+    ----------
+    rows
+        A file's columns by the table's names.
+    file
+        The file.
+    first
+        Rows of the file before these.
+    """
+    column = table.id
+    if column is None or column.required or column.name in rows.column_names:
+        return rows
+    return rows.append_column(column.name, row_names(len(rows), file, first))
+
+
+def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
+    """Read columns of text, where a file has nothing else, as the values they denote.
+
+    Returns
+    -------
+    rows, wrong
+        The columns in their types, and by name which cells could not be read and are null.
+    """
+    if (rows.schema.metadata or {}).get(CELLS) != b"text":
+        return rows, {}
+    wrong = {}
+    declared, times = table.declared(rows.column_names), Counter(rows.column_names)
+    for place, name in enumerate(rows.column_names):
+        column = declared.get(name)
+        if column is None or as_it_comes(column) or times[name] > 1:
+            continue
+        if not is_text(rows[name].type) or column.arrow == pa.string():
+            continue
+        cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
+        rows = rows.set_column(place, name, cells)
+        if odd.any():
+            wrong[name] = odd
+    return rows, wrong
+
+
+def separator_of(schema: pa.Schema) -> str:
+    """Return what sets the columns of a file of text apart; of others nothing."""
+    return (schema.metadata or {}).get(SEPARATOR, b"").decode()
+
+
+def read(table: Table, rows: pa.Table) -> pa.Table:
+    """Return columns, by the table's names, in the types that are declared.
+
+    Absent ones are null.
+    """
+    rows, _ = spelt(table, rows)
+    known = table.declared(rows.column_names)
+    return filled(table, pa.table({name: cast(rows[name], c) for name, c in known.items()}))
+
+
+def filled(table: Table, rows: pa.Table) -> pa.Table:
+    """Return columns in the types that are declared, in that order, with null absent ones."""
+    there = set(rows.column_names)
+    own = {c.name: c for c in table.columns} | table.declared(rows.column_names)
+    return pa.table(
+        {
+            name: rows[name] if name in there else pa.nulls(len(rows), c.arrow)
+            for name, c in own.items()
+        }
+    )
+
+
+def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()) -> list[Fault]:
+    """List what keeps a file with this schema from being read as this table.
+
+    ``theirs`` are its columns as the file has them, where ``found`` is of those that were read.
+    """
+    names = found.names
+    columns = listed(theirs or names, 8) or "none"
+    own, times = table.declared(names), Counter(names)
+    wrong = [
+        Fault(file, "", f"not in the file ({c.type})", c.name,
+              remedy=f"{_for_absent(c, found, table)} (the columns are {columns})")
+        for c in table.columns
+        if c.required and c.name not in names
+    ]  # fmt: skip
+    for name, column in own.items():
+        if not name.strip():
+            numbers = ", ".join(str(i) for i, own in enumerate(names, 1) if own == name)
+            wrong.append(
+                Fault(
+                    file,
+                    "a name for every column",
+                    f"none for column {numbers}",
+                    remedy="name it, or leave it out",
+                )
+            )
+        elif times[name] > 1:
+            wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
+        elif not can_read(column, kind := found.field(name).type):
+            expected, remedy = column.expected or f"type {column.arrow}", column.remedy
+            if column.arrow == pa.string() and pa.types.is_floating(kind):
+                expected = "text or whole numbers"
+                remedy = remedy or "write them as such; in pandas: astype('Int64')"
+            wrong.append(Fault(file, expected, f"type {kind}", name, remedy=remedy))
+    if table.either and not set(table.either.columns) & set(names):
+        expected = " or ".join(f"a column {name}" for name in table.either.columns)
+        only = f"only {', '.join(names) or 'no columns'}"
+        lower = {name.lower(): name for name in reversed(names)}
+        called = next((lower[word] for word in table.either.called if word in lower), None)
+        remedy = table.either.remedy
+        if called is not None:
+            remedy = f"name it by --column {table.either.columns[0]}={called}, or {remedy}"
+        wrong.append(Fault(file, expected, only, remedy=remedy))
+    if table.others and table.others.required and not table.others_in(names):
+        required = " and ".join(c.name for c in table.columns)
+        wrong.append(
+            Fault(file, f"at least one {table.others.name}", f"none apart from {required}")
+        )
+    return wrong
+
+
+def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
+    """Say what may be meant for a column that a file does not have."""
+    others = table.others_in(found.names)
+    if column.type != NUMBERS:
+        near = nearest(column.name, others)
+        # Names of ids are of the same things: bag_id and BagID, not case_id.
+        if near and (not column.names or nearest(_without_id(column.name), [_without_id(near)])):
+            return f"did you mean {near}? then add --column {column.name}={near}"
+        return f"name the one that holds it: --column {column.name}=YOURS"
+    lists = [name for name in others if can_read(column, found.field(name).type)]
+    if lists:
+        return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"
+    numbered = Counter(name.rstrip(digits) for name in others if name[-1:].isdigit())
+    stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
+    such = f"{stem}*" if stem and times > 1 else "PATTERN"
+    return f"if each number has a column of its own, add --column '{column.name}={such}'"
+
+
+def _without_id(name: str) -> str:
+    lower = name.lower()
+    return lower.removesuffix("id").rstrip("_. -") or lower
+
+
+class UnreadableCells(ValueError):
+    """Cells of a column of numbers are none.
+
+    Attributes
+    ----------
+    column, row, cell, count
+        The column, the first of these cells with its row from 0, and how many there are.
+    label
+        Whether these are labels, compared with a threshold.
+    order
+        The levels of labels that are in an order.
+    other
+        The decimal sign by which this cell is a number, where it is not that of its column.
+    """
+
+    def __init__(
+        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = (),
+        other: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
+        self.column, self.row, self.cell, self.count = column, row, cell, count
+        self.label, self.order, self.other = bool(order), tuple(order), other
+
+
+@dataclass
+class SeenNumbers:
+    """What columns of text that are read as numbers hold, by their names.
+
+    Attributes
+    ----------
+    where
+        Where rows are.
+    semicolons
+        Whether the file sets its columns apart by semicolons.
+    columns
+        What was seen so far.
+    labels
+        Rows of each label, where labels are words.
+    """
+
+    where: Callable[[int], str] | None = None
+    semicolons: bool = False
+    columns: dict[str, Seen] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def count_labels(self, words: pa.Array) -> None:
+        """Add the rows of each label, as the file writes it."""
+        for one in words.value_counts():
+            self.labels[one["values"].as_py()] += one["counts"].as_py()
+
+
+def _one_list(
+    columns: Mapping[str, pa.ChunkedArray], table: Table, seen: SeenNumbers
+) -> pa.ChunkedArray:
+    """Join columns of numbers to one of lists; a row without any number has no list.
+
+    A column with levels gives a number for each, one of lists all of its own.
+
+    Raises `UnreadableCells` if some cells of text are no numbers, or lists differ in length.
+    """
+    parts = []
+    for name, column in columns.items():
+        if name in table.levels:
+            parts.append(_one_hot(column, table.missing, table.levels[name]))
+        elif length_of_lists(column, table.separator):
+            parts.append(read_lists(name, column, table.separator))
+        else:
+            parts.append(_read_numbers(name, column, table, seen)[:, None])
+    numbers = np.hstack(parts)
+    missed = np.isnan(numbers)
+    cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
+    ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
+    lists = pa.LargeListArray.from_arrays(ends, cells)
+    none = pa.array(missed.all(axis=1))
+    return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def length_of_lists(column: pa.ChunkedArray, separator: str) -> int:
+    """Return how many numbers a column has in each list, also of text; 0 where it has no lists."""
+    cells = column.drop_null().slice(0, 50)
+    if is_text(column.type):
+        cells, odd = read_cells(cells, NUMBERS.arrow, False, separator)
+        if odd.any():
+            return 0
+    elif not (_is_list(column.type) and is_number(column.type.value_type)):
+        return 0
+    lengths = pc.list_value_length(cells).to_pylist()
+    least = 2 if is_text(column.type) else 0
+    return lengths[0] if lengths and min(lengths) >= least else 0
+
+
+def read_lists(name: str, column: pa.ChunkedArray, separator: str) -> FloatArray:
+    """Return lists of equal length as rows [n, D], NaN where there is none."""
+    if is_text(column.type):
+        column = read_cells(column, NUMBERS.arrow, False, separator)[0]
+    lists = column.cast(pa.large_list(pa.float64())).combine_chunks()
+    given = np.flatnonzero(np.asarray(lists.is_valid()))
+    lengths = pc.list_value_length(lists.drop_null()).to_numpy()
+    odd = given[lengths != lengths[:1]]
+    if odd.size:
+        found = f"a list of {len(lists[int(odd[0])])} where others have {lengths[0]} numbers"
+        raise UnreadableCells(name, int(odd[0]), found, odd.size)
+    numbers: FloatArray = np.full((len(lists), int(lengths[:1].sum())), np.nan)
+    values = lists.drop_null().flatten().to_numpy(zero_copy_only=False)
+    numbers[given] = values.reshape(numbers[given].shape)
+    return numbers
+
+
+def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:
+    """Return 1 where cells have a level and 0 where another, [n, L]; NaN where they are missing."""
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    place = pc.index_in(cells, pa.array(levels, pa.string()))
+    codes = place.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
+    found[np.asarray(cells.is_null())] = np.nan
+    return found
+
+
+def _read_numbers(
+    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers
+) -> FloatArray:
+    if not is_text(column.type) and not table.missing:
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
+    rule = Rule(mixed.NUMBER, decimal=table.decimal_of(name))
+    values, wrong = mixed.numbers(cells, rule)
+    if not is_text(column.type):
+        return np.where(wrong, np.inf, values)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        cell, other = str(cells[row].as_py()), "." if rule.decimal == "," else ","
+        other = other if number_of(cell, other) is not None else ""
+        raise UnreadableCells(name, row, cell, int(wrong.sum()), other=other)
+    found.columns[name] = found.columns.get(name, Seen()) + seen
+    return values
+
+
+def _may_be_numbers(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, is_text)
+    return any(test(kind) for test in tests)

@@ -1,0 +1,1 @@
+"""From evidence to calls: substitutions, insertions and deletions, and their files."""

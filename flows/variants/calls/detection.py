@@ -1,0 +1,359 @@
+"""The limit of detection of every location, and the regions where a share would be called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.variants.calls.calls import Decision
+from flows.variants.calls.shares import Range
+from flows.variants.input.counts import Loci
+from flows.variants.schema import DETECTION
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import FloatArray, IntArray, State
+from vbmodels.variants.counts import BASES, Counts, Units, units
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import least_reads, share_called
+
+PROBABILITY = 0.95
+_PARTS = 2  # steps of a doubling, to which depths and errors are rounded
+Interval = tuple[str, int, int]
+
+
+def threshold(decision: Decision, settings: VariantSettings) -> float:
+    """Return the log Bayes factor from which one more allele would be called.
+
+    That of the calls; and where the run called less, that at which the local false discovery rate
+    is the level, since such an allele is called with any others.
+    """
+    if settings.e_bh:
+        return decision.least
+    alone = np.log1p(-settings.fdr) - np.log(settings.fdr)
+    alone += np.log1p(-decision.pi) - np.log(decision.pi)
+    return min(decision.least, float(alone))
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What limits of detection depend on, over all locations of a case.
+
+    Attributes
+    ----------
+    keys
+        [K, 4] different rows, rising: a replicate's depth in the case and in the control, the
+        control's reads of the allele and its substitution; [K, 5] with the bases next to it.
+    replicates
+        Number of the case's and of the control's.
+    member
+        [R] which of the control's samples each replicate is of, as `Units` has it.
+    """
+
+    keys: IntArray
+    replicates: tuple[int, int]
+    member: IntArray | None
+
+    @classmethod
+    def of(cls, batch: Counts, q: Any) -> Conditions:
+        """Return those of a partition."""
+        alleles = _hardest(units(batch), q)
+        replicates = int(alleles.case.sum()), int((~alleles.case).sum())
+        return cls(np.unique(_keys(alleles), axis=0), replicates, alleles.member)
+
+    @classmethod
+    def union(cls, parts: Sequence[Conditions]) -> Conditions:
+        """Return those of several partitions, each once."""
+        return replace(parts[0], keys=np.unique(np.vstack([one.keys for one in parts]), axis=0))
+
+    def limits(self, model: TwoGroups, q: Any, least: float) -> Limits:
+        """Return the share that is called with .95 probability, NaN for none.
+
+        ``least`` is the log Bayes factor from which an allele is called.
+        """
+        if not np.isfinite(least):
+            return Limits(self.keys, np.full(len(self.keys), np.nan))
+        own, other, errors, kind, *context = self.keys.T
+        reads = least_reads(
+            model, q, own, other, errors, kind, self.replicates, least, self.member, *context
+        )
+        precision = float(np.exp(q.log_m_mean))
+        share = share_called(reads, own, self.replicates[0], precision, PROBABILITY)
+        return Limits(self.keys, share)
+
+
+@dataclass(frozen=True)
+class Limits(State):
+    """The limit of detection under every condition that a case's locations have.
+
+    Attributes
+    ----------
+    keys
+        [K, 4] or [K, 5], as `Conditions` has them.
+    share
+        [K] the share that is called with .95 probability; NaN for none.
+    """
+
+    keys: IntArray
+    share: FloatArray
+
+    def at(self, batch: Counts, q: Any, settings: VariantSettings) -> FloatArray:
+        """Return the limit of every location of a partition, [J]; NaN for none."""
+        of = _hardest(units(batch), q)
+        place = {tuple(key): i for i, key in enumerate(self.keys.tolist())}
+        found = np.full(len(batch), np.nan)
+        found[of.location] = self.share[[place[tuple(key)] for key in _keys(of).tolist()]]
+        if settings.controls:  # where none has reads no allele passes
+            found[of.location[of.depth[:, ~of.case].sum(axis=1) == 0]] = np.nan
+        return found
+
+
+def _keys(of: Units) -> IntArray:
+    """Return what the limit of each location depends on, [J, 4] or [J, 5].
+
+    Depths of a sample are its replicates' mean, rounded down to the next of two steps a doubling,
+    and the control's reads of an allele above 4 are rounded up so: locations that differ by less
+    share a limit, which is then rather too large.
+    """
+    case, control = of.case, ~of.case
+    own = _down(of.depth[:, case].mean(axis=1))
+    other = _down(of.depth[:, control].mean(axis=1)) if control.any() else np.zeros(len(of), int)
+    errors = _up(of.alt_reads[:, control].sum(axis=1))
+    columns = [own, other, errors, of.kind, *([] if of.context is None else [of.context])]
+    return np.column_stack(columns).astype(np.int64)
+
+
+def _hardest(of: Units, q: Any) -> Units:
+    """Return of each location the allele of most errors, which is hardest to find.
+
+    By its control's reads and the rate of its substitution.
+    """
+    a, b = q.a[of.kind], q.b[of.kind]
+    reads = of.alt_reads[:, ~of.case].sum(axis=1)
+    expected = (reads + a) / (of.depth[:, ~of.case].sum(axis=1) + a + b)
+    most = expected.reshape(-1, 3).argmax(axis=1)
+    return of.take(3 * np.arange(len(most)) + most)
+
+
+def _down(depth: FloatArray) -> IntArray:
+    steps = np.floor(_PARTS * np.log2(np.maximum(depth, 1.0)) + 1e-9)
+    return np.where(depth < 1.0, 0, np.floor(2.0 ** (steps / _PARTS) + 1e-9)).astype(np.int64)
+
+
+def _up(reads: IntArray) -> IntArray:
+    steps = np.ceil(_PARTS * np.log2(np.maximum(reads, 1)) - 1e-9)
+    return np.where(reads <= 4, reads, np.ceil(2.0 ** (steps / _PARTS) - 1e-9)).astype(np.int64)
+
+
+def table(limit: FloatArray, batch: Counts, loci: Loci, case: str) -> pa.Table:
+    """Return the rows of a partition's locations."""
+    depth = batch.depth
+    columns = [
+        pa.array([case] * len(limit), pa.string()),
+        pa.array(loci.chrom.tolist(), pa.string()),
+        pa.array(loci.pos),
+        pa.array(np.array(list(BASES))[batch.ref].tolist(), pa.string()),
+        pa.array(depth[:, batch.case].sum(axis=1).astype(np.int64)),
+        pa.array(depth[:, ~batch.case].sum(axis=1).astype(np.int64)),
+        pa.array(limit, from_pandas=True),
+    ]
+    return pa.table(columns, schema=DETECTION.arrow)
+
+
+def callable_regions(limit: FloatArray, loci: Loci, share: float) -> tuple[Interval, ...]:
+    """Return runs of neighbouring locations where a share would be called, from 0."""
+    with np.errstate(invalid="ignore"):
+        at = np.flatnonzero(limit <= share)
+    return joined_regions(
+        [(str(loci.chrom[j]), int(loci.pos[j]) - 1, int(loci.pos[j])) for j in at]
+    )
+
+
+@dataclass(frozen=True)
+class Missed:
+    """Neighbouring locations with reads where an allele of a given share would not be called.
+
+    Attributes
+    ----------
+    contig, start, stop
+        Where they are, both ends included, from 1.
+    case, control
+        Numbers of reads at one of them, in the case and in what it is compared with.
+    limit
+        Limits of detection; without a largest one where a location has no limit.
+    errors, base
+        The largest number of the control's reads with one other base at one of them, and the base.
+    """
+
+    contig: str
+    start: int
+    stop: int
+    case: Range
+    control: Range
+    limit: Range
+    errors: int = 0
+    base: str = ""
+
+    @property
+    def name(self) -> str:
+        """The region as people write it."""
+        end = f"-{self.stop:,}" if self.stop > self.start else ""
+        return f"{self.contig}:{self.start:,}{end}"
+
+    def joins(self, other: Missed) -> bool:
+        """Whether another one begins where this one ends."""
+        return self.contig == other.contig and self.stop + 1 == other.start
+
+    def joined(self, other: Missed) -> Missed:
+        """Return both as one."""
+        return replace(
+            max(self, other, key=lambda one: (one.errors, one.base)),
+            start=self.start,
+            stop=other.stop,
+            case=self.case.joined(other.case),
+            control=self.control.joined(other.control),
+            limit=self.limit.joined(other.limit),
+        )
+
+
+def _limits(values: FloatArray) -> Range:
+    """Return the least limit, and the largest: none if a location has none."""
+    known = Range.of(values[~np.isnan(values)].tolist())
+    return replace(known, high=None) if np.isnan(values).any() else known
+
+
+def missed_regions(
+    limit: FloatArray, batch: Counts, loci: Loci, share: float, most: int
+) -> tuple[Missed, ...]:
+    """Return the first runs of neighbouring locations where a share would be missed."""
+    with np.errstate(invalid="ignore"):
+        at = np.flatnonzero(~(limit <= share))
+    if not at.size:
+        return ()
+    begins = np.flatnonzero(
+        (np.diff(loci.pos[at], prepend=-1) != 1)
+        | (loci.chrom[at] != np.concatenate([[""], loci.chrom[at][:-1]]))
+    )
+    found = []
+    for own in np.split(at, begins[1 : most + 1])[:most]:
+        depth = batch.depth[own]
+        errors = batch.counts[own][:, ~batch.case].sum(axis=1)
+        errors[np.arange(len(own)), batch.ref[own]] = 0
+        found.append(
+            Missed(
+                str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
+                Range.of(depth[:, batch.case].sum(axis=1).tolist()),
+                Range.of(depth[:, ~batch.case].sum(axis=1).tolist()),
+                _limits(limit[own]), int(errors.max()), BASES[int(errors.argmax()) % len(BASES)],
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def join_missed(parts: Sequence[Sequence[Missed]]) -> list[Missed]:
+    """Return the regions of partitions in order; where one goes on in the next, as one."""
+    whole: list[Missed] = []
+    for one in (one for part in parts for one in part):
+        if whole and whole[-1].joins(one):
+            whole[-1] = whole[-1].joined(one)
+        else:
+            whole.append(one)
+    return whole
+
+
+def joined_regions(found: Sequence[Interval]) -> tuple[Interval, ...]:
+    """Join intervals of which one begins where the one before ends.
+
+    >>> joined_regions([("1", 0, 5), ("1", 5, 7), ("1", 9, 10), ("2", 10, 11)])
+    (('1', 0, 7), ('1', 9, 10), ('2', 10, 11))
+    """
+    joined: list[Interval] = []
+    for contig, start, stop in found:
+        if joined and joined[-1][0] == contig and joined[-1][2] == start:
+            joined[-1] = (contig, joined[-1][1], stop)
+        else:
+            joined.append((contig, start, stop))
+    return tuple(joined)
+
+
+def bed(found: Sequence[Interval]) -> bytes:
+    """Return intervals as a BED file."""
+    return "".join(f"{c}\t{start}\t{stop}\n" for c, start, stop in found).encode()
+
+
+def joined_beds(parts: Sequence[bytes]) -> bytes:
+    """Return the BED files of partitions in order as one; where one goes on, so does its interval.
+
+    Only their ends are read: intervals of many millions of locations would fill the memory.
+
+    >>> joined_beds([b"1\\t0\\t5\\n", b"1\\t5\\t7\\n1\\t9\\t10\\n"])
+    b'1\\t0\\t7\\n1\\t9\\t10\\n'
+    """
+    whole = bytearray()
+    for part in parts:
+        last, first = whole.rfind(b"\n", 0, -1) + 1, part.find(b"\n") + 1
+        whole[last:] = bed(joined_regions(_intervals(whole[last:] + part[:first])))
+        whole += part[first:]
+    return bytes(whole)
+
+
+def positions(part: bytes) -> int:
+    """Return how many positions a BED file has."""
+    return sum(stop - start for _, start, stop in _intervals(part))
+
+
+def _intervals(part: bytes | bytearray) -> list[Interval]:
+    fields = (line.split("\t") for line in part.decode().splitlines())
+    return [(contig, int(start), int(stop)) for contig, start, stop in fields]
+
+
+@dataclass(frozen=True)
+class LimitCounts:
+    """How many locations have each limit of detection.
+
+    Attributes
+    ----------
+    share
+        [U] different limits, rising; NaN comes last, of locations where no share would be called.
+    count
+        [U] locations with that limit.
+    """
+
+    share: FloatArray
+    count: IntArray
+
+    @classmethod
+    def of(cls, limit: FloatArray) -> LimitCounts:
+        """Count the limits of a partition's locations."""
+        return cls(*np.unique(limit, return_counts=True))
+
+    @classmethod
+    def merge(cls, parts: Sequence[LimitCounts]) -> LimitCounts:
+        """Return the counts of several partitions."""
+        share, of = np.unique(np.concatenate([one.share for one in parts]), return_inverse=True)
+        count = np.zeros(len(share), np.int64)
+        np.add.at(count, of, np.concatenate([one.count for one in parts]))
+        return cls(share, count)
+
+    @property
+    def locations(self) -> int:
+        """How many locations were counted."""
+        return int(self.count.sum())
+
+    def below(self) -> FloatArray:
+        """Return the share of the locations whose limit is at most each of ``share``, [U]."""
+        reached: FloatArray = np.cumsum(self.count) / max(self.locations, 1)
+        return reached
+
+    def quantile(self, level: float) -> float | None:
+        """Return the least limit that a share of the locations do not exceed; None for none.
+
+        >>> LimitCounts.of(np.array([0.02, 0.01, 0.01, np.nan])).quantile(0.5)
+        0.01
+        """
+        place = int(np.searchsorted(self.below(), level - 1e-12))
+        if place >= len(self.share) or np.isnan(self.share[place]):
+            return None
+        return float(self.share[place])

@@ -1,0 +1,293 @@
+"""One partition's rows of the loci table, its calls and their filters, from its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import chdtrc
+
+from flows.variants.calls.calls import CHUNK, Decision, Evidence, outcome_of
+from flows.variants.calls.part_calls import Chains, Disagreeing, PartCalls
+from flows.variants.calls.samples import mixed
+from flows.variants.calls.shown_rows import Shown, Strands, call_of, columns_of, filters_of
+from flows.variants.input.counts import Loci
+from flows.variants.schema import LOCI, READ_SUMS
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.variants.counts import BASES, Counts, Units, units
+from vbmodels.variants.read_filters import (
+    LEAST_READS,
+    LEAST_REFERENCE,
+    AlleleReads,
+    apply_filters,
+    control_spectrum,
+    on_one_strand,
+    spectrum_p_value,
+)
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
+
+_AT = {name: i for i, name in enumerate(READ_SUMS)}
+_COMPARED = (
+    "base_quality", "base_quality_2", "mapping_quality", "mapping_quality_2", "to_end", "to_end_2",
+    "near_indel", "many_mismatches", "no_base_quality",
+)  # fmt: skip
+
+
+_MEASURES = {"read_end": "to_end", "low_mapq": "mapping_quality", "low_baseq": "base_quality"}
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What the reads say of some calls.
+
+    ``taken``: by the name of each filter that could run, [C]. ``read_end_z``: [C] z of the distance
+    to the read's end against the reference's reads; NaN if not known. ``reads``: the allele's and
+    the reference's that were compared; none where nothing is known of them.
+    """
+
+    taken: dict[str, BoolArray]
+    read_end_z: FloatArray
+    reads: tuple[AlleleReads, ...] = ()
+
+    def compared(self, i: int) -> dict[str, list[float | None]]:
+        """Return by filter the means of one call's reads; None of too few."""
+        found: dict[str, list[float | None]] = {}
+        for name in (*_MEASURES, "near_indel", "many_mismatches") if self.reads else ():
+            for r, least in zip(self.reads, (LEAST_READS, LEAST_REFERENCE), strict=True):
+                n = int(r.n[i] - (name == "low_baseq") * r.no_base_quality[i])
+                mean = float(getattr(r, _MEASURES.get(name, name))[i]) / max(n, 1)
+                found.setdefault(name, []).append(mean if n >= least else None)
+        return found
+
+
+def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
+    """Compare the reads of called alleles with those of the reference, in the case.
+
+    Where the case has hardly a read of the reference, with those of the control.
+
+    Parameters
+    ----------
+    of, at
+        The alleles, and which of them are called.
+    batch, loci
+        The partition's counts, and what is known of their reads.
+    level
+        Largest probability with which a filter takes a true variant.
+    """
+    j, alt = of.location[at], of.alt[at]
+    ref = batch.ref[j].astype(int)
+    rows = np.arange(len(at))
+    taken: dict[str, BoolArray] = {}
+    z = np.full(len(at), np.nan)
+    if not len(at):
+        return Filtered(taken, z)
+    if loci.forward is not None:
+        forward = loci.forward[:, batch.case].sum(axis=1)[j]
+        reverse = batch.counts[:, batch.case].sum(axis=1)[j] - forward
+        taken["strand_bias"] = on_one_strand(
+            forward[rows, ref], reverse[rows, ref], forward[rows, alt], reverse[rows, alt], level
+        )
+    if loci.sums is None:
+        return Filtered(taken, z)
+    own = _gathered(j, alt, batch, loci, batch.case)
+    other = _gathered(j, ref, batch, loci, batch.case)
+    few = other.n < LEAST_REFERENCE
+    if few.any() and (~batch.case).any():
+        control = _gathered(j, ref, batch, loci, ~batch.case)
+        other = AlleleReads(
+            *(np.where(few, getattr(control, name), getattr(other, name))
+              for name in ("n", *_COMPARED))
+        )  # fmt: skip
+    found, z = apply_filters(own, other, level)
+    return Filtered(taken | found, z, (own, other))
+
+
+def _gathered(
+    j: IntArray, base: IntArray, batch: Counts, loci: Loci, member: BoolArray
+) -> AlleleReads:
+    """Sum what is known of the reads of one base at each location over some replicates."""
+    n = batch.counts[j][np.arange(len(j)), :, base][:, member].sum(axis=1).astype(np.int64)
+    sums = np.zeros((len(j), len(READ_SUMS)), np.int64)
+    for i, (location, b) in enumerate(zip(j, base, strict=True)):
+        known = loci.sums_of(int(location))
+        if known is None:
+            n[i] = min(n[i], LEAST_READS - 1)  # nothing to compare
+        else:
+            sums[i] = known[member, b].sum(axis=0)
+    return AlleleReads(n, *(sums[:, _AT[name]] for name in _COMPARED))
+
+
+UNDECIDED = 0.05  # probability from which on it is said why an allele is not called
+OF_CHANCE = 1e-3  # with which replicates of one rate differ so
+MOST_DISAGREEING = 5
+MOST_DEPTHS = 8000
+"""Points of the report's plots of depth, of all partitions together."""
+
+
+def call_part(
+    model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
+    settings: VariantSettings, points: int,
+) -> tuple[pa.Table, PartCalls]:  # fmt: skip
+    """Return one partition's rows of the loci table and its calls.
+
+    Parameters
+    ----------
+    model, q
+        The fit.
+    batch, loci, evidence
+        The partition's counts, where they are, and their evidence.
+    decision
+        The decision over all partitions.
+    settings
+        The run's.
+    points
+        Most locations whose depth the report draws.
+    """
+    if isinstance(model, TwoGroups):
+        of, score = units(batch), evidence.score
+        lfdr, called, q_value = outcome_of(evidence, decision, settings)
+        chosen = _shown(of, score, called)
+        of, score, called, q_value = of.take(chosen), score[chosen], called[chosen], q_value[chosen]
+        prob = 1.0 - lfdr[chosen]
+        log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+        case, control = rates_of(model, q, decision, of, called)
+    else:
+        of, score = _by_location(batch, settings), evidence.score
+        prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
+        called, q_value = score >= decision.least, decision.q_of(score)
+        case, control = evidence.rates()
+    at = np.flatnonzero(called)
+    filtered = filter_reads(of, at, batch, loci, settings.filter_level)
+    z = np.full(len(of), np.nan)
+    z[at] = filtered.read_end_z
+    ref = batch.ref[of.location].astype(int)
+    letters = np.array(list(BASES))
+    shown = Shown(
+        of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
+        prob, q_value, log_odds, called,
+        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings), z,
+        batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
+    )  # fmt: skip
+    table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
+    calls = tuple(
+        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k),
+         "deleted": 0 if batch.deleted is None else
+         int(batch.deleted[of.location[i], batch.case].sum())}
+        for k, i in enumerate(at.tolist())
+    )  # fmt: skip
+    names = tuple(dict.fromkeys(loci.chrom.tolist()))
+    return table, PartCalls(
+        len(loci.pos), names, calls, _depths(batch, loci, points),
+        None if evidence.r_hat is None else Chains.of(evidence.r_hat),
+        loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
+        disagreeing=tuple(
+            Disagreeing(
+                chrom=str(loci.chrom[of.location[k]]),
+                pos=int(loci.pos[of.location[k]]),
+                ref=shown.alleles[k][0],
+                alt=shown.alleles[k][1],
+                prob=float(prob[k]),
+                reads=tuple(of.alt_reads[k, of.case].tolist()),
+            )
+            for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
+        ),
+    )  # fmt: skip
+
+
+def _disagreeing(of: Units, undecided: BoolArray) -> IntArray:
+    """Return which of some alleles the case's replicates show in shares that differ."""
+    at = np.flatnonzero(undecided)
+    reads, depth = of.alt_reads[at][:, of.case], of.depth[at][:, of.case]
+    share = reads.sum(axis=1) / np.maximum(depth.sum(axis=1), 1)
+    expected = share[:, None] * depth
+    variance = np.maximum(expected * (1.0 - share[:, None]), 1e-9)
+    statistic = ((reads - expected) ** 2 / variance).sum(axis=1)
+    differ = chdtrc(max(int(of.case.sum()) - 1, 1), statistic) < OF_CHANCE
+    return np.asarray(at[differ & (of.case.sum() > 1)])
+
+
+def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
+    """Return the best unit of every location and any other that is called, in order."""
+    best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
+    shown = np.zeros(len(of), bool)
+    shown[3 * np.arange(len(best)) + best.argmax(axis=1)] = True
+    return np.flatnonzero(shown | called)
+
+
+def rates_of(
+    model: TwoGroups, q: Any, decision: Decision, of: Units, called: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each.
+
+    The outer two quantiles are for the VCF: NaN of what is not called.
+    """
+    at = model.anchored(replace(q, pi=decision.pi))
+    found = np.full((2, len(of), 2 + len(LEVELS)), np.nan)
+    for own, shown in ((called, slice(None)), (~called, OF_TABLES)):
+        which, columns = np.flatnonzero(own), np.r_[:2, np.arange(2, found.shape[2])[shown]]
+        for some in np.split(which, range(CHUNK, len(which), CHUNK)):
+            pair = rates(model, at, model.rate_table(at, of.take(some)), LEVELS[shown])
+            for into, r in zip(found, pair, strict=True):
+                into[np.ix_(some, columns)] = np.column_stack([r.mean, r.sd, r.quantiles])
+    return found[0], found[1]
+
+
+def _by_location(batch: Counts, settings: VariantSettings) -> Units:
+    """Return one unit a location, with the allele that the case shows most.
+
+    Where losses count too, with that whose share differs most from the control's.
+    """
+    of = units(batch)
+    shown = of.alt_reads[:, of.case].sum(axis=1).astype(float)
+    if settings.two_sided and settings.control:
+        shown = np.abs(_share(of, of.case) - _share(of, ~of.case))
+    most = shown.reshape(-1, 3).argmax(axis=1)
+    return of.take(3 * np.arange(len(most)) + most)
+
+
+def _share(of: Units, member: BoolArray) -> FloatArray:
+    """Return the allele's share of the reads of some replicates together."""
+    reads = of.alt_reads[:, member].sum(axis=1)
+    return np.asarray(reads / np.maximum(of.depth[:, member].sum(axis=1), 1))
+
+
+def _taken(
+    of: Units, batch: Counts, at: IntArray, filtered: Filtered, settings: VariantSettings
+) -> dict[str, BoolArray]:
+    """Return which of the called alleles each filter takes, [C]."""
+    if not at.size or settings.test == "two_groups" or not settings.control:
+        return filtered.taken
+    errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
+    spectrum = control_spectrum(errors[:, ~batch.case])
+    return filtered.taken | {
+        "spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[at] > 0.05
+    }
+
+
+def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands | None:
+    if loci.forward is None:
+        return None
+    both = []
+    for base in (ref, of.alt):
+        forward = loci.forward[of.location, :, base]
+        both += [forward, batch.counts[of.location, :, base] - forward]
+    return both[0], both[1], both[2], both[3]
+
+
+def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
+    """Return contig, position and depth of the case and of all controls at some locations."""
+    depth = batch.depth
+    step = max(1, -(-len(loci.pos) // points))
+    return tuple(
+        (
+            str(loci.chrom[j]),
+            int(loci.pos[j]),
+            float(depth[j, batch.case].sum()),
+            float(depth[j, ~batch.case].sum()),
+        )
+        for j in range(0, len(loci.pos), step)
+    )

@@ -1,0 +1,188 @@
+"""Alleles, of substitutions and of indels, as rows of a table and as calls of the VCF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from flows.variants.calls.samples import Role, roles_of
+from flows.variants.input.counts import Loci
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.variants.counts import Units
+
+Strands = tuple[IntArray, IntArray, IntArray, IntArray]
+"""[U, R] reads of the reference, forward and reverse, and of the allele."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """U alleles of a partition with what is published of them.
+
+    Attributes
+    ----------
+    of
+        Their reads.
+    alleles
+        [U] REF and ALT, as in the VCF.
+    case, control
+        [U, 6] mean, sd and quantiles of their rates.
+    prob, q_value, log_odds
+        [U].
+    called, filters
+        [U] whether they are called, and the names of the filters that take them.
+    read_end_z
+        [U] z of the distance to the read's end against the reference's reads; NaN if not known.
+    ref_reads, strands
+        [U, R] reads of the reference; and by strand where that is known.
+    """
+
+    of: Units
+    alleles: Sequence[tuple[str, str]]
+    case: FloatArray
+    control: FloatArray
+    prob: FloatArray
+    q_value: FloatArray
+    log_odds: FloatArray
+    called: BoolArray
+    filters: list[list[str]]
+    read_end_z: FloatArray
+    ref_reads: IntArray
+    strands: Strands | None
+
+
+def filters_of(
+    of: Units, called: BoolArray, taken: Mapping[str, BoolArray], settings: VariantSettings
+) -> list[list[str]]:
+    """Return the names of the filters that take each allele.
+
+    ``taken`` says, by the filter, which of those that are called it takes, [C].
+    """
+    found: list[list[str]] = [[] if c else ["q_value"] for c in called]
+    at = np.flatnonzero(called)
+    if settings.controls:
+        taken = {"no_control": of.depth[at][:, ~of.case].sum(axis=1) == 0, **taken}
+    for name, own in taken.items():
+        for i in at[own] if name not in settings.skipped_filters else ():
+            found[i].append(name)
+    return found
+
+
+def columns_of(
+    shown: Shown, loci: Loci, settings: VariantSettings, kinds: Sequence[str] | None = None
+) -> list[pa.Array]:
+    """Return the columns of the table of locations; with ``kinds`` of that of indels."""
+    of = shown.of
+    texts = [
+        [settings.case] * len(of), loci.chrom[of.location].tolist(),
+        *([pair[i] for pair in shown.alleles] for i in (0, 1)),
+    ]  # fmt: skip
+    columns = [pa.array(cells, pa.string()) for cells in texts]
+    columns.insert(2, pa.array(loci.pos[of.location]))
+    if kinds is not None:
+        columns.append(pa.array(kinds, pa.string()))
+    for rate, member in ((shown.case, of.case), (shown.control, ~of.case)):
+        columns += [pa.array(rate[:, i]) for i in (0, 1, 3, 4)]
+        columns += [pa.array(v[:, member].sum(axis=1)) for v in (of.depth, of.alt_reads)]
+    columns += [pa.array(column) for column in (shown.prob, shown.q_value, shown.called)]
+    names = [";".join(names) or "PASS" for names in shown.filters]
+    return [*columns, pa.array(names, pa.string())]
+
+
+def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict[str, Any]:
+    """Return what `flows.variants.calls.vcf.write_vcf` and the report take of a call."""
+    of, j, z = shown.of, int(shown.of.location[i]), float(shown.read_end_z[i])
+    reads = AlleleReads(
+        of.depth[i], shown.ref_reads[i], of.alt_reads[i],
+        None if shown.strands is None else [own[i] for own in shown.strands],
+    )  # fmt: skip
+    return {
+        "chrom": str(loci.chrom[j]),
+        "pos": int(loci.pos[j]),
+        "ref": shown.alleles[i][0],
+        "alt": shown.alleles[i][1],
+        "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, shown.log_odds[i])),
+        "filters": shown.filters[i],
+        "P": float(shown.prob[i]),
+        "LFDR": float(1.0 - shown.prob[i]) if settings.test == "two_groups" else None,
+        "QV": float(shown.q_value[i]),
+        "RPZ": None if np.isnan(z) else round(z, 3),
+        **_stated_rates(shown.case[i], shown.control[i], settings),
+        **by_role(reads, roles_of(of.case, of.member, settings)),
+    }
+
+
+class AlleleReads(NamedTuple):
+    """Reads of one allele by replicate, [R] each.
+
+    Attributes
+    ----------
+    depth, reference, allele
+        All reads, those of the reference and those of the allele.
+    strands
+        Reads of the reference, forward and reverse, and of the allele; None where not known.
+    """
+
+    depth: IntArray
+    reference: IntArray
+    allele: IntArray
+    strands: Sequence[IntArray] | None
+
+
+def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
+    """Return an allele's reads in each sample of a comparison and in its replicates."""
+
+    def share(member: BoolArray) -> float:
+        return float(of.allele[member].sum()) / max(int(of.depth[member].sum()), 1)
+
+    def stated(member: BoolArray, called: bool) -> dict[str, Any]:
+        return {
+            "depth": int(of.depth[member].sum()),
+            "ref_reads": int(of.reference[member].sum()),
+            "reads": int(of.allele[member].sum()),
+            "strands": None
+            if of.strands is None
+            else tuple(int(own[member].sum()) for own in of.strands),
+            "called": called,
+        }
+
+    of_case = next(role.own for role in roles if role.name == "case")
+    case, control = share(of_case), share(~of_case)
+    row: dict[str, Any] = {"samples": {}, "replicates": {}}
+    for role in roles:
+        own = role.own
+        single = [np.arange(len(own)) == r for r in np.flatnonzero(own) if not role.of_panel]
+        # A loss leaves the genotype to the reads; a replicate that shows the allele has the case's.
+        called = role.name == "case" and case > control
+        row["samples"][role.name] = {
+            **stated(own, called),
+            "replicates": [stated(one, called and share(one) >= 0.5 * case) for one in single],
+        }
+        pairs = row["replicates"].setdefault("panel" if role.of_panel else role.name, [])
+        if role.of_panel:
+            pairs.append((int(of.allele[own].sum()), int(of.depth[own].sum())))
+        else:
+            pairs += zip(of.allele[own].tolist(), of.depth[own].tolist(), strict=True)
+    return row
+
+
+def _stated_rates(
+    case: FloatArray, control: FloatArray, settings: VariantSettings
+) -> dict[str, Any]:
+    """Return what a VCF's INFO says of a call's rates, [6] each, as `rates_of` has them."""
+    row: dict[str, Any] = {}
+    for rate, mark in ((case, ""), (control, "C")):
+        if mark and not settings.controls:
+            continue
+        row |= {
+            f"{mark}MU": float(rate[0]),
+            f"{mark}MUSD": float(rate[1]),
+            f"{mark}MUCI": (float(rate[2]), float(rate[5])),
+        }
+    if settings.test == "two_groups":
+        row |= {"AF": (row["MU"],), "AFCI": row["MUCI"]}
+    return row

@@ -1,0 +1,1 @@
+"""From sample sheets, reads and base counts to partitions of locations."""

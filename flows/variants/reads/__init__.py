@@ -1,0 +1,1 @@
+"""Reads of BAM and CRAM files: where they are, which of them count, what they show."""
