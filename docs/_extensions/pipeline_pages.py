@@ -117,13 +117,14 @@ def columns_of(table: Table, *, folder: bool, beyond: Table | None = None) -> li
         if column in same:
             continue
         unit = f" [{column.unit}]" if column.unit else ""
+        label = f'; "{column.label}" in reports' if column.label else ""
         rules = ("only if named", *column.rules) if column in table.named else column.rules
         rows.append(
             [
                 nodes.Text(column.name) if column is table.others else _code(column.name),
                 nodes.Text("label" if column.values and not folder else str(column.type)),
                 nodes.Text(", ".join(rules)),
-                _text(column.meaning + unit),
+                _text(column.meaning + unit + label),
             ]
         )
     meaning = nodes.paragraph("", "", _text(table.meaning))

@@ -133,20 +133,19 @@ LABEL_GIVEN = optional("label_given", TEXT, "the label's words in the file")
 
 def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
+    table = INSTANCES_IN.of(settings)
     if settings.numeric:
-        table = INSTANCES_IN.of(settings)
         kept = PositiveLabel(
             "label", (), settings.threshold, LABEL_NUMBER.name, settings.label_order
         )
         return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=kept)
-    table = INSTANCES_IN.of(settings)
     if not settings.positive and settings.threshold is None:
         return replace(table, positive=None)
     positive = PositiveLabel("label", settings.positive, settings.threshold, given="label_given")
     return replace(table, columns=(*table.columns, LABEL_GIVEN), positive=positive)
 
 
-_BAG_ID = Column("bag_id", TEXT, "class of this row, where bags have several")
+_BAG_ID = Column("bag_id", TEXT, "name of the bag", label="bag")
 _WITHOUT = "the same without the labels of this bag and its group; empty where it was not fitted"
 _CLASS = Column(
     "class",
@@ -172,7 +171,7 @@ BAGS = Table(
     "Every bag with the probability that its label is 1.",
     (
         _BAG_ID,
-        Column("label", INT8, "its label: 1 positive, 0 not", nullable=True),
+        Column("label", INT8, "its label: 1 positive, 0 not", nullable=True, label="given"),
         Column(
             "probability",
             NUMBER,
@@ -210,7 +209,7 @@ NUMBER_BAGS = Table(
     "Every bag with its predicted number (target=number).",
     (
         _BAG_ID,
-        Column("label", NUMBER, "its label as given", nullable=True),
+        Column("label", NUMBER, "its label as given", nullable=True, label="given"),
         Column("predicted", NUMBER, "predicted number"),
         SD,
         LOW,
@@ -267,6 +266,7 @@ INSTANCES = Table(
             "probability that it makes its bag positive (is primary), by a fit that knows "
             "labels; empty where the model gives contributions alone",
             nullable=True,
+            label="P(primary)",
         ),
         Column("score", NUMBER, "ranks instances within and across bags, the foremost largest"),
         Column(
@@ -275,6 +275,7 @@ INSTANCES = Table(
             "what it adds to its bag's mean probit score (above 0: to the positive label), or to "
             "its number; empty where the model has none, or pooled features weigh less than 0.1",
             nullable=True,
+            label="adds",
         ),
         _BALD,
         _CLASS,

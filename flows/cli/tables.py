@@ -22,7 +22,6 @@ from flows.read.rows import (
 from flows.records.runs import RunPaths
 from flows.runs.listing import Listed
 
-_ROWS = 8  # of the table that has the answer
 _FOLDED = 24  # signs of a text that are shown in a line
 _NARROW = 12  # of one that names the row, where there is little room
 _WIDE = 4000  # columns of what is not to be wrapped
@@ -134,14 +133,15 @@ def show_rows(
 
 
 def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: bool = False) -> None:
-    """Print a line for each column: its name, on request its type, and its meaning.
+    """Print a line for each column: its name and label, on request its type, and its meaning.
 
     Columns next to each other that mean the same share a line.
     """
     table = Table(box=None, show_header=False, pad_edge=False)
     for _, group in groupby(columns, lambda one: (one.type, one.meaning or one.name)):
         first, *rest = group
-        name = f"{first.name} to {rest[-1].name}" if rest else first.name
+        label = f" ({first.label})" if first.label else ""
+        name = f"{first.name} to {rest[-1].name}" if rest else first.name + label
         what = f"{first.type}: {first.meaning}" if types else first.meaning
         table.add_row(_text(f"{name}:"), _text(what))
     if columns:

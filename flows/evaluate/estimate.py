@@ -30,11 +30,6 @@ class Estimate:
         """Whether the interval is above 0."""
         return self.low is not None and self.low > 0.0
 
-    @property
-    def is_below(self) -> bool:
-        """Whether the interval is below 0."""
-        return self.high is not None and self.high < 0.0
-
 
 def mean_of(values: FloatArray, group: IntArray) -> Estimate:
     """Estimate a mean of values [n]; rows of one ``group`` [n] are drawn together.

@@ -79,7 +79,12 @@ def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
         (
             _ID,
             _LABEL,
-            Column(probability_of(label), NUMBER, f"probability that the label is {label}"),
+            Column(
+                probability_of(label),
+                NUMBER,
+                f"probability that the label is {label}",
+                label=f"P({label})",
+            ),
             *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
             *_tested(NUMBER, grouped),
         ),
@@ -112,7 +117,10 @@ def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
             _ID,
             _LABEL,
             Column("predicted", TEXT, "most probable label"),
-            *(Column(probability_of(one), NUMBER, "probability of this label") for one in labels),
+            *(
+                Column(probability_of(one), NUMBER, "probability of this label", label=f"P({one})")
+                for one in labels
+            ),
             *_tested(TEXT, grouped),
         ),
     )

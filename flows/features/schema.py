@@ -90,11 +90,12 @@ HIDDEN = Table(
         Column(
             "logistic",
             NUMBER,
-            "by logistic regression; empty where the column was not regressed",
+            "empty where the column was not regressed",
             nullable=True,
+            label="one logistic regression a column",
         ),
-        Column("classes", NUMBER, "by latent classes (number by the BIC)"),
-        Column("shares", NUMBER, "by the column's shares"),
+        Column("classes", NUMBER, "their number by the BIC", label="latent classes"),
+        Column("shares", NUMBER, "by these alone", label="each column's shares"),
     ),
 )
 

@@ -99,7 +99,7 @@ LABELS = Table(
 )
 
 
-_DOC_ID = Column("doc_id", TEXT, "name of the document")
+_DOC_ID = Column("doc_id", TEXT, "name of the document", label="document")
 ASK = Table(
     "ask",
     "The documents whose labels would help most, in order.",
@@ -114,6 +114,7 @@ ASK = Table(
             NUMBER,
             "share (0 to 1) of the variance of wrong selections that its labels remove, beyond "
             "those before it",
+            label="uncertainty removed",
         ),
     ),
 )
@@ -125,8 +126,8 @@ RANKED = Table(
     (
         _DOC_ID,
         Column("known", INT32, "its known keyphrases that are candidates"),
-        Column("by_model", INT32, "how many of them are among its ten best by the model"),
-        Column("by_tf_idf", INT32, "the same by TF-IDF"),
+        Column("by_model", INT32, "how many of them are among its ten best", label="this model"),
+        Column("by_tf_idf", INT32, "the same", label="TF-IDF"),
     ),
 )
 
@@ -143,7 +144,7 @@ KEYWORDS = Table(
         Column(
             "probability", NUMBER, "probability that it is a keyphrase; a score for ss and textrank"
         ),
-        Column("observed", FLAG, "whether it is known"),
+        Column("observed", FLAG, "whether it is known", label="known"),
         Column("selected", FLAG, "whether it is recommended, or known"),
         Column("rank", INT32, "rank in its document, 1 the most probable"),
         Column("position", INT32, "tokens before its first occurrence"),

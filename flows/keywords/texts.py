@@ -193,9 +193,3 @@ def shown_documents(
 def _rows_of(d: int, spans: Spans, taken: Any) -> IntArray:
     first, last = int(spans.offsets[d]), int(spans.offsets[d + 1])
     return first + np.flatnonzero(taken[first:last])
-
-
-def within_page(documents: Sequence[ShownDocument]) -> list[ShownDocument]:
-    """Return as many documents as the page has room for."""
-    sizes = np.cumsum([one.size for one in documents])
-    return list(documents[: max(1, int(np.searchsorted(sizes, BYTES, "right")))])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.evaluate.estimate import Estimate
 from flows.evaluate.rivals import CLASSES, COUNT, LABEL, NUMBER, Target, compare
-from flows.read.rows import cell, parts_of, probability_in, selection_in, tables_of
+from flows.read.rows import cell, described, parts_of, probability_in, selection_in, tables_of
 from flows.records.runs import RunPaths, RunRecord
 from flows.tables.names import digests_of
 from vbmodels.core.state import BoolArray, FloatArray
@@ -77,6 +77,8 @@ class Moved:
     ----------
     table, column
         Where the values are.
+    headings
+        What heads the columns that name a row, and last that of the values.
     is_chance
         Whether they are probabilities, else numbers.
     shared, first_alone, second_alone
@@ -99,6 +101,7 @@ class Moved:
 
     table: str
     column: str
+    headings: Mapping[str, str]
     is_chance: bool
     shared: int
     first_alone: int
@@ -258,6 +261,7 @@ def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     return Moved(
         table=name,
         column=one.column,
+        headings={name: one.headings[name] for name in (*keys, one.column)},
         is_chance=one.is_chance,
         shared=int(shared.sum()),
         first_alone=int((here & ~there).sum()),
@@ -306,6 +310,7 @@ class _Rows:
     table: pa.Table
     keys: Sequence[str]
     column: str
+    headings: Mapping[str, str]
     is_chance: bool
     is_selection: bool
 
@@ -346,7 +351,14 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
     for place, key in enumerate(keys):
         if pa.types.is_string(table[key].type):
             table = table.set_column(place, key, pc.fill_null(table[key], ""))
-    return _Rows(table, keys, column, bool(chance), bool(conditions))
+    return _Rows(
+        table,
+        keys,
+        column,
+        {one.name: one.label or one.name.replace("_", " ") for one in described(schema)},
+        bool(chance),
+        bool(conditions),
+    )
 
 
 def _holds(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:

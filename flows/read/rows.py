@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.faults import InputError, did_you_mean, unclosed
 from flows.records.runs import RunPaths
+from flows.report.figures import named
 
 
 def tables_of(paths: RunPaths) -> list[str]:
@@ -164,10 +165,8 @@ def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
         if len(others) == 1:
             where = "every row" if len(found) < _LOOKED else f"the first {_LOOKED:,} rows"
             return f"no rows: {column} is {others[0] or 'empty'} in {where}"
-        near = did_you_mean(value, others) or f"there are {', '.join(others[:3])}"
-        what = unclosed(value) or near
-        more = ", ..." if what.startswith("there are") and len(others) > 3 else ""
-        return f"no rows: no {column} is {value}; {what}{more}"
+        known = did_you_mean(value, others) or f"there are {named(others)}"
+        return f"no rows: no {column} is {value}; {unclosed(value) or known}"
     return f"no rows{' with ' if where else ''}{' and '.join(where)}"
 
 
@@ -228,11 +227,12 @@ def rows_command(paths: RunPaths, run: str) -> str:
 
 @dataclass(frozen=True)
 class ColumnOfTable:
-    """A column of a run's table: its name, what its cells are, and what they mean."""
+    """A column of a run's table: its name, what its cells are and mean, its label in reports."""
 
     name: str
     type: str
     meaning: str
+    label: str = ""
 
 
 def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
@@ -254,9 +254,8 @@ def described(schema: pa.Schema) -> list[ColumnOfTable]:
     for one in schema:
         stored = {key.decode(): text.decode() for key, text in (one.metadata or {}).items()}
         unit = f" ({stored['unit']})" if stored.get("unit") else ""
-        found.append(
-            ColumnOfTable(one.name, _type_in_words(one.type), stored.get("meaning", "") + unit)
-        )
+        label, meaning = stored.get("label", ""), stored.get("meaning", "") + unit
+        found.append(ColumnOfTable(one.name, _type_in_words(one.type), meaning, label))
     return found
 
 
@@ -268,15 +267,13 @@ def _type_in_words(kind: pa.DataType) -> str:
     """
     if pa.types.is_list(kind):
         return f"list of {_type_in_words(kind.value_type)}s"
-    for holds, words in (
-        (pa.types.is_boolean, "yes or no"),
-        (pa.types.is_integer, "whole number"),
-        (pa.types.is_floating, "number"),
-        (pa.types.is_string, "text"),
-    ):
-        if holds(kind):
-            return words
-    return str(kind)
+    words = {
+        pa.types.is_boolean: "yes or no",
+        pa.types.is_integer: "whole number",
+        pa.types.is_floating: "number",
+        pa.types.is_string: "text",
+    }
+    return next((said for holds, said in words.items() if holds(kind)), str(kind))
 
 
 def _require_table(paths: RunPaths, name: str) -> None:

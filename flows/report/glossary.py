@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -23,13 +22,12 @@ def glossary() -> dict[str, str]:
     return meanings
 
 
-def terms_in(texts: Iterable[str]) -> dict[str, str]:
-    """Return the terms that texts use, in the singular or the plural, with their meanings.
+def terms_in(text: str) -> dict[str, str]:
+    """Return the terms that a text uses, in the singular or the plural, with their meanings.
 
-    >>> list(terms_in(["All bags, by log loss", "a Bound", "callable.bed, posterior/"]))
+    >>> list(terms_in("All bags, by log loss; a Bound; callable.bed, posterior/"))
     ['bag', 'bound', 'log loss']
     """
-    text = "\n".join(texts)
     return {term: meaning for term, meaning in glossary().items() if _pattern(term).search(text)}
 
 

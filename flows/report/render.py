@@ -1,9 +1,10 @@
 """Pages and texts from a typed answer: data in, words from `templates`.
 
 A family has a folder there, or in the templates of its own package: ``words.jinja`` with the macro
-``headline`` and, where it has any, ``caveat`` and ``warnings`` (a page that imports it gets it
-escaped); and what it adds to the common ``page.html.jinja``, ``terminal.txt.jinja`` and
-``prefect.md.jinja``, under these names.
+``headline`` and, where it has any, ``caveat``, ``warnings`` and ``first_rows``, rows for a terminal
+and Prefect's page, the headings first and a tab between cells (a page that imports it gets it
+escaped); and what it adds to the common ``page.html.jinja`` and ``terminal.txt.jinja``, under these
+names.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -200,6 +202,7 @@ def _render(shown: Shown, name: str) -> str:
         "run": shown.commands,
         "headline": record.headline,
         "caveat": caveat(shown.family, shown.answer, shown.commands),
+        "first_rows": say(shown.family, "first_rows", in_lines(shown.answer)).strip("\n"),
         "ended": fit_in_words(record, brief=True),
         "file": f"{record.pipeline}-{record.run_id}",
         "report": shown.report,
@@ -250,12 +253,13 @@ def environment(package: str = "flows") -> Environment:
         undefined=StrictUndefined,
     )
     made.filters |= figures.FILTERS
-    made.filters |= {"digest": digest, "slug": _slug, "markdown": as_markdown}
+    made.filters |= {"digest": digest, "slug": _slug, "quoted": shlex.quote}
+    made.filters |= {"markdown": as_markdown, "markdown_table": as_markdown_table}
     made.tests["below"] = lambda one: figures.verdict(one) == "below"
-    made.filters["quoted"] = shlex.quote
     made.globals |= {
         "plots": plots,
         "pattern": pattern,
+        "headings": headings,
         "terms_in": _terms,
         "scripts_of": scripts_of,
     }
@@ -287,6 +291,29 @@ def as_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
+def as_markdown_table(text: str) -> str:
+    r"""Return lines of cells with tabs between them, the headings first, as a table of Markdown.
+
+    >>> print(as_markdown_table("bag\tP\nS1\t0.50"))
+    | bag | P |
+    | --- | --- |
+    | S1 | 0.50 |
+    """
+    heads, *rows = ([as_markdown(cell) for cell in line.split("\t")] for line in text.splitlines())
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---" for _ in heads], *rows))
+
+
+def headings(table: str) -> dict[str, str]:
+    """Return what heads the columns of a table, by their names.
+
+    >>> headings("flows.keywords.schema:RANKED")["by_tf_idf"]
+    'TF-IDF'
+    """
+    module, _, name = table.partition(":")
+    columns = getattr(import_module(module), name).columns
+    return {one.name: one.label or one.name.replace("_", " ") for one in columns}
+
+
 def link_to_report(run: RunPaths, page: str) -> str:
     """Return a link from a page to a run's report where a browser can open it, else its name."""
     url = run.file("report.html")
@@ -296,7 +323,7 @@ def link_to_report(run: RunPaths, page: str) -> str:
 
 
 def _terms(html: str) -> dict[str, str]:
-    return terms_in([_MARKUP.sub(" ", str(html))])
+    return terms_in(_MARKUP.sub(" ", str(html)))
 
 
 def _slug(text: str) -> str:

@@ -148,8 +148,3 @@ def _given(request: Request) -> dict[str, Any]:
         return {} if kind is None else kind(**request.settings).changed()
     except ValidationError:
         return {}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value

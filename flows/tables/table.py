@@ -99,6 +99,8 @@ class Column:
 
     Attributes
     ----------
+    label
+        What heads it in reports, with its unit where it has one; by default its name.
     nullable
         Whether cells may be null.
     required
@@ -143,6 +145,7 @@ class Column:
     as_long_as: str = ""
     expected: str = ""
     remedy: str | None = None
+    label: str = ""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -302,7 +305,7 @@ class Table:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema; its meaning, and each field's unit and meaning, are metadata."""
+        """The Arrow schema; its meaning, and each field's unit, meaning and label, are metadata."""
         import pyarrow as pa
 
         return pa.schema(
@@ -311,7 +314,7 @@ class Table:
                     c.name,
                     c.arrow,
                     nullable=c.nullable,
-                    metadata={"unit": c.unit, "meaning": c.meaning},
+                    metadata={"unit": c.unit, "meaning": c.meaning, "label": c.label},
                 )
                 for c in self.columns
             ],

@@ -25,7 +25,7 @@ READ_SUMS = {
 """What is known of the reads of an allele: sums, in the order of `tally_kernels`."""
 
 _PLACE = (
-    Column("sample", TEXT, "name of the case"),
+    Column("sample", TEXT, "name of the case", label="case"),
     Column("chrom", TEXT, "contig"),
     Column("pos", INT64, "position, from 1"),
     Column("ref", TEXT, "reference base"),
@@ -36,7 +36,7 @@ _CALL = (
         NUMBER,
         "probability of a variant; with test=posterior_difference, of a rate above tau",
     ),
-    Column("q_value", NUMBER, "least false discovery rate at which it is called"),
+    Column("q_value", NUMBER, "least false discovery rate at which it is called", label="q-value"),
     Column("called", FLAG, "whether it is called, before filters"),
     Column("filter", TEXT, "PASS, or why it is not a call"),
 )
@@ -123,7 +123,7 @@ INDELS = Table(
     "indels",
     "Every insertion and deletion that two reads show or that is called.",
     (
-        Column("sample", TEXT, "name of the case"),
+        Column("sample", TEXT, "name of the case", label="case"),
         Column("chrom", TEXT, "contig"),
         Column("pos", INT64, "position of the base before the allele, from 1"),
         Column("ref", TEXT, "reference, as in the VCF"),

@@ -80,7 +80,7 @@ def test_rivals_are_compared_row_by_row_the_best_first():
     rivals = {"itself": P, "half": np.full(400, 0.5), "truth": np.where(Y == 1, 0.99, 0.01)}
     found = of(P, rivals=rivals).rivals
     assert [one.name for one in found] == ["truth", "itself", "half"]
-    assert found[0].more.is_below
+    assert found[0].more.high < 0.0
     assert found[2].more.is_above
     assert found[1].more == Estimate(0.0, 0.0, 0.0)
     assert found[2].auroc == 0.5

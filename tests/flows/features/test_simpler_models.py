@@ -75,7 +75,7 @@ def test_answers_along_a_scale_are_described_by_one():
     codes = np.where(rng.random((800, 6)) < chance, 2, rng.integers(0, 2, (800, 6)))
     found = compared(codes, features=1)
     assert found.rival.kind == "scale"
-    assert found.ahead.is_below
+    assert found.ahead.high < 0.0
     assert gains(found)["features", 1] == gains(compared(codes))["classes", 2]
 
 
