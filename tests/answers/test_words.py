@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from itertools import cycle
 
 import pytest
@@ -31,6 +32,16 @@ def test_a_run_of_each_kind_is_kept(family):
 @pytest.mark.parametrize(("family", "name"), ALL)
 def test_a_kept_answer_is_said_in_the_kept_words(family, name):
     compare(family, name)
+
+
+@pytest.mark.parametrize(("family", "name"), ALL)
+def test_prefect_has_the_first_rows_of_the_terminal(family, name):
+    one = shown(family, name)
+    cells = re.findall(r"^\| (.*) \|$", render.markdown(one).split("| | |")[0], re.MULTILINE)
+    text = render.terminal(one).splitlines()
+    for row in [cells[0], *cells[2:]] if cells else []:
+        plain = unescape(re.sub(r"\\(.)", r"\1", row)).replace("\u00a0", " ").split(" | ")
+        assert [line for line in text if line.split() == " ".join(plain).split()]
 
 
 @pytest.mark.parametrize(("family", "name"), COMPARED)

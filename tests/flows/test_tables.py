@@ -92,9 +92,10 @@ def test_a_call_is_shown_with_its_place_and_q_value():
 def test_columns_that_mean_the_same_share_a_line_without_blanks_at_its_end():
     columns = [ColumnOfTable(f"expert_{k}", "number", "its share") for k in (1, 2, 3)]
     console = Console(width=80, record=True, markup=False)
-    show_meanings(console, [ColumnOfTable("id", "text", "name of the row"), *columns])
+    named = ColumnOfTable("id", "text", "name of the row", "patient")
+    show_meanings(console, [named, *columns])
     said = console.export_text().splitlines()
     assert [line.split() for line in said] == [
-        ["id:", "name", "of", "the", "row"], ["expert_1", "to", "expert_3:", "its", "share"],
+        ["id", "(patient):", "name", "of", "the", "row"], ["expert_1", "to", "expert_3:", "its", "share"],
     ]  # fmt: skip
     assert all(line == line.rstrip() for line in said)

@@ -23,7 +23,10 @@ def tables(target, name, table="rows", **columns):
     """Write a table in two parts."""
     paths = RunPaths(str(target), name)
     half = len(next(iter(columns.values()))) // 2
-    rows = pa.table(columns)
+    labels = {"of": {"label": "of which"}}
+    schema = pa.table(columns).schema
+    fields = [one.with_metadata(labels.get(one.name)) for one in schema]
+    rows = pa.table(columns, pa.schema(fields))
     storage.write_table(paths.table(table, 0), rows.slice(0, half))
     storage.write_table(paths.table(table, 1), rows.slice(half))
     return paths
@@ -56,6 +59,7 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     assert found.largest == pytest.approx(0.3)
     assert (found.selected, found.crossed, found.moved) == (None, 1, 0)
     assert listed(found) == [("a", "crossed", 0.4, 0.7)]
+    assert list(found.headings.values()) == ["id", "of which", "probability"]
 
 
 @pytest.mark.parametrize(
