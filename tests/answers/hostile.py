@@ -29,6 +29,7 @@ HOSTILE = (
     f"[x](javascript:{OWNED})",
     "{{ 7 * 7 }}{% raw %}",
 )
+HIDDEN = "flows.features.schema:HIDDEN"
 TEMPLATES = Path(render.__file__).with_name("templates")
 OURS = {"run_id", "pipeline", "started", "finished", "objective", "results"}  # of a record
 FORMS = {
@@ -43,7 +44,7 @@ def known_to_templates() -> set[str]:
     """Return the words that templates compare with, or look up by name."""
     texts = [path.read_text(encoding="utf-8") for path in TEMPLATES.rglob("*.jinja")]
     found = (re.findall(form, text) for form in (r'"([^"]*)"', r"\.(\w+)") for text in texts)
-    return {word for words in found for word in words}
+    return {word for words in found for word in words} | {*render.headings(HIDDEN)}
 
 
 def literals(hint: Any) -> set[Any]:
