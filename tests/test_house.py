@@ -20,7 +20,7 @@ BUDGETS = {
     "statements of flows": 24716,
     "statements of vbmodels": 24935,
     "words of English in flows' Python": 8962,
-    "words in templates": 5257,
+    "words in templates": 5160,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 34,
     "lines that the formatter skips": 389,

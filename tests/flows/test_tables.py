@@ -96,6 +96,7 @@ def test_columns_that_mean_the_same_share_a_line_without_blanks_at_its_end():
     show_meanings(console, [named, *columns])
     said = console.export_text().splitlines()
     assert [line.split() for line in said] == [
-        ["id", "(patient):", "name", "of", "the", "row"], ["expert_1", "to", "expert_3:", "its", "share"],
+        ["id", "(patient):", "name", "of", "the", "row"],
+        ["expert_1", "to", "expert_3:", "its", "share"],
     ]  # fmt: skip
     assert all(line == line.rstrip() for line in said)
