@@ -87,9 +87,12 @@ COUNT = Target(deviance, _of_the_mean(deviance))
 
 
 def compare(
-    target: Target, truth: FloatArray, ours: FloatArray, theirs: Mapping[str, FloatArray],
+    target: Target,
+    truth: FloatArray,
+    ours: FloatArray,
+    theirs: Mapping[str, FloatArray],
     group: IntArray,
-) -> tuple[Rival, ...]:  # fmt: skip
+) -> tuple[Rival, ...]:
     """Compare predictions [n] or [n, K] with others' by name, those of the smallest loss first.
 
     Rows of one ``group`` [n] are drawn together.

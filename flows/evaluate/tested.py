@@ -160,9 +160,12 @@ class NumberTest:
 
 
 def of_label(
-    truth: FloatArray, p: FloatArray, base: FloatArray, group: IntArray,
+    truth: FloatArray,
+    p: FloatArray,
+    base: FloatArray,
+    group: IntArray,
     rivals: Mapping[str, FloatArray],
-) -> LabelTest:  # fmt: skip
+) -> LabelTest:
     """Test probabilities [n] of labels of 0 and 1 [n], of both of which there are some.
 
     ``base`` [n] is what the base rate gives each row, ``rivals`` what other models give by name.
@@ -201,9 +204,13 @@ def of_label(
 
 
 def of_classes(
-    truth: FloatArray, p: FloatArray, base: FloatArray, group: IntArray,
-    rivals: Mapping[str, FloatArray], ordered: bool,
-) -> ClassTest:  # fmt: skip
+    truth: FloatArray,
+    p: FloatArray,
+    base: FloatArray,
+    group: IntArray,
+    rivals: Mapping[str, FloatArray],
+    ordered: bool,
+) -> ClassTest:
     """Test probabilities [n, K] of classes numbered from 0 [n]; ``base`` is [n, K]."""
     losses, of_base = class_loss(truth, p), class_loss(truth, base)
     gain = mean_of(of_base - losses, group)
@@ -229,9 +236,14 @@ def of_classes(
 
 
 def of_number(
-    truth: FloatArray, predicted: FloatArray, base: FloatArray, group: IntArray,
-    rivals: Mapping[str, FloatArray], target: Target, inside: FloatArray | None = None,
-) -> NumberTest:  # fmt: skip
+    truth: FloatArray,
+    predicted: FloatArray,
+    base: FloatArray,
+    group: IntArray,
+    rivals: Mapping[str, FloatArray],
+    target: Target,
+    inside: FloatArray | None = None,
+) -> NumberTest:
     """Test predicted numbers [n]; ``target`` is `NUMBER` or `COUNT`.
 
     ``base`` [n] is the mean of the fit, ``inside`` [n] whether the truth is in its interval.

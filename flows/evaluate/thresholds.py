@@ -11,8 +11,8 @@ from flows.evaluate.estimate import Estimate, share_of
 from vbmodels.core.state import FloatArray, IntArray
 
 AT = (
-    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95,
-    0.98, 0.99, 0.999,
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98,
+    0.99, 0.999,
 )  # fmt: skip
 """Thresholds that are looked at."""
 ALWAYS = 0.05, 0.1, 0.2, 0.5, 0.8

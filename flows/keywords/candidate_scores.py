@@ -104,9 +104,14 @@ def scores_of(
 
 
 def _of_documents(
-    model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, settings: KeywordSettings,
+    model: Any,
+    q: Any,
+    batch: KeywordBatch,
+    local: Any,
+    index: int,
+    settings: KeywordSettings,
     fitted: bool,
-) -> tuple[Any, float | None]:  # fmt: skip
+) -> tuple[Any, float | None]:
     """Return scores of words document by document, and the sampler's largest R-hat."""
     if isinstance(model, Keyphrases):  # no document has a phrase
         return batch.y.astype(np.float64), None

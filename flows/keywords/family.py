@@ -199,9 +199,13 @@ class Keywords:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: KeywordSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> PreparedRun:  # fmt: skip
+        self,
+        parts: Sequence[Part],
+        settings: KeywordSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> PreparedRun:
         """Add the corpus counts, then make graphs and features of every partition."""
         if fitted is None:
             shared = shared_sentences(each(_sample, [part.index for part in parts], paths))
@@ -220,9 +224,12 @@ class Keywords:
             _demand_words(parts, documents)
             if settings.vocabulary is not None and not rows[kinds[-1]]:
                 raise InputError.of(
-                    file="settings", column="vocabulary", expected="terms that some text holds",
-                    found="none", remedy="name another file, or set vocabulary_only=false",
-                )  # fmt: skip
+                    file="settings",
+                    column="vocabulary",
+                    expected="terms that some text holds",
+                    found="none",
+                    remedy="name another file, or set vocabulary_only=false",
+                )
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(
@@ -276,9 +283,17 @@ class Keywords:
         return model_of(settings)
 
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
-        settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> Scored:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: Any,
+        local: Any,
+        index: int,
+        *,
+        settings: KeywordSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Scored:
         """Score every candidate; its selection is decided by `select`."""
         if storage.exists(every := paths.part(EVERY, index, "npz")):
             batch = read_state(every, type(batch))
@@ -287,9 +302,16 @@ class Keywords:
         return keep_scores(scores, batch.y, index, number, settings, paths)
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
-        paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[Whole], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Scored],
+        *,
+        settings: KeywordSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[list[Whole], Any]:
         """Decide the selection over all partitions and write the tables."""
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
         of_candidates, number = regression_of(model, q)[1], _number(model, q)
@@ -456,8 +478,10 @@ def _write(
 ) -> None:
     """Write what later stages need of a partition."""
     columns = {
-        "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
-    }  # fmt: skip
+        "vocabulary": prepared.vocabulary,
+        "documents": prepared.names,
+        "forms": prepared.forms,
+    }
     for name, column in columns.items():
         storage.write_table(paths.part(name, index), pa.table({name: column}))
     states: dict[str, State] = {

@@ -95,9 +95,13 @@ class Published:
 
 
 def keep_scores(
-    scores: Scores, y: BoolArray, index: int, number: int | None, settings: KeywordSettings,
+    scores: Scores,
+    y: BoolArray,
+    index: int,
+    number: int | None,
+    settings: KeywordSettings,
     paths: RunPaths,
-) -> Scored:  # fmt: skip
+) -> Scored:
     """Keep a partition's scores until the selection is decided; ``number`` as in `publish`."""
     storage.write_bytes(paths.part("scores", index, "npz"), to_bytes(scores))
     histogram = None
@@ -161,9 +165,13 @@ def publish(
 
 
 def _write(
-    index: int, partitions: int, least: int | None, number: int | None, settings: KeywordSettings,
+    index: int,
+    partitions: int,
+    least: int | None,
+    number: int | None,
+    settings: KeywordSettings,
     paths: RunPaths,
-) -> Published:  # fmt: skip
+) -> Published:
     """Write probability, selection and rank of every candidate of a partition."""
     scores = read_state(paths.part("scores", index, "npz"), Scores)
     tokens = read_wide(paths.part("tokens", index, "npz"), DocumentTokens)
@@ -223,9 +231,14 @@ def _write(
             # Where none is selected, all are in doubt.
             doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
             open_ = uncertain_selections(
-                nodes, scores.weights, observed, doubtful, rows.complete(scores.complete),
-                offsets, settings.ask,
-            )  # fmt: skip
+                nodes,
+                scores.weights,
+                observed,
+                doubtful,
+                rows.complete(scores.complete),
+                offsets,
+                settings.ask,
+            )
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, rows, marks, forms)
     alike = before - int(chosen.sum())
     summary = summarise(table, offsets, nodes, scores.r_hat, shown, beyond_limit, alike)
@@ -250,9 +263,13 @@ def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) 
 
 
 def _selected(
-    r: FloatArray, observed: BoolArray, offsets: IntArray, least: int | None,
-    number: int | None, settings: KeywordSettings,
-) -> BoolArray:  # fmt: skip
+    r: FloatArray,
+    observed: BoolArray,
+    offsets: IntArray,
+    least: int | None,
+    number: int | None,
+    settings: KeywordSettings,
+) -> BoolArray:
     """Return the selected candidates [M]; ``least`` is None where documents have thresholds."""
     if settings.model in SCORES:
         share = settings.keyword_rate or DEFAULT_SHARE

@@ -24,9 +24,16 @@ _TEXT_NAMES = (
 """What people call a column of running text, the most likely first."""
 
 KNOWN_NAMES = (
-    "keywords", "keyphrases", "keyword", "keyphrase", "author_keywords", "author keywords",
-    "index keywords", "tags", "kw",
-)  # fmt: skip
+    "keywords",
+    "keyphrases",
+    "keyword",
+    "keyphrase",
+    "author_keywords",
+    "author keywords",
+    "index keywords",
+    "tags",
+    "kw",
+)
 """What people call a column of known keyphrases, in small letters."""
 
 DOCUMENTS = Table(

@@ -30,12 +30,18 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     first = ("unit", "keyphrases", "lists", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "keyword_rate", "vocabulary", "vocabulary_only", "prior", "min_count", "stem",
-            "stop_words", "max_words",
+            "keyword_rate",
+            "vocabulary",
+            "vocabulary_only",
+            "prior",
+            "min_count",
+            "stem",
+            "stop_words",
+            "max_words",
         ),
         "output": ("select", "fdr", "per_document", "ask"),
         "expert": ("inference", "draws"),
-    }  # fmt: skip
+    }
 
     model: Literal["corpus", "vbss", "ss", "textrank"] = Field(
         "corpus",

@@ -248,9 +248,14 @@ def ranking_of(known: IntArray, by_model: IntArray, by_tf_idf: IntArray, best: i
 
 
 def summarise(
-    table: pa.Table, offsets: IntArray, by_node: FloatArray, r_hat: float | None,
-    shown: tuple[ShownDocument, ...], beyond_limit: int, alike: int,
-) -> KeywordSummary:  # fmt: skip
+    table: pa.Table,
+    offsets: IntArray,
+    by_node: FloatArray,
+    r_hat: float | None,
+    shown: tuple[ShownDocument, ...],
+    beyond_limit: int,
+    alike: int,
+) -> KeywordSummary:
     """Summarise one partition's rows of the keywords table, and its sampler if there was one.
 
     ``by_node`` [K, M] are the rows' probabilities at each node of the rate.
@@ -291,9 +296,13 @@ def summarise(
 
 
 def _truth(
-    gold: pa.ChunkedArray, document: IntArray, probability: FloatArray, observed: BoolArray,
-    new: BoolArray, likely: BoolArray,
-) -> Truth:  # fmt: skip
+    gold: pa.ChunkedArray,
+    document: IntArray,
+    probability: FloatArray,
+    observed: BoolArray,
+    new: BoolArray,
+    likely: BoolArray,
+) -> Truth:
     # The words that the user gave prove nothing of what was found.
     rows = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
@@ -317,9 +326,12 @@ def _truth(
 
 
 def _examples(
-    table: pa.Table, offsets: IntArray, probability: FloatArray, observed: BoolArray,
+    table: pa.Table,
+    offsets: IntArray,
+    probability: FloatArray,
+    observed: BoolArray,
     new: BoolArray,
-) -> tuple[Document, ...]:  # fmt: skip
+) -> tuple[Document, ...]:
     """Take the documents with most likely, new and known keyphrases."""
     counts = [
         np.diff(np.concatenate([[0], np.cumsum(rows)])[offsets])

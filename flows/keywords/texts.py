@@ -139,9 +139,15 @@ def _text_of(documents: pa.Table, row: int) -> tuple[str, bool]:
 
 
 def shown_documents(
-    index: int, partitions: int, paths: RunPaths, names: Sequence[str], table: pa.Table,
-    result: ResultRows, marks: Marks, forms: Sequence[str],
-) -> tuple[ShownDocument, ...]:  # fmt: skip
+    index: int,
+    partitions: int,
+    paths: RunPaths,
+    names: Sequence[str],
+    table: pa.Table,
+    result: ResultRows,
+    marks: Marks,
+    forms: Sequence[str],
+) -> tuple[ShownDocument, ...]:
     """Return the documents of a partition that the report shows, in their order.
 
     Parameters

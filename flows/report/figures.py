@@ -284,8 +284,23 @@ def _first_of(names: Sequence[str]) -> str:
 FILTERS = {
     one.__name__: one
     for one in (
-        count, share, chance, one_in, places, fixed, short_number, ends, verdict, negative, plural,
+        count,
+        share,
+        chance,
+        one_in,
+        places,
+        fixed,
+        short_number,
+        ends,
+        verdict,
+        negative,
+        plural,
         short,
-        fit, named, squeeze, unbroken, aligned, setting,
+        fit,
+        named,
+        squeeze,
+        unbroken,
+        aligned,
+        setting,
     )
-}  # fmt: skip
+}

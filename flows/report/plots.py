@@ -76,17 +76,25 @@ def histogram(
     """
     number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=np.asarray(counts))
     bars = [
-        {"x": low, "x2": high, "middle": 0.5 * (low + high), "y": n,
-         "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
+        {
+            "x": low,
+            "x2": high,
+            "middle": 0.5 * (low + high),
+            "y": n,
+            "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}",
+        }
         for n, low, high in zip(number, edges[:-1], edges[1:], strict=True)
         if n > 0
-    ]  # fmt: skip
+    ]
     floor = 0.5 * min((float(bar["y"]) for bar in bars), default=1.0)
     layer = _layer(bars, "bar", x2={"field": "x2"}, y2={"datum": floor})
     numbers = _layer(
-        bars, "text", style="number", x={"field": "middle"},
+        bars,
+        "text",
+        style="number",
+        x={"field": "middle"},
         text={"field": "y", "type": "quantitative", "format": ",.0f"},
-    )  # fmt: skip
+    )
     y = _axis(
         y_label,
         scale={"type": "log", "domainMin": floor, "nice": False},
@@ -116,11 +124,17 @@ def split_histogram(
     rows, base, edges = [], np.zeros(bins), np.linspace(0.0, 1.0, bins + 1)
     for name, number in parts:
         rows += [
-            {"x": low, "x2": high, "y": below, "y2": below + n, "series": name,
-             "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {name}"}
+            {
+                "x": low,
+                "x2": high,
+                "y": below,
+                "y2": below + n,
+                "series": name,
+                "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {name}",
+            }
             for n, below, low, high in zip(number, base, edges[:-1], edges[1:], strict=True)
             if n > 0
-        ]  # fmt: skip
+        ]
         base = base + number
     layer = _layer(rows, "bar", x2={"field": "x2"}, y2={"field": "y2"})
     layer["encoding"]["color"] = _series([name for name, _ in parts], field="series")
@@ -147,10 +161,15 @@ def intervals(
 ) -> Spec:
     """Plot means with their 95 % intervals (1.96 standard deviations), the first on top."""
     points = [
-        {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
-         "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"}
+        {
+            "row": row,
+            "x": m,
+            "low": m - 1.96 * s,
+            "high": m + 1.96 * s,
+            "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})",
+        }
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
-    ]  # fmt: skip
+    ]
     layers = [_rule(0.0, "x", "y", "height"), *_points(points, "x")]
     how = f"Points are {_MEANS}"
     return _by_label(labels, title, layers, x=_axis(x_label), how=how)
@@ -166,12 +185,18 @@ def paired_intervals(
 ) -> Spec:
     """Plot (value, low, high) of one or two series on a log axis with a line at ``rule``."""
     points = [
-        {"row": row, "series": name, "x": max(v, _LOW), "low": max(low, _LOW),
-         "high": max(high, _LOW),
-         "tip": f"{label}, {name}: {v:.3g}" + (f" ({low:.3g} to {high:.3g})" if high > low else "")}
+        {
+            "row": row,
+            "series": name,
+            "x": max(v, _LOW),
+            "low": max(low, _LOW),
+            "high": max(high, _LOW),
+            "tip": f"{label}, {name}: {v:.3g}"
+            + (f" ({low:.3g} to {high:.3g})" if high > low else ""),
+        }
         for name, of_labels in series
         for row, (label, (v, low, high)) in enumerate(zip(labels, of_labels, strict=True))
-    ]  # fmt: skip
+    ]
     names = [name for name, _ in series]
     layers = _points(points, "x")
     for layer in layers:
@@ -193,10 +218,16 @@ def calibration(
     share, n = np.asarray(observed, float), np.asarray(counts, float)
     low, high = _share_ends(share, n)
     points = [
-        {"x": p, "y": s, "low": lo, "high": hi,
-         "tip": f"predicted {p:.3g}: observed share {s:.3g} ({lo:.3g} to {hi:.3g}; n = {k:,.0f})"}
+        {
+            "x": p,
+            "y": s,
+            "low": lo,
+            "high": hi,
+            "tip": f"predicted {p:.3g}: observed share {s:.3g} "
+            f"({lo:.3g} to {hi:.3g}; n = {k:,.0f})",
+        }
         for p, s, k, lo, hi in zip(predicted, share, n, low, high, strict=True)
-    ]  # fmt: skip
+    ]
     diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
     unit: Spec = {"domain": [0.0, 1.0]}
     return _chart(
@@ -218,17 +249,28 @@ def _share_ends(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def agreement(
-    x: ArrayLike, y: ArrayLike, error: ArrayLike, counts: ArrayLike, x_label: str, y_label: str,
+    x: ArrayLike,
+    y: ArrayLike,
+    error: ArrayLike,
+    counts: ArrayLike,
+    x_label: str,
+    y_label: str,
     title: str,
-) -> Spec:  # fmt: skip
+) -> Spec:
     """Plot means of numbers against predictions, with 95 % intervals, and where both are equal."""
     at, mean, half, n = (np.asarray(v, float) for v in (x, y, error, counts))
     half = 1.96 * half
     points = [
-        {"x": a, "y": m, "low": m - h, "high": m + h,
-         "tip": f"{x_label} {a:.4g}: {y_label} {m:.4g} ({m - h:.4g} to {m + h:.4g}; n = {k:,.0f})"}
+        {
+            "x": a,
+            "y": m,
+            "low": m - h,
+            "high": m + h,
+            "tip": f"{x_label} {a:.4g}: {y_label} {m:.4g} "
+            f"({m - h:.4g} to {m + h:.4g}; n = {k:,.0f})",
+        }
         for a, m, h, k in zip(at, mean, half, n, strict=True)
-    ]  # fmt: skip
+    ]
     ends = [float(v) for v in (at.min(), at.max())] if at.size else [0.0, 1.0]
     diagonal = _layer([{"x": v, "y": v} for v in ends], "line", style="ink")
     return _chart(
@@ -243,9 +285,16 @@ def agreement(
 
 
 def curve(
-    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str,
-    rug: ArrayLike = (), domain: tuple[float, float] | None = None, dates: bool = False,
-) -> Spec:  # fmt: skip
+    x: ArrayLike,
+    y: ArrayLike,
+    sd: ArrayLike,
+    x_label: str,
+    y_label: str,
+    title: str,
+    rug: ArrayLike = (),
+    domain: tuple[float, float] | None = None,
+    dates: bool = False,
+) -> Spec:
     """Plot one curve with its 95 % band.
 
     ``rug`` are places that have a tick below it; ``domain`` are the ends of the axis of ``y``;
@@ -279,20 +328,30 @@ def curve(
 
 
 def level_bars(
-    labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
-    x_label: str, title: str, domain: tuple[float, float],
+    labels: Sequence[str],
+    mean: Sequence[float],
+    sd: Sequence[float],
+    counts: Sequence[float],
+    x_label: str,
+    title: str,
+    domain: tuple[float, float],
     how: str = f"Bars are {_MEANS}",
-) -> Spec:  # fmt: skip
+) -> Spec:
     """Plot a bar with its 95 % interval for each level, the first on top.
 
     ``counts`` are the rows of each, if they are known; ``domain`` are the ends of the axis.
     """
     notes = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
     rows = [
-        {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
-         "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})"}
+        {
+            "row": row,
+            "x": m,
+            "low": m - 1.96 * s,
+            "high": m + 1.96 * s,
+            "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})",
+        }
         for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, notes, strict=True))
-    ]  # fmt: skip
+    ]
     bar = _layer(rows, "bar", x2={"datum": 0.0})
     interval, _ = _points(rows, "x")
     for layer in (bar, interval):
@@ -309,9 +368,14 @@ def level_bars(
 
 
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str,
-    sd: ArrayLike | None = None, top: float | None = None, legend: str = "",
-) -> Spec:  # fmt: skip
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    title: str,
+    sd: ArrayLike | None = None,
+    top: float | None = None,
+    legend: str = "",
+) -> Spec:
     """Plot values as cells: blue above 0, orange below, opaque at ``top`` or the largest.
 
     ``sd`` are standard deviations, for the cells' texts; a legend of the colours has a title.
@@ -320,14 +384,16 @@ def heat_map(
     top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9) if top is None else top
     half = None if sd is None else 1.96 * np.asarray(sd, float).reshape(table.shape)
     cells = [
-        {"column": c, "row": r, "v": value,
-         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}" + (
-             "" if half is None
-             else f" ({value - half[r, c]:.3g} to {value + half[r, c]:.3g})"
-         )}
+        {
+            "column": c,
+            "row": r,
+            "v": value,
+            "tip": f"{rows[r]}, {columns[c]}: {value:.3g}"
+            + ("" if half is None else f" ({value - half[r, c]:.3g} to {value + half[r, c]:.3g})"),
+        }
         for (r, c), value in np.ndenumerate(table)
         if np.isfinite(value)
-    ]  # fmt: skip
+    ]
     layer = _layer(
         cells,
         "rect",
@@ -335,14 +401,16 @@ def heat_map(
             "field": "v",
             "type": "quantitative",
             "scale": {
-                "domain": [-top, 0, top], "range": [_BELOW, _NEITHER, _ABOVE],
-                "interpolate": "rgb", "clamp": True,
+                "domain": [-top, 0, top],
+                "range": [_BELOW, _NEITHER, _ABOVE],
+                "interpolate": "rgb",
+                "clamp": True,
             },
             "legend": {"title": escaped(legend), "orient": "bottom", "titleLimit": 320}
             if legend
             else None,
         },
-    )  # fmt: skip
+    )
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90, "labelOverlap": "parity"}
     how = "Blue is above 0, orange below; the stronger the larger."
@@ -415,8 +483,9 @@ def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str]) -> list[Spec]:
     near = _layer([rows[k] | {"tip": tips[k]} for k in places], "point", style="near")
     near["params"] = [{"name": "hover", "select": _NEAREST}]
     near["encoding"]["opacity"] = {
-        "condition": {"param": "hover", "empty": False, "value": 1}, "value": 0,
-    }  # fmt: skip
+        "condition": {"param": "hover", "empty": False, "value": 1},
+        "value": 0,
+    }
     line = _layer(rows, "line")
     line["params"] = [_ZOOM]
     line["mark"]["clip"] = near["mark"]["clip"] = True

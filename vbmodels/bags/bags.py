@@ -49,9 +49,12 @@ class Instances(State, kind="bags.Instances"):
 
     @classmethod
     def from_rows(
-        cls, bag: NDArray[np.integer], features: NDArray[np.floating], n_bags: int,
+        cls,
+        bag: NDArray[np.integer],
+        features: NDArray[np.floating],
+        n_bags: int,
         known: NDArray[np.int8] | None = None,
-    ) -> Instances:  # fmt: skip
+    ) -> Instances:
         """Group rows by their bag's number, [N]; the order within a bag is kept."""
         if bag.size and not 0 <= bag.min() <= bag.max() < n_bags:
             raise ValueError(f"expected bag numbers in 0..{n_bags - 1}")

@@ -184,8 +184,12 @@ def bag_prints(data: Bags) -> IntArray:
     full = np.full(data.n_bags, data.bag_features.shape[1] > 0)
     for k, of in enumerate(data.modalities, start=1):
         one = Bags((of,), data.label, np.empty((data.n_bags, 0)))
-        own = [bag_hash(rows_of(one, run), of.offsets[run.start : run.stop + 1]
-                        - of.offsets[run.start]) for run in runs_of(of)]  # fmt: skip
+        own = [
+            bag_hash(
+                rows_of(one, run), of.offsets[run.start : run.stop + 1] - of.offsets[run.start]
+            )
+            for run in runs_of(of)
+        ]
         total += mix(np.concatenate([np.zeros(0, np.uint64), *own]) * np.uint64(2 * k + 1))
         full |= of.sizes > 0
     if data.bag_features.shape[1]:

@@ -30,11 +30,11 @@ _CURRENCY = r"[$€£¥₹]|US\$|USD|EUR|GBP|CHF|JPY"
 IS_MONEY = re.compile(_CURRENCY).fullmatch
 UNITS = (
     "%", "‰", "°", "°C", "°F", "kg", "g", "mg", "µg", "μg", "ug", "ng", "lb", "lbs", "oz", "t",
-    "km", "m", "cm", "mm", "µm", "μm", "nm", "mi", "ft", "in", "m²", "m2", "km²", "ha",
-    "l", "L", "dl", "dL", "ml", "mL", "µl", "μl", "h", "hr", "hrs", "min", "s", "sec", "ms",
-    "y", "yr", "yrs", "d", "mmHg", "bpm", "Hz", "kHz", "MHz", "GHz", "V", "kV", "W", "kW", "kWh",
-    "mmol/L", "mmol/l", "mg/dL", "mg/dl", "g/dL", "g/dl", "ng/mL", "ng/ml",
-    "U/L", "IU/L", "kg/m²", "kg/m2", "km/h", "mph",
+    "km", "m", "cm", "mm", "µm", "μm", "nm", "mi", "ft", "in", "m²", "m2", "km²", "ha", "l", "L",
+    "dl", "dL", "ml", "mL", "µl", "μl", "h", "hr", "hrs", "min", "s", "sec", "ms", "y", "yr",
+    "yrs", "d", "mmHg", "bpm", "Hz", "kHz", "MHz", "GHz", "V", "kV", "W", "kW", "kWh", "mmol/L",
+    "mmol/l", "mg/dL", "mg/dl", "g/dL", "g/dl", "ng/mL", "ng/ml", "U/L", "IU/L", "kg/m²", "kg/m2",
+    "km/h", "mph",
 )  # fmt: skip
 """Units that may follow a number at once; any other word needs a blank between."""
 _KNOWN = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
@@ -121,9 +121,15 @@ _YEAR_FIRST = re.compile(
 )
 _NAMED = re.compile(r"\d{1,2}[ -.]+[A-Za-z]{3,9}\.?[ ,-.]+\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}")
 _NAMED_FORMS = (
-    "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%d-%B-%Y", "%b %d %Y", "%B %d %Y", "%d-%b-%y",
+    "%d-%b-%Y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%d-%B-%Y",
+    "%b %d %Y",
+    "%B %d %Y",
+    "%d-%b-%y",
     "%d %b %y",
-)  # fmt: skip
+)
 _FIRST = datetime(1970, 1, 1)
 
 

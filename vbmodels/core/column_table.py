@@ -50,9 +50,13 @@ class ColumnRead:
 
 
 def column_read(
-    name: str, rule: Rule, seen: Seen, levels: Levels | None = None, used: str = USED,
+    name: str,
+    rule: Rule,
+    seen: Seen,
+    levels: Levels | None = None,
+    used: str = USED,
     codes: bool = False,
-) -> ColumnRead:  # fmt: skip
+) -> ColumnRead:
     """Describe a column.
 
     Parameters

@@ -210,7 +210,7 @@ def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
     word = odd[0] if odd and re.fullmatch(r"[\w.?/-]{1,30}", odd[0]) else "WORD"
     return Unclear(
         f"{what} in every cell, as in {parsed:,} of {seen.cells:,}",
-        f"{others:,} other cell{'s' * (others != 1)}{such}",
+        f"{others:,} other {'cell' if others == 1 else 'cells'}{such}",
         f"{remedy}, name {'its word' if others == 1 else 'their words'} as missing "
         f"(--set missing={word}), or name the column in categories (--set categories=COLUMN)",
         has_odd=True,
@@ -275,9 +275,10 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
         if len(units) > 3 or not all(unit in UNITS or IS_MONEY(unit) for unit in units):
             return None
         raise Unclear(
-            "numbers of one unit", f"several: {parts}",
+            "numbers of one unit",
+            f"several: {parts}",
             "convert them to one unit, or name the column in categories (--set categories=COLUMN)",
-        )  # fmt: skip
+        )
     remarks = []
     if decimal == ",":
         remarks.append("decimal comma")

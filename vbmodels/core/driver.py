@@ -322,9 +322,17 @@ class Driver:
     """
 
     def __init__(
-        self, loop: Loop, model: Any, q: Any, reduce: Any, *, tol: float | None = None,
-        max_iter: int | None = None, log: Log | None = None, trace: Sequence[float] = (),
-    ) -> None:  # fmt: skip
+        self,
+        loop: Loop,
+        model: Any,
+        q: Any,
+        reduce: Any,
+        *,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        log: Log | None = None,
+        trace: Sequence[float] = (),
+    ) -> None:
         self.reduce, self.tol, self.max_iter, self.trace = reduce, tol, max_iter, list(trace)
         self.number = -1 if log is None else log.number
         self.step: Step | None = None

@@ -23,9 +23,10 @@ POSITIVE = (
 NEGATIVE = (
     "control", "controls", "negative", "neg", "-", "normal", "healthy", "unaffected", "well",
     "alive", "survived", "censored", "no event", "no relapse", "none", "benign", "wildtype",
-    "wild-type", "wild type", "wt", "noncarrier", "uninfected", "pass", "passed", "retained", "ham",
-    "legitimate", "absent", "inactive", "good", "low risk", "low", "nontoxic", "nonresponder",
-    "non-responder", "untreated", "placebo", "reference", "remission", "background", "mild",
+    "wild-type", "wild type", "wt", "noncarrier", "uninfected", "pass", "passed", "retained",
+    "ham", "legitimate", "absent", "inactive", "good", "low risk", "low", "nontoxic",
+    "nonresponder", "non-responder", "untreated", "placebo", "reference", "remission",
+    "background", "mild",
 )  # fmt: skip
 """Words of which a label with two classes is called positive, and negative, in small letters."""
 

@@ -38,8 +38,8 @@ QUOTE, BRACKET, TRAILING = "'", "(", "-"
 PERCENT = "%"
 
 SENTINELS = (
-    -1.0, -7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0,
-    9.0, 77.0, 88.0, 97.0, 98.0, 99.0, 777.0, 888.0, 997.0, 998.0, 999.0, 9999.0, 99999.0,
+    -1.0, -7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0, 9.0, 77.0, 88.0,
+    97.0, 98.0, 99.0, 777.0, 888.0, 997.0, 998.0, 999.0, 9999.0, 99999.0,
 )  # fmt: skip
 """Numbers that often are codes of missing cells."""
 
@@ -261,10 +261,17 @@ def seen_numbers(values: FloatArray, missing: int, words: Mapping[str, int] | No
     ones = int(np.count_nonzero(kept == 1.0))
     flags = ones + int(np.count_nonzero(kept == 0.0))
     return Seen(
-        len(finite), missing, plain=n, point=n, comma=n, flags=flags, ones=ones,
-        words=dict(words or {}), odd=() if n == len(finite) else ("inf",),
+        len(finite),
+        missing,
+        plain=n,
+        point=n,
+        comma=n,
+        flags=flags,
+        ones=ones,
+        words=dict(words or {}),
+        odd=() if n == len(finite) else ("inf",),
         **ends_in(kept, np.ones(len(kept), np.int64)),
-    )  # fmt: skip
+    )
 
 
 def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
@@ -324,24 +331,31 @@ def _one(text: str, n: int) -> Seen:
     forms = {
         DECIMAL_POINT: point is not None and comma is None,
         DECIMAL_COMMA: comma is not None and point is None,
-        IN_GROUPS: group, DOT_OR_GROUP: dot_group, COMMA_OR_GROUP: comma_group, **units,
-    }  # fmt: skip
+        IN_GROUPS: group,
+        DOT_OR_GROUP: dot_group,
+        COMMA_OR_GROUP: comma_group,
+        **units,
+    }
+
+    def cells_if(holds: object) -> int:
+        return n if holds else 0
+
     return Seen(
         cells=n,
-        plain=n * (plain and point is not None),
-        point=n * (point is not None),
-        comma=n * (comma is not None),
-        dot_groups=n * bool(dot_group),
-        comma_groups=n * bool(comma_group),
-        groups=n * bool(group),
+        plain=cells_if(plain and point is not None),
+        point=cells_if(point is not None),
+        comma=cells_if(comma is not None),
+        dot_groups=cells_if(dot_group),
+        comma_groups=cells_if(comma_group),
+        groups=cells_if(group),
         examples={form: (text, "") for form, has in forms.items() if has},
-        zeros=n * bool(HAS_LEADING_ZERO.fullmatch(text)),
-        fractions=n * (value is not None and not whole),
-        flags=n * (word in YES or word in NO),
-        ones=n * (word in YES),
-        shares=n * (value is not None and 0.0 <= value <= 1.0 and not units),
+        zeros=cells_if(HAS_LEADING_ZERO.fullmatch(text)),
+        fractions=cells_if(value is not None and not whole),
+        flags=cells_if(word in YES or word in NO),
+        ones=cells_if(word in YES),
+        shares=cells_if(value is not None and 0.0 <= value <= 1.0 and not units),
         characters=n * len(text),
-        pluses=n * (text == PLUS),
+        pluses=cells_if(text == PLUS),
         dates=dates_in([(text, n)]) if value is None else {},
         units=units,
         sentinels={f"{value:g}": n} if sentinel else {},

@@ -102,7 +102,9 @@ def _accepted(kind: Any, ends: Range) -> list[Any]:
         return ["array-like"]
     if kind in (int, float):
         return [_interval(Integral if kind is int else Real, ends)]
-    return ["boolean" if kind is bool else None if kind is type(None) else kind]
+    if kind is type(None):
+        return [None]
+    return ["boolean" if kind is bool else kind]
 
 
 def _interval(kind: type, ends: Range) -> Any:

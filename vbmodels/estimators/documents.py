@@ -27,8 +27,16 @@ from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
 
 COLUMNS = (
-    "doc_id", "text", "tokens", "pos", "sentence", "keywords", "complete", "scored", "scores",
-)  # fmt: skip
+    "doc_id",
+    "text",
+    "tokens",
+    "pos",
+    "sentence",
+    "keywords",
+    "complete",
+    "scored",
+    "scores",
+)
 """The columns that are read of a table."""
 OUTSIDE = -1
 """Fold of a document that is not part of the counts."""
@@ -267,9 +275,14 @@ class ReadPart:
 
     @classmethod
     def of(
-        cls, rows: Sequence[Row], folds: IntArray, options: TextOptions, phrases: bool,
-        vocabulary: Vocabulary, shared: Container[int] = (),
-    ) -> Self:  # fmt: skip
+        cls,
+        rows: Sequence[Row],
+        folds: IntArray,
+        options: TextOptions,
+        phrases: bool,
+        vocabulary: Vocabulary,
+        shared: Container[int] = (),
+    ) -> Self:
         """Read rows named by their number among all documents, whose folds are given."""
         read = read_documents(rows, options, phrases, vocabulary, shared)
         documents = np.array(list(map(int, read.names)), np.int64)

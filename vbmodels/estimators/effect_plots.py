@@ -91,9 +91,13 @@ def _effect(effect: Effect, ax: Any) -> None:
         ax.fill_between(at, effect.mean - half, effect.mean + half, alpha=0.25, linewidth=0)
         ax.plot(at, effect.mean)
         ax.plot(
-            data, np.zeros(len(data)), "|", color="0.3", clip_on=False,
+            data,
+            np.zeros(len(data)),
+            "|",
+            color="0.3",
+            clip_on=False,
             transform=ax.get_xaxis_transform(),
-        )  # fmt: skip
+        )
         if effect.kind == "date":
             ax.set_xticks(at[[0, len(at) // 2, -1]])
     ax.set_title(effect.column, fontsize="medium")

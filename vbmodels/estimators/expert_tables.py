@@ -94,9 +94,12 @@ class ExpertTable(LoopEstimator):
         return X, sums
 
     def _based(
-        self, raw: FloatArray, design: tuple[FloatArray, IntArray, ColumnSums],
-        labels: RowLabels | None, landmarks: Callable[[float], int] | None = None,
-    ) -> float:  # fmt: skip
+        self,
+        raw: FloatArray,
+        design: tuple[FloatArray, IntArray, ColumnSums],
+        labels: RowLabels | None,
+        landmarks: Callable[[float], int] | None = None,
+    ) -> float:
         """Keep the knots of the additive form; return how many times the whole table repeats.
 
         ``landmarks`` is how many a Gaussian process has for so many repeats; without ``labels``

@@ -219,7 +219,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def _weights(self) -> list[str]:
         if self.inference == "additive":
-            of = f" of {self.classes_[-1]}" + " against the rest" * (len(self.classes_) > 2)
+            rest = " against the rest" if len(self.classes_) > 2 else ""
+            of = f" of {self.classes_[-1]}{rest}"
             effects, pairs = self._effects(None)
             head = f"What moves the log odds{of} most (standard deviation over rows):"
             moved = [(one.column, one.spread) for one in effects]

@@ -79,9 +79,17 @@ class Scored(NamedTuple):
 
 
 TABLE = (
-    "term", "surface", "stem", "words", "probability", "observed", "selected", "rank", "position",
+    "term",
+    "surface",
+    "stem",
+    "words",
+    "probability",
+    "observed",
+    "selected",
+    "rank",
+    "position",
     "occurrences",
-)  # fmt: skip
+)
 """Columns of the table of candidates, after doc_id."""
 OF_DOCUMENTS = "every document counts once; leave out documents that should not count"
 

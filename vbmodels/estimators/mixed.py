@@ -121,8 +121,9 @@ def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = Non
         return Seen(missing=gone)
     if all(isinstance(cell, bool | np.bool_) for cell in given):
         ones = sum(map(bool, given))
-        return Seen(n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n,
-                    low=0.0, high=1.0)  # fmt: skip
+        return Seen(
+            n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n, low=0.0, high=1.0
+        )
     if all(map(_is_number, given)):
         try:
             return seen_numbers(np.array([float(cell) for cell in given]), gone)
@@ -209,7 +210,9 @@ class CellReader:
             return "no" if self.rule.blank_is_no else None
         if self.rule.kind == "yes or no":
             flag = _flag(cell, self.rule)
-            return level_text(_text(cell)) if flag is None else "yes" if flag else "no"
+            if flag is None:
+                return level_text(_text(cell))
+            return "yes" if flag else "no"
         if self.rule.kind == "number" and isinstance(cell, str):
             value = number_of(cell.strip(), self.rule.decimal)
             return level_text(cell) if value is None else text_of(value)
@@ -311,7 +314,9 @@ def _flag(cell: Any, rule: Rule | None = None) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
         yes = word == rule.yes if rule is not None and rule.yes else word in YES
-        return 1.0 if yes else 0.0 if word in NO else None
+        if yes:
+            return 1.0
+        return 0.0 if word in NO else None
     return float(cell) if isinstance(cell, _NUMBERS) and cell in (0, 1) else None
 
 

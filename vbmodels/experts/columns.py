@@ -441,11 +441,17 @@ def encoded_sums(sums: ColumnSums, columns: Sequence[Encoded]) -> ColumnSums:
     for one in columns:
         if one.kind != "category":
             fill_counts = sums.gaps[at] if one.fill != 0.0 else 0.0
-            found.append((
-                float(sums.mean[at]), float(sums.sd[at]), float(sums.nonzero[at] + fill_counts),
-                bool(sums.binary[at]), float(sums.least[at]), float(sums.most[at]),
-                sums.prints[at],
-            ))  # fmt: skip
+            found.append(
+                (
+                    float(sums.mean[at]),
+                    float(sums.sd[at]),
+                    float(sums.nonzero[at] + fill_counts),
+                    bool(sums.binary[at]),
+                    float(sums.least[at]),
+                    float(sums.most[at]),
+                    sums.prints[at],
+                )
+            )
             at += 1
         flags = [(name, n) for name, n in zip(one.names, one.cells, strict=False)]
         if one.kind != "category":
@@ -458,6 +464,15 @@ def encoded_sums(sums: ColumnSums, columns: Sequence[Encoded]) -> ColumnSums:
             found.append((p, float(np.sqrt(p * (1.0 - p))), float(n), True, *ends, name))
     mean, sd, nonzero, binary, least, most, prints = zip(*found, strict=True)
     return ColumnSums(
-        rows, np.array(mean), np.array(sd), np.array(nonzero), np.array(binary), np.array(least),
-        np.array(most), prints, sums.positive, sums.negative, np.zeros(len(mean)),
-    )  # fmt: skip
+        rows,
+        np.array(mean),
+        np.array(sd),
+        np.array(nonzero),
+        np.array(binary),
+        np.array(least),
+        np.array(most),
+        prints,
+        sums.positive,
+        sums.negative,
+        np.zeros(len(mean)),
+    )

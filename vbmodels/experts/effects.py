@@ -123,9 +123,11 @@ class PairEffect:
 
 
 def effects_of(
-    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    part: Part,
+    columns: Sequence[Encoded],
+    scaling: tuple[FloatArray, FloatArray],
     basis: Basis | None,
-) -> tuple[Effect, ...]:  # fmt: skip
+) -> tuple[Effect, ...]:
     """Return the effect of every column with more than one value, the largest first.
 
     Parameters
@@ -151,17 +153,28 @@ def effects_of(
         level = piece.levels[high] if piece.levels else ""
         found.append(
             Effect(
-                piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread,
-                *change, level,
+                piece.name,
+                piece.kind,
+                piece.at,
+                piece.levels,
+                mean,
+                sd,
+                piece.data,
+                spread,
+                *change,
+                level,
             )
-        )  # fmt: skip
+        )
     return tuple(sorted(found, key=lambda effect: -effect.spread))
 
 
 def group_effects(
-    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
-    basis: Basis | None, groups: Sequence[Mapping[str, float]],
-) -> tuple[GroupEffect, ...]:  # fmt: skip
+    part: Part,
+    columns: Sequence[Encoded],
+    scaling: tuple[FloatArray, FloatArray],
+    basis: Basis | None,
+    groups: Sequence[Mapping[str, float]],
+) -> tuple[GroupEffect, ...]:
     """Return what the columns of each group add where all go from low to high cells.
 
     Parameters
@@ -236,9 +249,11 @@ def _change(part: Part, covariance: FloatArray | None, step: FloatArray) -> tupl
 
 
 def _placed(
-    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    part: Part,
+    columns: Sequence[Encoded],
+    scaling: tuple[FloatArray, FloatArray],
     basis: Basis | None,
-) -> Iterator[tuple[Encoded, _Piece, FloatArray]]:  # fmt: skip
+) -> Iterator[tuple[Encoded, _Piece, FloatArray]]:
     """Yield every piece of every column with the model's columns at its places [n, P]."""
     first = 0
     for one in columns:
@@ -350,9 +365,11 @@ def _levels_of(one: Encoded) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
 
 
 def pair_effects_of(
-    part: Part | None, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    part: Part | None,
+    columns: Sequence[Encoded],
+    scaling: tuple[FloatArray, FloatArray],
     basis: Basis | None,
-) -> tuple[PairEffect, ...]:  # fmt: skip
+) -> tuple[PairEffect, ...]:
     """Return the effect of every pair of a fit with pairs, the largest first; see `effects_of`."""
     curves = None if basis is None else basis.curves
     if part is None or part.terms is None or curves is None:
@@ -406,9 +423,12 @@ def _means(share: FloatArray, coarse: IntArray) -> FloatArray:
 
 
 def _named(
-    s: int, owner: tuple[Encoded, bool], coarse: IntArray, curves: Curves,
+    s: int,
+    owner: tuple[Encoded, bool],
+    coarse: IntArray,
+    curves: Curves,
     scaling: tuple[FloatArray, FloatArray],
-) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+) -> tuple[str, tuple[str, ...]]:
     """Return the name of a block of columns, and of its coarse levels."""
     one, gaps = owner
     j = int(curves.lines[s][0])

@@ -362,9 +362,12 @@ class LaplaceIBP:
         if not isinstance(q, ChainGlobal):
             return FeatureLocal(self._chance(local)) if isinstance(local, ChainRows) else local
         sampler = LaplaceGibbs(
-            batch.codes[batch.row_of], batch.levels, self.polya.alpha, self.sigma2,
+            batch.codes[batch.row_of],
+            batch.levels,
+            self.polya.alpha,
+            self.sigma2,
             bearable(self.polya.n_features, q.n_rows),
-        )  # fmt: skip
+        )
         rng = np.random.default_rng([q.seed, q.iteration])
         if local is None:
             local = ChainRows(sampler.start(rng), np.zeros((batch.n_rows, 2)))

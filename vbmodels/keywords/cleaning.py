@@ -93,11 +93,11 @@ _NO_CHARACTER = re.compile(r"&#\d{20,};?")
 _NO_SECTION = re.compile(r"<!\[(?!CDATA\[)[^<>]*>?")
 """What stands like a marked section and is none: Python's parser has no word for it."""
 _DROPPED = frozenset(["script", "style", "noscript", "template", "svg", "math", "button", "select"])
-_INLINE = frozenset(
-    ["a", "abbr", "b", "bdi", "big", "cite", "del", "dfn", "em", "font", "i", "ins", "italic",
-     "bold", "kbd", "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt",
-     "u", "var", "xref", "wbr"]
-)  # fmt: skip
+_INLINE = frozenset((
+    "a", "abbr", "b", "bdi", "big", "cite", "del", "dfn", "em", "font", "i", "ins", "italic",
+    "bold", "kbd", "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time",
+    "tt", "u", "var", "xref", "wbr",
+))  # fmt: skip
 
 
 def looks_like_html(text: str) -> bool:
@@ -178,31 +178,34 @@ _MAY_BE = re.compile(
     r"[#`]|\]\(|\*\*|__|\[\[|\'\'|\{\{|^\.\. |^(?:===|---|~~~)|-\|-|\|[ :]*---", re.MULTILINE
 )
 _SURE = frozenset(sign for sign in _SIGNS if sign.pattern[:3] in ("^(?", r"\[[", r"^\.", r"\{\{"))
-_RULES = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
-    (r"^(`{3,}|~{3,})[\s\S]*?^\1", ""),  # code between fences
-    (r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+\S.*\n?|[ \t]*\n)+", "\n\n"),  # behind two colons
-    (r"(?<=\n\n)(?:(?: {4}|\t).*\n)+", "\n"),  # and indented
-    (r"^[ \t]*(?:>>>|\.\.\.|\$|In \[\d+\]:|C:\\).*$", ""),  # commands
-    (r"^([ \t]*)\.\. .*(?:\n\1[ \t]+\S.*)*", ""),  # directives and targets
-    (r"\[?!\[[^]]*\]\([^)]*\)(?:\]\([^)]*\))?", " "),  # images, and links of them
-    (r"\[([^]]+)\]\([^)]*\)", r"\1"),  # links
-    (r"\[\[(?:File|Image|Category):[^\]]*\]\]", " "),
-    (r"\[\[(?:[^|\]\n]*\|)?([^\]\n]+)\]\]", r"\1"),
-    (r"\{\{[^{}]*\}\}|\{\|[\s\S]*?\|\}", " "),
-    (r"`([^`<]+?)\s*<[^`>]*>`_{1,2}", r"\1"),
-    (r":[\w:+.-]+:`~?([^`]+)`", r"\1"),  # roles
-    (r"<!--[\s\S]*?-->|</?[A-Za-z][^>]*>", " "),  # HTML
-    (r"``?([\w.-]+)``?", r"\1"),  # single words of code
-    (r"``?[^`\n]+``?", " "),  # and other code
-    (r"^[ \t]*[+|].*[+|][ \t]*$|\|[^|\n]+\|", ""),  # tables
-    (r"^[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$", ""),  # lines below headings
-    (r"^={2,}[ \t]*([^=\n]+?)[ \t]*={2,}[ \t]*$", "\n\\1\n"),
-    (r"^[ \t]*(#{1,6})[ \t]+(.*)$", r"\n\2\n"),  # headings
-    (r"^[ \t]*(?:[-*+•]|\(?\d+[.)]|:[\w -]+:)[ \t]+", "\n"),  # items
-    (r"\b(?:https?|ftp|git\+https)://\S+|\bwww\.\S+|\S+@\S+\.\w+", " "),  # addresses
-    (r"'{2,5}", ""),
-    (r"[`*]+|\b_+|_+\b", ""),  # emphasis
-))  # fmt: skip
+_RULES = tuple(
+    (re.compile(pattern, re.MULTILINE), kept)
+    for pattern, kept in (
+        (r"^(`{3,}|~{3,})[\s\S]*?^\1", ""),  # code between fences
+        (r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+\S.*\n?|[ \t]*\n)+", "\n\n"),  # behind two colons
+        (r"(?<=\n\n)(?:(?: {4}|\t).*\n)+", "\n"),  # and indented
+        (r"^[ \t]*(?:>>>|\.\.\.|\$|In \[\d+\]:|C:\\).*$", ""),  # commands
+        (r"^([ \t]*)\.\. .*(?:\n\1[ \t]+\S.*)*", ""),  # directives and targets
+        (r"\[?!\[[^]]*\]\([^)]*\)(?:\]\([^)]*\))?", " "),  # images, and links of them
+        (r"\[([^]]+)\]\([^)]*\)", r"\1"),  # links
+        (r"\[\[(?:File|Image|Category):[^\]]*\]\]", " "),
+        (r"\[\[(?:[^|\]\n]*\|)?([^\]\n]+)\]\]", r"\1"),
+        (r"\{\{[^{}]*\}\}|\{\|[\s\S]*?\|\}", " "),
+        (r"`([^`<]+?)\s*<[^`>]*>`_{1,2}", r"\1"),
+        (r":[\w:+.-]+:`~?([^`]+)`", r"\1"),  # roles
+        (r"<!--[\s\S]*?-->|</?[A-Za-z][^>]*>", " "),  # HTML
+        (r"``?([\w.-]+)``?", r"\1"),  # single words of code
+        (r"``?[^`\n]+``?", " "),  # and other code
+        (r"^[ \t]*[+|].*[+|][ \t]*$|\|[^|\n]+\|", ""),  # tables
+        (r"^[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$", ""),  # lines below headings
+        (r"^={2,}[ \t]*([^=\n]+?)[ \t]*={2,}[ \t]*$", "\n\\1\n"),
+        (r"^[ \t]*(#{1,6})[ \t]+(.*)$", r"\n\2\n"),  # headings
+        (r"^[ \t]*(?:[-*+•]|\(?\d+[.)]|:[\w -]+:)[ \t]+", "\n"),  # items
+        (r"\b(?:https?|ftp|git\+https)://\S+|\bwww\.\S+|\S+@\S+\.\w+", " "),  # addresses
+        (r"'{2,5}", ""),
+        (r"[`*]+|\b_+|_+\b", ""),  # emphasis
+    )
+)
 """What is markup and code, and what is kept of it: the one rule after the other."""
 
 
@@ -235,10 +238,20 @@ _COMMAND = re.compile(
     r"|\$[^$\n]*(?:\\[A-Za-z]+|[_^]\{)[^$\n]*\$|\\[\"'`^~]\{?[A-Za-z]"
 )
 _ACCENTS = {
-    "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", '"': "\u0308", "=": "\u0304",
-    ".": "\u0307", "u": "\u0306", "v": "\u030c", "H": "\u030b", "c": "\u0327", "k": "\u0328",
+    "`": "\u0300",
+    "'": "\u0301",
+    "^": "\u0302",
+    "~": "\u0303",
+    '"': "\u0308",
+    "=": "\u0304",
+    ".": "\u0307",
+    "u": "\u0306",
+    "v": "\u030c",
+    "H": "\u030b",
+    "c": "\u0327",
+    "k": "\u0328",
     "r": "\u030a",
-}  # fmt: skip
+}
 _LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "o": "ø", "O": "Ø", "aa": "å", "l": "ł"}
 _COMMENT = re.compile(r"(?<!\\)(?<!\d)(?<!\d )%.*$", re.MULTILINE)  # no percentage
 _ENVIRONMENT = re.compile(
@@ -247,25 +260,33 @@ _ENVIRONMENT = re.compile(
 )
 _FORMULA = re.compile(r"(?<!\\)\$\$|\\\[|\\\(")
 _CLOSES = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
-_OF_LATEX = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
-    (r"(?<!\\)\$(?=\S)[^$\n]{1,400}(?<=\S)\$(?!\d)", " "),  # a formula, no two prices
-    (r"\\(?:documentclass|usepackage|newcommand|renewcommand|bibliography|bibliographystyle|input"
-     r"|include|includegraphics|label|ref|eqref|autoref|cref|pageref|cite\w*|nocite|thanks|vspace"
-     r"|hspace|setlength|url)\*?(?:\[[^\]]*\])*(?:\{[^{}]*\}){0,2}", " "),
-    (r"\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\])?", "\n\n"),
-    (r"\\(?:part|chapter|(?:sub)*section|paragraph|title|caption)\*?(?:\[[^\]]*\])?\{([^{}]*)\}",
-     r"\n\n\1\n\n"),
-    (r"\\item(?:\[([^\]]*)\])?", r"\n\n\1 "),
-    (r"\\href\{[^{}]*\}", ""),
-    (r"\\\\(?:\[[^\]]*\])?|\\(?:newline|par|noindent|newpage|maketitle)\b", "\n"),
-    (r"~", " "),
-    (r"\\([&%$#_{}])", r"\1"),
-    (r"---?", "–"),
-    (r"``|''", '"'),
-    (r"\\[,;:!> ]", " "),
-    (r"\\[A-Za-z]+\*?(?:\[[^\]]*\])?", ""),
-    (r"[{}]", ""),
-))  # fmt: skip
+_OF_LATEX = tuple(
+    (re.compile(pattern, re.MULTILINE), kept)
+    for pattern, kept in (
+        (r"(?<!\\)\$(?=\S)[^$\n]{1,400}(?<=\S)\$(?!\d)", " "),  # a formula, no two prices
+        (
+            r"\\(?:documentclass|usepackage|newcommand|renewcommand|bibliography|bibliographystyle|input"
+            r"|include|includegraphics|label|ref|eqref|autoref|cref|pageref|cite\w*|nocite|thanks|vspace"
+            r"|hspace|setlength|url)\*?(?:\[[^\]]*\])*(?:\{[^{}]*\}){0,2}",
+            " ",
+        ),
+        (r"\\(?:begin|end)\{[^{}]*\}(?:\[[^\]]*\])?", "\n\n"),
+        (
+            r"\\(?:part|chapter|(?:sub)*section|paragraph|title|caption)\*?(?:\[[^\]]*\])?\{([^{}]*)\}",
+            r"\n\n\1\n\n",
+        ),
+        (r"\\item(?:\[([^\]]*)\])?", r"\n\n\1 "),
+        (r"\\href\{[^{}]*\}", ""),
+        (r"\\\\(?:\[[^\]]*\])?|\\(?:newline|par|noindent|newpage|maketitle)\b", "\n"),
+        (r"~", " "),
+        (r"\\([&%$#_{}])", r"\1"),
+        (r"---?", "–"),
+        (r"``|''", '"'),
+        (r"\\[,;:!> ]", " "),
+        (r"\\[A-Za-z]+\*?(?:\[[^\]]*\])?", ""),
+        (r"[{}]", ""),
+    )
+)
 
 
 def _accent(found: re.Match[str]) -> str:
@@ -361,9 +382,10 @@ def _without_running_heads(text: str) -> str:
         if (before in numbered) != (after in numbered):
             neighbours[shape[after if before in numbered else before]] += 1
     heads |= {
-        form for form, times in neighbours.items()
+        form
+        for form, times in neighbours.items()
         if times >= _FEWEST_PAGES and times == len(places.get(form, []))
-    }  # fmt: skip
+    }
     out = {i for form in heads for i in places.get(form, [])}
     kept: list[str] = []
     for i, line in enumerate(lines):

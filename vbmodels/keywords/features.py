@@ -300,9 +300,15 @@ def _graph_features(
     whole = labels | (graphs.sizes > LARGE)
     rank = np.empty(size)
     graph_kernels.textrank(
-        np.flatnonzero(~whole), graphs.offsets, graphs.edge_row, graphs.edge_col,
-        graphs.edge_count, graphs.edge_offsets, damping, rank,
-    )  # fmt: skip
+        np.flatnonzero(~whole),
+        graphs.offsets,
+        graphs.edge_row,
+        graphs.edge_col,
+        graphs.edge_count,
+        graphs.edge_offsets,
+        damping,
+        rank,
+    )
     neutral = (NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS)
     scores = (rank, *(np.full(size, value) for value in neutral))
     for d in np.flatnonzero(whole).tolist():

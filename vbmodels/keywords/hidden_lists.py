@@ -85,10 +85,16 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         """The candidates as the units of a regression."""
         none = np.zeros(0, np.int64)
         return KeywordBatch(
-            x=self.x, y=self.y, offsets=self.offsets, fold=self.fold, complete=self.complete,
-            edge_row=none, edge_col=none, edge_count=np.zeros(0),
+            x=self.x,
+            y=self.y,
+            offsets=self.offsets,
+            fold=self.fold,
+            complete=self.complete,
+            edge_row=none,
+            edge_col=none,
+            edge_count=np.zeros(0),
             edge_offsets=np.zeros(len(self.offsets), np.int64),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -146,9 +146,13 @@ def quasi_poisson(
 
 
 def _poisson(
-    at: FloatArray, away: FloatArray, count: FloatArray, documents: FloatArray,
-    slope: float, precision: float,
-) -> float:  # fmt: skip
+    at: FloatArray,
+    away: FloatArray,
+    count: FloatArray,
+    documents: FloatArray,
+    slope: float,
+    precision: float,
+) -> float:
     log_mu = at[0] + at[1] * away
     with np.errstate(over="ignore"):
         each = count * log_mu - np.exp(log_mu)

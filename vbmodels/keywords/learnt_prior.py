@@ -34,11 +34,23 @@ ANY, MARKED, SOME = "any", "marked", "some"
 KINDS = (ANY, MARKED, SOME)
 NONE = "none"
 """The name of no prior."""
-OF_LABELS = frozenset({
-    "affinity", "reach", "observed_neighbours", "keyphraseness", "neighbours_keyphraseness",
-    "least_word_keyphraseness", "most_word_keyphraseness", "inside_known", "holds_known",
-    "shares_with_known", "own_score", "own_score_rank", "own_score_given",
-})  # fmt: skip
+OF_LABELS = frozenset(
+    {
+        "affinity",
+        "reach",
+        "observed_neighbours",
+        "keyphraseness",
+        "neighbours_keyphraseness",
+        "least_word_keyphraseness",
+        "most_word_keyphraseness",
+        "inside_known",
+        "holds_known",
+        "shares_with_known",
+        "own_score",
+        "own_score_rank",
+        "own_score_given",
+    }
+)
 """Features that hold labels or scores of the user: nothing is learnt of them."""
 LABEL_FREE_WORDS = tuple(n for n in FEATURE_NAMES[1:] if n not in OF_LABELS)
 LABEL_FREE_PHRASES = tuple(n for n in PHRASE_FEATURES[1:] if n not in OF_LABELS)
@@ -115,8 +127,13 @@ class LearntPrior:
             coverage = {str(kind): float(share) for kind, share in found["coverage"].items()}
             own = cls(*units, coverage, tuple(found["corpora"]))
         except (
-            ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError,
-        ) as error:  # fmt: skip
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             raise PriorError("it is not a prior that vbflows wrote") from error
         names = (set(units[0].features), set(units[1].features))
         ours = (set(LABEL_FREE_WORDS), set(LABEL_FREE_PHRASES))

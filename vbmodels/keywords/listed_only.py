@@ -76,9 +76,11 @@ class Unmatched:
 
 
 def sort_out(
-    words: CandidateWords, unmatched: Iterable[tuple[int, str]], candidates: IntArray,
+    words: CandidateWords,
+    unmatched: Iterable[tuple[int, str]],
+    candidates: IntArray,
     options: TextOptions,
-) -> Unmatched:  # fmt: skip
+) -> Unmatched:
     """Look for known keyphrases that are no candidates in their texts.
 
     Parameters

@@ -21,9 +21,12 @@ _BETWEEN = re.compile(r"[\s\-\u2010-\u2015'\u2019./_&,]+")
 
 
 def without_near_duplicates(
-    chosen: BoolArray, observed: BoolArray, probability: FloatArray, stems: Sequence[str],
+    chosen: BoolArray,
+    observed: BoolArray,
+    probability: FloatArray,
+    stems: Sequence[str],
     offsets: IntArray,
-) -> BoolArray:  # fmt: skip
+) -> BoolArray:
     """Return a selection [M] with the most probable one of every group of near duplicates.
 
     Known candidates stay, and what is nearly the same as one of them goes.

@@ -34,13 +34,13 @@ from vbmodels.keywords.repeats import Originals, Sample
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Reading, Row, Tokens, distinct, read_tokens
 
-_GROUP = np.array(
-    [
-        kernels.ADJECTIVE if name == "adjective" else kernels.NOUN if "noun" in name else 0
-        for name in POS_GROUPS
-    ]
-    + [0, 0]
-)
+_IN_PHRASES = {
+    "adjective": kernels.ADJECTIVE,
+    "noun": kernels.NOUN,
+    "plural_noun": kernels.NOUN,
+    "proper_noun": kernels.NOUN,
+}
+_GROUP = np.array([*(_IN_PHRASES.get(name, 0) for name in POS_GROUPS), 0, 0])
 """What each part of speech is in a noun phrase, and those of -2 and -1."""
 
 
@@ -229,9 +229,15 @@ def _shorten(words: CandidateWords, names: list[str], most: int) -> list[str]:
 
 
 def _pack(
-    rows: Sequence[Labels], words: CandidateWords, labels: _Matched, report: Report,
-    options: TextOptions, phrases: bool, vocabulary: Vocabulary, readings: Sequence[Reading],
-) -> ReadDocuments:  # fmt: skip
+    rows: Sequence[Labels],
+    words: CandidateWords,
+    labels: _Matched,
+    report: Report,
+    options: TextOptions,
+    phrases: bool,
+    vocabulary: Vocabulary,
+    readings: Sequence[Reading],
+) -> ReadDocuments:
     """Lay the documents that have a word end to end."""
     tokens, size = words.tokens, len(words.term)
     forms: dict[str, int] = {}

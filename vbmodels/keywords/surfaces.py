@@ -48,9 +48,12 @@ class Written:
 
 
 def written(
-    tokens: DocumentTokens, spans: Spans, vocabulary: Sequence[str], marks: Marks,
+    tokens: DocumentTokens,
+    spans: Spans,
+    vocabulary: Sequence[str],
+    marks: Marks,
     forms: Sequence[str],
-) -> Written:  # fmt: skip
+) -> Written:
     """Return how every candidate is written.
 
     ``vocabulary`` and ``forms``: the partition's distinct stems, and the distinct written forms of
@@ -164,9 +167,12 @@ def close_up(text: str) -> str:
 
 
 def longer_phrases(
-    document: IntArray, stem: Sequence[str], term: Sequence[str], selected: BoolArray,
+    document: IntArray,
+    stem: Sequence[str],
+    term: Sequence[str],
+    selected: BoolArray,
     observed: BoolArray,
-) -> list[str | None]:  # fmt: skip
+) -> list[str | None]:
     """Return the term of the longer phrase, selected or known, of which each candidate is a part.
 
     Only of selected ones that are not known; None elsewhere. A part is a phrase's words in a row.

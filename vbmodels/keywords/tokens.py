@@ -262,9 +262,10 @@ def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> l
         return sentences
     joined = "\0".join("\0".join(["", *line, ""]) for line in sentences)
     crossed = [
-        term for term in keywords
+        term
+        for term in keywords
         if term in text and "\0".join(["", *split_words(term, language), ""]) not in joined
-    ]  # fmt: skip
+    ]
     return split_sentences(text, language, crossed) if crossed else sentences
 
 

@@ -27,9 +27,19 @@ import numpy as np
 from vbmodels.core.state import FloatArray, IntArray
 
 Item = Literal[
-    "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
-    "calibration", "extremes", "agreement", "draws",
-]  # fmt: skip
+    "rise",
+    "partition",
+    "resume",
+    "stationary",
+    "definition",
+    "truth",
+    "sampler",
+    "recovery",
+    "calibration",
+    "extremes",
+    "agreement",
+    "draws",
+]
 EVERY: frozenset[Item] = frozenset(get_args(Item))
 
 
@@ -222,8 +232,10 @@ class Best:
     phase: Callable[[Any], Any] = lambda q: None
     max_iter: int = 200
     plain: Callable[[Any, Any, Any], tuple[Any, Any, Any]] = lambda model, q, locals_: (
-        model, q, locals_,
-    )  # fmt: skip
+        model,
+        q,
+        locals_,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,8 +119,9 @@ def check_empty(case: Case, empty: Callable[[Any], Any]) -> Figures:
     none = empty(full[0])
     mixed = [none, full[0], none, *full[1:], none]
     count = min(case.sweeps, 12)
-    pairs = zip(_steps(case.model(), full, count)[0],
-                _steps(case.model(), mixed, count)[0], strict=True)  # fmt: skip
+    pairs = zip(
+        _steps(case.model(), full, count)[0], _steps(case.model(), mixed, count)[0], strict=True
+    )
     for step, other in pairs:
         where = f"batches(0, 2) with empty partitions around, step {step.iteration}"
         changed = f"the bound changed from {step.elbo!r} to {other.elbo!r}"

@@ -83,9 +83,13 @@ def _place(state: Any, move: Coordinates, direction: FloatArray) -> str:
 
 
 def largest_distance(
-    identity: Identity, where: str, value: Callable[[Any], float], state: Any, move: Coordinates,
+    identity: Identity,
+    where: str,
+    value: Callable[[Any], float],
+    state: Any,
+    move: Coordinates,
     tolerance: float,
-) -> float:  # fmt: skip
+) -> float:
     """Return how far a state is from the maximum along any direction; break where it is far."""
     at = move.to_vector(state)
     along = directions(at.size)

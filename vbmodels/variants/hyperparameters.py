@@ -239,10 +239,12 @@ def log_normal_step(
     # log p_q moves with d / s^2 and d^2 / s^2, d = log M - mean.
     turn = np.array([[1.0, 0.0], [-2.0 * mean, 1.0]]) / start[1] ** 2
     of = np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])
-    free = np.array([
-        not _held(mean, gradient[0], log_m[[0, -1]]),
-        not _held(log_sd, gradient[1], np.log(LIMITS_SD)),
-    ])  # fmt: skip
+    free = np.array(
+        [
+            not _held(mean, gradient[0], log_m[[0, -1]]),
+            not _held(log_sd, gradient[1], np.log(LIMITS_SD)),
+        ]
+    )
     step = np.zeros(2)
     if free.any():
         block = np.ix_(free, free)

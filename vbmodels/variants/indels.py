@@ -109,10 +109,12 @@ class Indels(State, kind="variants.Indels"):
         """Whether an allele lengthens or shortens the run behind its anchor a little, [E]."""
         letters = np.array(["", *"ACGT"])[self.run_base[self.location] + 1]
         return np.array(
-            [run > "" and bases in (run, 2 * run) for bases, run in zip(self.bases, letters,
-                                                                   strict=True)],
+            [
+                run > "" and bases in (run, 2 * run)
+                for bases, run in zip(self.bases, letters, strict=True)
+            ],
             bool,
-        )  # fmt: skip
+        )
 
     @property
     def kind(self) -> IntArray:

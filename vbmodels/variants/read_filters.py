@@ -190,8 +190,10 @@ def apply_filters(
     limit = ndtri(level)
     read_end = np.full(len(own.n), np.nan)
     for name, key in (
-        ("read_end", "to_end"), ("low_mapq", "mapping_quality"), ("low_baseq", "base_quality"),
-    ):  # fmt: skip
+        ("read_end", "to_end"),
+        ("low_mapq", "mapping_quality"),
+        ("low_baseq", "base_quality"),
+    ):
         n, of_n = own.n, of.n
         if name == "low_baseq":
             n, of_n = n - own.no_base_quality, of_n - of.no_base_quality
@@ -217,9 +219,12 @@ def apply_filters(
 
 
 def on_one_strand(
-    ref_forward: IntArray, ref_reverse: IntArray, alt_forward: IntArray, alt_reverse: IntArray,
+    ref_forward: IntArray,
+    ref_reverse: IntArray,
+    alt_forward: IntArray,
+    alt_reverse: IntArray,
     level: float,
-) -> BoolArray:  # fmt: skip
+) -> BoolArray:
     """Say which alleles lie on one strand more than the reference does, [C]: Fisher's test."""
     p, odds = strand_bias(ref_forward, ref_reverse, alt_forward, alt_reverse)
     tested = alt_forward + alt_reverse >= LEAST_READS

@@ -119,9 +119,13 @@ class Shard:
 
 
 def add_counts(
-    kinds: dict[str, int], indices: Sequence[int], paths: RunPaths, corpus: str, each: Each,
+    kinds: dict[str, int],
+    indices: Sequence[int],
+    paths: RunPaths,
+    corpus: str,
+    each: Each,
     most_rows: int = ROWS,
-) -> dict[str, AboutCounts]:  # fmt: skip
+) -> dict[str, AboutCounts]:
     """Add up the partitions' counts, keep them, and write what each partition needs of them.
 
     Parameters
@@ -153,9 +157,13 @@ def add_counts(
 
 
 def look_up_counts(
-    kinds: dict[str, int], indices: Sequence[int], paths: RunPaths, corpus: str, each: Each,
+    kinds: dict[str, int],
+    indices: Sequence[int],
+    paths: RunPaths,
+    corpus: str,
+    each: Each,
     most_rows: int = ROWS,
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, int]:
     """Write what each partition needs of the counts of an earlier fit; as `add_counts`.
 
     Returns how many shards answer of each kind.

@@ -43,9 +43,11 @@ def terms_of(name: str, setting: str) -> tuple[str, ...]:
         text = text_from(data)
     except UnicodeDecodeError as error:
         raise _error(
-            setting, "a file of text", f"bytes that are none in {storage.shown(url)}",
+            setting,
+            "a file of text",
+            f"bytes that are none in {storage.shown(url)}",
             "save it as UTF-8",
-        ) from error  # fmt: skip
+        ) from error
     lines = (piece.strip().strip('"') for line in text.splitlines() for piece in line.split(";"))
     terms = tuple(dict.fromkeys(line for line in lines if any(map(str.isalnum, line))))
     if not terms:
@@ -64,8 +66,12 @@ def read_named(name: str, setting: str) -> tuple[str, bytes]:
     url = found[1] if found else name
     data = _read(url, setting)
     if found and hashlib.sha256(data).hexdigest()[:16] != found[2]:
-        raise _error(setting, "the file that the run began with", f"{storage.shown(url)} changed",
-                     "start a new run, or put the file back")  # fmt: skip
+        raise _error(
+            setting,
+            "the file that the run began with",
+            f"{storage.shown(url)} changed",
+            "start a new run, or put the file back",
+        )
     return url, data
 
 
@@ -84,9 +90,11 @@ def prior_of(name: str | None) -> LearntPrior | None:
         return LearntPrior.from_json(data)
     except PriorError as error:
         raise _error(
-            "prior", "a prior made by vbflows", f"{storage.shown(url)}: {error}",
+            "prior",
+            "a prior made by vbflows",
+            f"{storage.shown(url)}: {error}",
             "name a file that benchmarks.labelled_corpora made, or none",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _read(url: str, setting: str) -> bytes:

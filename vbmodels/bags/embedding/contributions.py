@@ -42,8 +42,11 @@ def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
     out = []
     for k, (of, instances) in enumerate(zip(q.map.modalities, data.modalities, strict=True)):
         prefix = f"{k}: " if several else ""
-        own = {name.removeprefix(prefix): w for name, w in weights.items()
-               if name.startswith(prefix) and of_instances(name)}  # fmt: skip
+        own = {
+            name.removeprefix(prefix): w
+            for name, w in weights.items()
+            if name.startswith(prefix) and of_instances(name)
+        }
         out.append(_of_modality(of, instances, own))
     return tuple(out)
 

@@ -63,9 +63,13 @@ def log_chance(sign: FloatArray, mean: FloatArray, variance: FloatArray) -> Floa
 
 
 def update(
-    sign: FloatArray, mean: FloatArray, variance: FloatArray, tau: FloatArray, nu: FloatArray,
+    sign: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    tau: FloatArray,
+    nu: FloatArray,
     damping: float = 1.0,
-) -> Updated:  # fmt: skip
+) -> Updated:
     """Update the sites of some bags.
 
     Parameters

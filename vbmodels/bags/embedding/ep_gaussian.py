@@ -129,9 +129,13 @@ class Gathered:
         return bool(self.columns.shape[0] <= self.columns.shape[1])
 
     def settle(
-        self, variance: FloatArray, tau: FloatArray, nu: FloatArray, tolerance: float,
+        self,
+        variance: FloatArray,
+        tau: FloatArray,
+        nu: FloatArray,
+        tolerance: float,
         dual: bool | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> Found:
         """Sweep at prior variances [D] until sites move less than ``tolerance``.
 
         Parameters

@@ -81,9 +81,11 @@ class DirectGP(CollapsedGP):
         )
         gradient = lower(factor, self.slope(q, sums))
         search = BatchedLBFGS.start(
-            at.reshape(-1, shape[-1]), bounds.ravel(), gradient.reshape(-1, shape[-1]),
+            at.reshape(-1, shape[-1]),
+            bounds.ravel(),
+            gradient.reshape(-1, shape[-1]),
             self.tolerance,
-        )  # fmt: skip
+        )
         best = replace(sums, matrix=np.empty(0))
         while not search.done.all():
             active = ~search.done.reshape(shape[:2])

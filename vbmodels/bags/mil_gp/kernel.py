@@ -104,7 +104,9 @@ class KernelOptions:
     def resolved(self, observed: Observed) -> tuple[tuple[str, ...], bool]:
         """Return the summands and whether to standardise, given what the data look like."""
         text = self.is_text(observed)
-        names = (("linear",) if text else ("rbf",)) if self.kernel == "auto" else self.names
+        names = self.names
+        if self.kernel == "auto":
+            names = ("linear",) if text else ("rbf",)
         return names, (not text) if self.standardise is None else self.standardise
 
 

@@ -530,4 +530,5 @@ def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray | float) ->
 
 def present(q: Auto) -> list[int]:
     """Number the members that are stacked."""
-    return [0] + [1] * (q.witness is not None) + [2] * (q.vmmic is not None) + [3]
+    there = (True, q.witness is not None, q.vmmic is not None, True)
+    return [number for number, fitted in enumerate(there) if fitted]

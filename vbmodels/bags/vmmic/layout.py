@@ -150,8 +150,9 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
         """
         layout = self.layout
         change = np.eye(layout.dim)
-        blocks = [(layout.own_slopes, 0, self.own_mean, self.own_scale, after.own_mean,
-                   after.own_scale)]  # fmt: skip
+        blocks = [
+            (layout.own_slopes, 0, self.own_mean, self.own_scale, after.own_mean, after.own_scale)
+        ]
         for k in range(len(layout.features)):
             scales = self.means[k], self.scales[k], after.means[k], after.scales[k]
             blocks.append((layout.slopes(k), 0, *scales))

@@ -185,9 +185,17 @@ class Likelihood:
                 slopes = np.empty((last - first, centre.size))
                 gates = np.empty((last - first, 1 + centre.size))
             kernels.bag_jacobian(
-                part.features, part.offsets, first, last, (centre, inverse), terms[k],
-                shrink, bend, slopes, gates,
-            )  # fmt: skip
+                part.features,
+                part.offsets,
+                first,
+                last,
+                (centre, inverse),
+                terms[k],
+                shrink,
+                bend,
+                slopes,
+                gates,
+            )
             if self.scaling.turns:
                 to_slopes[:] = slopes @ self.scaling.turns[k]
                 to_gates[:, 0] = gates[:, 0]

@@ -168,9 +168,13 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
 
     @classmethod
     def first(
-        cls, observed: DesignSummary, fold: int, likelihood: Likelihood | None = None,
-        intercept: float | None = None, lines: bool = False,
-    ) -> BlockFit:  # fmt: skip
+        cls,
+        observed: DesignSummary,
+        fold: int,
+        likelihood: Likelihood | None = None,
+        intercept: float | None = None,
+        lines: bool = False,
+    ) -> BlockFit:
         """Begin at the intercept alone with lines and smooth curves, or with ``lines`` alone."""
         terms = None if lines else Terms.none()
         layout = Layout.of(observed, terms)

@@ -206,9 +206,11 @@ class CountAdditive:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: CountState | Fits | Screen | HeldOutFits | HeldOutSpread, batch: CountRows,
+        self,
+        q: CountState | Fits | Screen | HeldOutFits | HeldOutSpread,
+        batch: CountRows,
         local: None,
-    ) -> FitSums | Residuals | CountErrors | SpreadSums:  # fmt: skip
+    ) -> FitSums | Residuals | CountErrors | SpreadSums:
         """Return what a fit, a screen or a choice needs."""
         if isinstance(q, Screen):
             fold = batch.rows.rows.fold(FOLDS) if q.fold >= 0 else None

@@ -83,9 +83,14 @@ class Curves(Stats, kind="experts/additive.Curves"):
 
     @classmethod
     def of(
-        cls, lines: FloatArray, given: BoolArray, copies: FloatArray, fixed: BoolArray,
-        blocks: IntArray, always: bool = False,
-    ) -> Curves | None:  # fmt: skip
+        cls,
+        lines: FloatArray,
+        given: BoolArray,
+        copies: FloatArray,
+        fixed: BoolArray,
+        blocks: IntArray,
+        always: bool = False,
+    ) -> Curves | None:
         """Find the levels in a sample of rows.
 
         Parameters

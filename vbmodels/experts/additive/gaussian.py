@@ -162,9 +162,12 @@ class GaussianFit(State, kind="experts/additive.GaussianFit"):
         factor = cholesky(hessian, "the second moments")
         c = solve(factor, sums.right / noise)
         value = -0.5 * (
-            sums.weight * log(2.0 * pi * noise) + _residual(second, sums, c) / noise
-            + precision @ c**2 + float(log_det(factor)) - np.log(precision).sum()
-        )  # fmt: skip
+            sums.weight * log(2.0 * pi * noise)
+            + _residual(second, sums, c) / noise
+            + precision @ c**2
+            + float(log_det(factor))
+            - np.log(precision).sum()
+        )
         return cls(q.terms, q.fold, variances, noise, c, pack(hessian), float(value))
 
     def part(self) -> Part:
@@ -245,7 +248,9 @@ class FormChoice(State, kind="experts/additive.FormChoice"):
     @property
     def place(self) -> int:
         """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
-        return 2 if self.pairs_weight > 0.0 else 0 if self.form == "lines" else 1
+        if self.pairs_weight > 0.0:
+            return 2
+        return 0 if self.form == "lines" else 1
 
     def coefficients(self, fits: Sequence[BlockFit | GaussianFit], alone: float) -> FloatArray:
         """Return those of the form among the fits to all rows; ``alone`` is its intercept."""
@@ -341,9 +346,11 @@ class GaussianAdditive:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: GaussianState | Moments | Screen | HeldOutFits | HeldOutSpread,
-        batch: TargetRows, local: None,
-    ) -> MomentSums | Residuals | Errors | SpreadSums:  # fmt: skip
+        self,
+        q: GaussianState | Moments | Screen | HeldOutFits | HeldOutSpread,
+        batch: TargetRows,
+        local: None,
+    ) -> MomentSums | Residuals | Errors | SpreadSums:
         """Return the sums that a fit, a screen or a choice needs."""
         if isinstance(q, Screen):
             fold = batch.rows.rows.fold(FOLDS) if q.fold >= 0 else None
@@ -454,9 +461,12 @@ def _of_lines(sums: MomentSums, lines: int) -> MomentSums:
 
 
 def _fitted(
-    q: Moments, sums: MomentSums, observed: DesignSummary, variances: FloatArray | None = None,
+    q: Moments,
+    sums: MomentSums,
+    observed: DesignSummary,
+    variances: FloatArray | None = None,
     noise: float = NOISE,
-) -> GaussianFit:  # fmt: skip
+) -> GaussianFit:
     layout = Layout.of(observed, q.terms)
     begins = FIRST[layout.kind] if variances is None else variances
     return GaussianFit.at(q, sums, layout, begins, noise)

@@ -270,11 +270,13 @@ class AdditiveExperts:
                 yield Show(q, sums.mean, by_trace=False)
             evaluations, without = iter(sums.evaluations), iter(sums.left_out.value)
             paths = tuple(
-                path if path.done else path.take(
+                path
+                if path.done
+                else path.take(
                     next(evaluations), float(next(without)) if path.converged else None, q.observed
                 )
                 for path in paths
-            )  # fmt: skip
+            )
 
     def _paths(self, observed: DesignSummary) -> tuple[RegularisationPath, ...]:
         """Return the beginnings of all paths."""
@@ -307,9 +309,14 @@ class AdditiveExperts:
         if self.tau is None and alone >= max(value):
             form = "intercept"
         found = Additive(
-            *plain.tried(rows), alone, curves, gain, error, form,
+            *plain.tried(rows),
+            alone,
+            curves,
+            gain,
+            error,
+            form,
             () if process is None else process.tried(rows),
-        )  # fmt: skip
+        )
         tolerance = FINE * q.observed.rows
         assert plain.best is not None
         climbs = [plain.best.finer(tolerance, q.observed)]

@@ -254,9 +254,19 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
         """Begin at coefficients."""
         nothing = np.zeros_like(start)
         return cls(
-            tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance,
+            tau,
+            -1,
+            start,
+            -np.inf,
+            nothing,
+            None,
+            False,
+            start,
+            1.0,
+            0,
+            tolerance,
             joint=joint,
-        )  # fmt: skip
+        )
 
     @property
     def request(self) -> FitRequest:
@@ -338,9 +348,15 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
         """Return a fit that begins here and leaves a part of the rows out."""
         second = share * np.asarray(self.second)
         return replace(
-            self, fold=fold, value=-np.inf, second=second, fresh=False, taken=0,
-            trial=self.coefficients, done=False,
-        )  # fmt: skip
+            self,
+            fold=fold,
+            value=-np.inf,
+            second=second,
+            fresh=False,
+            taken=0,
+            trial=self.coefficients,
+            done=False,
+        )
 
     def finer(self, tolerance: float, observed: DesignSummary) -> NewtonRidge:
         """Return the fit with a smaller tolerance."""

@@ -104,9 +104,11 @@ def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
     ends = np.cumsum(curves.sizes[curves.curved])
     found: list[tuple[float, int, float]] = []
     for s, first, second in zip(
-        curves.curved, np.split(sums.first, ends[:-1]), np.split(sums.second, ends[:-1]),
+        curves.curved,
+        np.split(sums.first, ends[:-1]),
+        np.split(sums.second, ends[:-1]),
         strict=True,
-    ):  # fmt: skip
+    ):
         fine = curves.fine(s)
         if fine.shape[1] >= FEWEST:
             own = np.column_stack([np.ones(len(fine)), curves.smooth(s)])

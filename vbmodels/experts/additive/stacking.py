@@ -63,7 +63,7 @@ def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
         others = (
             log_expit(batch.t * part.project(batch)) if part is not None else own
             for part in (paired.get(base.fold), processes.get(base.fold))
-        )  # fmt: skip
+        )
         total += _log_scores(np.stack([own, *others]), held)
     return total
 
@@ -101,7 +101,10 @@ def weighted(q: AdditiveState, sums: FloatArray) -> AdditiveState:
     folds = {part.fold for part in q.paired or q.parts if part.fold >= 0}
     held = float(q.observed.weight.sum()) * len(folds) / FOLDS
     additive = replace(
-        q.additive, weight=process, process_gain=float(gains[1]) / held, pairs_weight=pairs,
+        q.additive,
+        weight=process,
+        process_gain=float(gains[1]) / held,
+        pairs_weight=pairs,
         pairs_gain=float(gains[0]) / held,
-    )  # fmt: skip
+    )
     return replace(q, additive=additive)

@@ -237,10 +237,16 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 
 
 def basis_of(
-    sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
-    limit: float, fill: FloatArray | None = None, landmarks: int = 0,
-    blocks: IntArray | None = None, bare: bool = False,
-) -> Basis:  # fmt: skip
+    sample: RowSample,
+    design: tuple[FloatArray, FloatArray],
+    fixed: BoolArray,
+    sparse: bool,
+    limit: float,
+    fill: FloatArray | None = None,
+    landmarks: int = 0,
+    blocks: IntArray | None = None,
+    bare: bool = False,
+) -> Basis:
     """Return the knots, with the scale of the mixture's columns.
 
     Parameters

@@ -104,9 +104,14 @@ class WalkPrior:
         return np.asarray(v * (longer / g))
 
     def log_ratio(
-        self, kind: Kind, v: FloatArray, k: int, new: FloatArray, size: FloatArray,
+        self,
+        kind: Kind,
+        v: FloatArray,
+        k: int,
+        new: FloatArray,
+        size: FloatArray,
         alpha: FloatArray,
-    ) -> FloatArray:  # fmt: skip
+    ) -> FloatArray:
         """Return the log of prior ratio times proposal ratio of v[:, k] -> new; [chains].
 
         For lengths the latter is Phi(g/size)/Phi(g*/size) (section 3 of the supplement); without

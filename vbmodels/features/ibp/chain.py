@@ -95,9 +95,13 @@ def chain_from(q: FeatureGlobal, extra: int, rng: np.random.Generator) -> Chain:
 
 
 def first_chain(
-    stop: FloatArray, go_on: FloatArray, k: int, alpha: float, variance: float,
+    stop: FloatArray,
+    go_on: FloatArray,
+    k: int,
+    alpha: float,
+    variance: float,
     rng: np.random.Generator,
-) -> Chain:  # fmt: skip
+) -> Chain:
     """Start a chain from weights around 0 and biases at the margins [J] of the answers."""
     weights = rng.normal(0.0, 0.5, (len(stop), k + 1))
     weights[:, 0] = np.log((go_on + 1.0) / (stop + 1.0))

@@ -66,9 +66,14 @@ def stick_parameters(on: FloatArray, off: FloatArray, lam: FloatArray, alpha: fl
 
 
 def fit_sticks(
-    on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool,
+    on: FloatArray,
+    n_rows: float,
+    alpha: float,
+    tau: FloatArray,
+    *,
+    learn_alpha: bool,
     rounds: int = ROUNDS,
-) -> tuple[FloatArray, float]:  # fmt: skip
+) -> tuple[FloatArray, float]:
     """Raise the bound over tau (eq 22), lambda (eq 25) and, if it is learned, alpha, in turn.
 
     alpha has a Gamma(1, 1) prior and stays a point, the mode of log alpha:

@@ -94,9 +94,19 @@ class Members:
         none = np.full(len(MEMBERS), 1.0 / len(MEMBERS))
         kept = _no_draws(self.held_out.draws, len(counts.stop), k, self.n_traits)
         return Completion(
-            0, seed, share, levels, chain, traits, no_classes(), kept, none, 0.0,
-            np.zeros(len(MEMBERS)), 0.0,
-        )  # fmt: skip
+            0,
+            seed,
+            share,
+            levels,
+            chain,
+            traits,
+            no_classes(),
+            kept,
+            none,
+            0.0,
+            np.zeros(len(MEMBERS)),
+            0.0,
+        )
 
     def local_step(
         self, q: Completion, batch: FeatureBatch, local: CompletionLocal | None
@@ -126,9 +136,13 @@ class Members:
 
         chain = chain_sums(at.weights, rows.sign, z, rows.count, omega)
         u, traits = draw_rows(
-            q.traits.loadings, rows.sign, u, self._keys(q, rows, _TRAIT_OMEGA),
-            self._keys(q, rows, _U), rows.count,
-        )  # fmt: skip
+            q.traits.loadings,
+            rows.sign,
+            u,
+            self._keys(q, rows, _TRAIT_OMEGA),
+            self._keys(q, rows, _U),
+            rows.count,
+        )
         keys = self._keys(q, rows, _CLASSES)
         classes = class_counts(q.classes, rows.codes, rows.count, q.levels, keys)
         return CompletionLocal(

@@ -263,9 +263,15 @@ def draw_chains(
             return at, chains
         fits = _waiting(at)
         at, fits, sums, _ = yield from sweep(
-            model, at, fits, np.full(len(fits), IDLE), CHAINS,
-            chains=tuple(one.chain for one in chains), iteration=i, from_fit=redraw,
-        )  # fmt: skip
+            model,
+            at,
+            fits,
+            np.full(len(fits), IDLE),
+            CHAINS,
+            chains=tuple(one.chain for one in chains),
+            iteration=i,
+            from_fit=redraw,
+        )
         moved, averaged = [], i >= iterations - AVERAGED
         for c, (one, own) in enumerate(zip(chains, sums.chains, strict=True)):
             weights, log_odds = one.weights, one.log_odds
@@ -492,9 +498,14 @@ def widen(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         at, step = yield Save((at, step))
         before = at.best.bound
         at, fits, sums, (after,) = yield from sweep(
-            model, at, (at.best,), np.array([ALL]), WIDEN.name,
-            everywhere=step == 0, aside=at.aside,
-        )  # fmt: skip
+            model,
+            at,
+            (at.best,),
+            np.array([ALL]),
+            WIDEN.name,
+            everywhere=step == 0,
+            aside=at.aside,
+        )
         at = replace(at, fit=moved(model, fits[0], sums.fits[0], after, False), aside=())
         step += 1
         quiet = at.best.calm or (step > 1 and after - before < STILL * abs(after))
@@ -564,9 +575,16 @@ def draw_posterior(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         if i == schedule.sweeps or not at.k:
             return at
         at, fits, sums, _ = yield from sweep(
-            model, at, (at.best,), np.array([IDLE]), POSTERIOR,
-            chains=(chain,), iteration=i, from_fit=True, posterior=share,
-        )  # fmt: skip
+            model,
+            at,
+            (at.best,),
+            np.array([IDLE]),
+            POSTERIOR,
+            chains=(chain,),
+            iteration=i,
+            from_fit=True,
+            posterior=share,
+        )
         (own,) = sums.chains
         rng = np.random.default_rng([at.seed, _STREAM, i + 1])
         chain = draw_chain(chain, own, model.fit.bias_variance, model.fit.learn, rng)

@@ -230,9 +230,12 @@ def _drawn_nu(q: SearchRequest, of: Drawn, batch: FeatureBatch) -> FloatArray:
 
 
 def _chain_stats(
-    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray,
+    weights: FloatArray,
+    sign: NDArray[np.int8],
+    z: NDArray[np.int8],
+    count: FloatArray,
     keys: Keys | None,
-) -> ChainStats:  # fmt: skip
+) -> ChainStats:
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
         if keys is None:
             return tilted(psi * psi, sign[rows])[0]

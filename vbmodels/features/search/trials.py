@@ -284,12 +284,15 @@ def sweep(
         )
     )
     sums, fits = (yield Sweep(request)), request.fits
-    bounds = tuple(
-        one.bound if own is None
-        else model.fit.elbo(one.q, own.fit) if not i or every or best
-        else -np.inf
-        for i, (one, own) in enumerate(zip(fits, sums.fits, strict=True))
-    )  # fmt: skip
+
+    def bound_of(number: int) -> float:
+        own = sums.fits[number]
+        if own is None:
+            return fits[number].bound
+        wanted = number == 0 or every or best
+        return model.fit.elbo(fits[number].q, own.fit) if wanted else -np.inf
+
+    bounds = tuple(map(bound_of, range(len(fits))))
     at = replace(at, pooled=np.zeros(0, np.int64), phase=phase, sweep=at.sweep + 1)
     if not fits:
         elbo = float(np.mean([own.log_likelihood for own in sums.chains]))

@@ -64,9 +64,17 @@ def listing(
     documents = len(above)
     found = Listing(np.empty(documents), np.empty((documents, 2)), np.empty((documents, 2, 2)))
     pass_kernels.listed(
-        above, log_n - centre, batch.complete, batch.unseen, MOST_LISTED, SHARPNESS, spread,
-        found.log_delta, found.slopes, found.bends,
-    )  # fmt: skip
+        above,
+        log_n - centre,
+        batch.complete,
+        batch.unseen,
+        MOST_LISTED,
+        SHARPNESS,
+        spread,
+        found.log_delta,
+        found.slopes,
+        found.bends,
+    )
     return found
 
 
@@ -233,9 +241,12 @@ def own_predictors(
     used, eta = np.flatnonzero(np.isfinite(scale)), np.empty(batch.n_words)
     columns = _columns(batch, None, location, 1.0 / scale, used)
     pass_kernels.own_predictors(
-        columns, np.arange(batch.n_words), np.ascontiguousarray(w[:, used]),
-        own.astype(np.int64), eta,
-    )  # fmt: skip
+        columns,
+        np.arange(batch.n_words),
+        np.ascontiguousarray(w[:, used]),
+        own.astype(np.int64),
+        eta,
+    )
     return eta
 
 

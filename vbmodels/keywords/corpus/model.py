@@ -452,9 +452,13 @@ class CorpusProbit:
         return average(q, batch, self.by_node(q, batch, fitted=False))
 
     def by_node(
-        self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool,
+        self,
+        q: CorpusGlobal,
+        batch: KeywordBatch,
+        *,
+        fitted: bool,
         extra: FloatArray | None = None,
-    ) -> FloatArray:  # fmt: skip
+    ) -> FloatArray:
         """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`.
 
         ``extra`` [W, P'] are features that the batch does not have.

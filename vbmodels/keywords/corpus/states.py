@@ -96,9 +96,9 @@ class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
     def where(self, risen: BoolArray, other: CorpusStats) -> CorpusStats:
         """Return these at the points that have risen, [K], and others elsewhere."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return CorpusStats(*(
-            np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old) for new, old in pairs
-        ))  # fmt: skip
+        return CorpusStats(
+            *(np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old) for new, old in pairs)
+        )
 
 
 def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatArray:

@@ -120,9 +120,15 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
     words = np.where(within, tokens.word[np.where(within, place, 0)] if len(first) else place, -1)
     stays = phrase >= 0
     return Spans(
-        words.astype(np.int64), size, key[first], offsets, first_start, phrase[stays],
-        start[stays], maximal[stays],
-    )  # fmt: skip
+        words.astype(np.int64),
+        size,
+        key[first],
+        offsets,
+        first_start,
+        phrase[stays],
+        start[stays],
+        maximal[stays],
+    )
 
 
 def _not_cut(
@@ -147,9 +153,11 @@ def _not_cut(
 
 
 def _with_given(
-    tokens: DocumentTokens, keys: KeyArray, term_keys: KeyArray,
+    tokens: DocumentTokens,
+    keys: KeyArray,
+    term_keys: KeyArray,
     found: tuple[IntArray, IntArray, KeyArray, BoolArray],
-) -> tuple[IntArray, IntArray, KeyArray, BoolArray]:  # fmt: skip
+) -> tuple[IntArray, IntArray, KeyArray, BoolArray]:
     """Return occurrences (start, size, key, alone) with those that the user names."""
     assert tokens.given is not None
     start, size = tokens.given.reshape(-1, 2).T

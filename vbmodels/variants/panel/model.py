@@ -197,8 +197,9 @@ class PanelNull(BatchNull):
             errors = (r < 0.1 * n) & (n > 0)
             for i, value in enumerate((r, n)):
                 found[i, p] = np.bincount(of.kind[errors], weighted(value, of)[errors], N_TYPES)
-        return PanelObserved(**vars(super().observe(of)), member_reads=found[0],
-                             member_depth=found[1])  # fmt: skip
+        return PanelObserved(
+            **vars(super().observe(of)), member_reads=found[0], member_depth=found[1]
+        )
 
     def init(  # type: ignore[override]
         self, observed: PanelObserved, rng: np.random.Generator
@@ -257,10 +258,13 @@ class PanelNull(BatchNull):
             seen[:, p] = own.depth.any(axis=1)
         others = slice(int(self.matched), None)
         return PanelTable(
-            **{**vars(plain), "log_binomial": log_binomials(of)}, member_x=member_x,
-            log_member=log_member, carried=carried, seen=seen,
+            **{**vars(plain), "log_binomial": log_binomials(of)},
+            member_x=member_x,
+            log_member=log_member,
+            carried=carried,
+            seen=seen,
             log_people=people(carried[:, others], erring[:, others], seen[:, others]),
-        )  # fmt: skip
+        )
 
     def under(self, q: PanelGlobal, tau: float) -> Under:
         """Return what a pass over the members needs of ``q``, at some tau."""

@@ -193,9 +193,16 @@ def add_members(x, kind, panel, under, probability, sums, spread):
                 for p in range(n_members):
                     if seen[u, p]:
                         value, rows[p, 0], rows[p, 1], rows[p, 2], rows[p, 3] = _member(
-                            x[u, q, k] + shift[p, t], nodes[u, p, q], values[p], slopes[p],
-                            tops[p], carried[u, p, q], eps[p], tau, work,
-                        )  # fmt: skip
+                            x[u, q, k] + shift[p, t],
+                            nodes[u, p, q],
+                            values[p],
+                            slopes[p],
+                            tops[p],
+                            carried[u, p, q],
+                            eps[p],
+                            tau,
+                            work,
+                        )
                         others += value if p >= matched else 0.0
                 own = 1.0  # probability that the panel says something
                 if common > 0.0:

@@ -246,9 +246,15 @@ def sample_rates(batch: Errors, q: Global, rng: np.random.Generator, sampler: Sa
         How much is drawn.
     """
     found = gibbs(
-        batch, q, rng, log_m_sd=sampler.log_m_sd, chains=sampler.chains,
-        warmup=sampler.warmup, draws=sampler.draws, thin=sampler.thin,
-    )  # fmt: skip
+        batch,
+        q,
+        rng,
+        log_m_sd=sampler.log_m_sd,
+        chains=sampler.chains,
+        warmup=sampler.warmup,
+        draws=sampler.draws,
+        thin=sampler.thin,
+    )
     mu = expit(found.logit_mu).reshape(-1, len(batch.r))
     quantiles = np.quantile(mu, LEVELS, axis=0)
     moments = np.stack([mu.mean(axis=0), mu.std(axis=0, ddof=1), *quantiles], axis=1)

@@ -401,7 +401,7 @@ def newton(r, n, start, prior, size):
         for _ in range(60):
             value = _bound(
                 r[j], n[j], point, full, True, coefficients, used, nodes, gradient, hessian
-            )  # fmt: skip
+            )
             longest, shift = _ascent(gradient, hessian, low, step)
             length = 1.0
             for _ in range(30):
@@ -413,7 +413,7 @@ def newton(r, n, start, prior, size):
                     break
                 tried = _bound(
                     r[j], n[j], trial, full, False, coefficients, used, nodes, gradient, hessian
-                )  # fmt: skip
+                )
                 if tried >= value - 1e-13 * abs(value):
                     break
                 length *= 0.5

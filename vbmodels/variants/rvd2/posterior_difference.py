@@ -71,8 +71,9 @@ def exceedance(case: Beta, control: Beta, tau: float) -> FloatArray:
     over_y = y.variance <= x.variance
     result = np.empty(over_y.shape)
     for chosen, inner, outer, tail, shift in (
-        (over_y, y, x, betaincc, tau), (~over_y, x, y, betainc, -tau)
-    ):  # fmt: skip
+        (over_y, y, x, betaincc, tau),
+        (~over_y, x, y, betainc, -tau),
+    ):
         l1, _, weight = beta_nodes(inner.a[chosen], inner.b[chosen], 96)
         at = np.clip(np.exp(l1) + shift, 0.0, 1.0)
         value = tail(outer.a[chosen][:, None], outer.b[chosen][:, None], at)

@@ -333,9 +333,11 @@ class BatchNull(TwoGroups):
         if q.alone:
             log_m0, log_m1, sums = self._germline.e_step(q, table)
             stats = BatchSums(
-                **vars(sums), shift=np.zeros((len(q.shifts), 4)), spread=np.zeros(N_TAU),
+                **vars(sums),
+                shift=np.zeros((len(q.shifts), 4)),
+                spread=np.zeros(N_TAU),
                 profile=np.zeros(len(TAUS)),
-            )  # fmt: skip
+            )
             return log_m0, log_m1, stats
         return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
 
@@ -353,11 +355,18 @@ class BatchNull(TwoGroups):
         binomials = float(table.log_binomial.sum())
         marginal, units, broad, log_m, log_m2 = of.whole.tolist()
         stats = BatchSums(
-            bound=marginal + binomials, units=units, broad=broad, log_m=log_m, log_m2=log_m2,
-            called=of.called, errors=of.errors, whole=units, shift=sums.shift,
+            bound=marginal + binomials,
+            units=units,
+            broad=broad,
+            log_m=log_m,
+            log_m2=log_m2,
+            called=of.called,
+            errors=of.errors,
+            whole=units,
+            shift=sums.shift,
             spread=sums.spread,
             profile=sums.profile + binomials if len(profile) else np.zeros(len(TAUS)),
-        )  # fmt: skip
+        )
         return log_m0, log_m1, stats
 
     def global_step(  # type: ignore[override]
@@ -378,16 +387,25 @@ class BatchNull(TwoGroups):
         own = super().global_step(q, stats)
         if not careful:
             mean_m, sd_m = log_normal_step(
-                self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
-                (q.log_m_mean, q.log_m_sd), CENTRE_M,
-            )  # fmt: skip
+                self.log_m,
+                stats.units,
+                stats.log_m,
+                stats.log_m2,
+                stats.spread[3:],
+                (q.log_m_mean, q.log_m_sd),
+                CENTRE_M,
+            )
             own = replace(own, log_m_mean=mean_m, log_m_sd=sd_m)
         shift, of_context = self._shifts(q, stats, careful)
         near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
         return replace(
-            own, shift=shift, of_context=of_context, tau=self._tau(q, stats, careful),
-            v=self._weight(q, stats, near, far, careful), looks=q.looks + 1,
-        )  # fmt: skip
+            own,
+            shift=shift,
+            of_context=of_context,
+            tau=self._tau(q, stats, careful),
+            v=self._weight(q, stats, near, far, careful),
+            looks=q.looks + 1,
+        )
 
     def _shifts(
         self, q: BatchGlobal, stats: BatchSums, careful: bool
@@ -472,10 +490,11 @@ class BatchNull(TwoGroups):
             q = replace(q, of_context=of_context.reshape(q.of_context.shape).copy())
         log_tau, at_v = vector[-2:]
         return replace(
-            super().from_vector(q, vector[: -2 - N_TYPES]), shift=vector[-2 - N_TYPES : -2].copy(),
+            super().from_vector(q, vector[: -2 - N_TYPES]),
+            shift=vector[-2 - N_TYPES : -2].copy(),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
             v=float(expit(np.clip(at_v, -30.0, 0.0))),
-        )  # fmt: skip
+        )
 
 
 _NO_NODES = np.empty((0, 0, 0))

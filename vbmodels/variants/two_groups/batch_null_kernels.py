@@ -208,20 +208,44 @@ def room_of(n_alt, size):
     """Return empty room for nodes of M."""
     rows, ends = np.empty((11, size)), np.empty((2, size + 1))
     return Room(
-        np.empty((2, size)), np.empty((n_alt, size)), rows[0], rows[1], rows[2], rows[3],
-        np.empty((3, size)), np.empty((4, size + 1)), np.empty(size, np.int64),
-        np.empty((size, 4)), ends[0], ends[1], rows[4], rows[5], rows[6], rows[7], rows[8],
-        rows[9], np.empty(size, np.int64), np.empty((4, size)), np.empty(size, np.int64),
-        np.empty(size), rows[10],
-    )  # fmt: skip
+        np.empty((2, size)),
+        np.empty((n_alt, size)),
+        rows[0],
+        rows[1],
+        rows[2],
+        rows[3],
+        np.empty((3, size)),
+        np.empty((4, size + 1)),
+        np.empty(size, np.int64),
+        np.empty((size, 4)),
+        ends[0],
+        ends[1],
+        rows[4],
+        rows[5],
+        rows[6],
+        rows[7],
+        rows[8],
+        rows[9],
+        np.empty(size, np.int64),
+        np.empty((4, size)),
+        np.empty(size, np.int64),
+        np.empty(size),
+        rows[10],
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _unit_of(n_m, n_alt, n_tau, size):
     return Unit(
-        np.empty((n_m, 2, 5)), np.empty((n_m, 8)), np.empty((n_m, n_alt)), np.empty((n_m, n_tau)),
-        np.empty((2, n_m, size)), np.empty((n_m, 2)), np.empty((n_m, 2)), np.empty(n_m),
-    )  # fmt: skip
+        np.empty((n_m, 2, 5)),
+        np.empty((n_m, 8)),
+        np.empty((n_m, n_alt)),
+        np.empty((n_m, n_tau)),
+        np.empty((2, n_m, size)),
+        np.empty((n_m, 2)),
+        np.empty((n_m, 2)),
+        np.empty(n_m),
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -336,12 +360,36 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
     """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
     of, profile, tau, wide, v = under.of, under.profile, under.tau, under.wide, under.v
     alternatives, survival, restricted, log_p = (
-        of.alternatives, of.survival, of.restricted, of.log_p,
-    )  # fmt: skip
+        of.alternatives,
+        of.survival,
+        of.restricted,
+        of.log_p,
+    )
     (
-        rates, g, lmu, lnu, case, slopes, far, work, kept, moments, edges, above, at, lmu_at,
-        lnu_at, inverse, survive, slope, place, basis, cell, within, width,
-    ) = room  # fmt: skip
+        rates,
+        g,
+        lmu,
+        lnu,
+        case,
+        slopes,
+        far,
+        work,
+        kept,
+        moments,
+        edges,
+        above,
+        at,
+        lmu_at,
+        lnu_at,
+        inverse,
+        survive,
+        slope,
+        place,
+        basis,
+        cell,
+        within,
+        width,
+    ) = room
     part, extra, z_alt, at_tau, nodes, _, tops, bound = unit
     b, grids = under.shift[table.group[u]], table.of
     x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]

@@ -190,10 +190,11 @@ class Several:
         return self._all(
             tuple(
                 self.model.restart(found[c], known[name], rng)
-                if name in known else self.model.init(found[c], rng)
+                if name in known
+                else self.model.init(found[c], rng)
                 for c, name in enumerate(self.names)
             )
-        )  # fmt: skip
+        )
 
     def _all(self, of: tuple[BatchGlobal, ...]) -> SeveralGlobal:
         return SeveralGlobal(np.array(self.names), of, EVERY, np.zeros(len(self.names), bool))

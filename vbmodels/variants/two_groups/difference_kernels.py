@@ -84,7 +84,12 @@ def _masses(z, tail, d):
     for i in range(d.shape[0]):
         below = tail[i + 1] - tail[i]
         across = 1.0 - tail[i] - tail[i + 1]
-        d[i] = below if z[i + 1] <= 0.0 else (-below if z[i] >= 0.0 else across)
+        if z[i + 1] <= 0.0:
+            d[i] = below
+        elif z[i] >= 0.0:
+            d[i] = -below
+        else:
+            d[i] = across
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -140,9 +145,14 @@ def _near(x, centre, tau, case, slope, work):
     size = here.shape[0]
     near_masses(here, centre, tau, work)
     whole = _linear(
-        here, centre, tau, case[low : high + 1], slope[low:high], work[1, :size],
+        here,
+        centre,
+        tau,
+        case[low : high + 1],
+        slope[low:high],
+        work[1, :size],
         work[3, : size - 1],
-    )  # fmt: skip
+    )
     if low == 0:
         whole += case[0] * (work[2, 0] if work[0, 0] <= 0.0 else 1.0 - work[2, 0])
     if high == x.shape[0] - 1:

@@ -254,9 +254,15 @@ class TwoGroups:
         kernels.e_step(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
         marginal, units, broad, log_m, log_m2 = sums.whole.tolist()
         stats = Sums(
-            bound=float(marginal + table.log_binomial.sum()), units=units, broad=broad,
-            log_m=log_m, log_m2=log_m2, called=sums.called, errors=sums.errors, whole=units,
-        )  # fmt: skip
+            bound=float(marginal + table.log_binomial.sum()),
+            units=units,
+            broad=broad,
+            log_m=log_m,
+            log_m2=log_m2,
+            called=sums.called,
+            errors=sums.errors,
+            whole=units,
+        )
         return log_m0, log_m1, stats
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:
@@ -277,9 +283,15 @@ class TwoGroups:
         a, b = beta_maximum(n, s1, s2, (q.a, q.b), ERROR_PRIOR)
         broad = (stats.broad + 0.5 * share) / (stats.units + share)
         return replace(
-            q, pi=(called + 0.5 * share) / (stats.units + share), rho=weights / weights.sum(),
-            w=q.w if self.sense == "germline" else broad, log_m_mean=mean, log_m_sd=sd, a=a, b=b,
-        )  # fmt: skip
+            q,
+            pi=(called + 0.5 * share) / (stats.units + share),
+            rho=weights / weights.sum(),
+            w=q.w if self.sense == "germline" else broad,
+            log_m_mean=mean,
+            log_m_sd=sd,
+            a=a,
+            b=b,
+        )
 
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
@@ -303,13 +315,15 @@ class TwoGroups:
         over = np.maximum(np.logaddexp(log_a, log_b) - np.log(CAP), 0.0)
         pi, w = expit(np.clip(vector[:2], -30.0, 30.0))
         return replace(
-            q, pi=float(pi), rho=np.exp(log_rho - logsumexp(log_rho)),
+            q,
+            pi=float(pi),
+            rho=np.exp(log_rho - logsumexp(log_rho)),
             w=q.w if self.sense == "germline" else float(w),
             log_m_mean=float(np.clip(vector[2], self.log_m[0], self.log_m[-1])),
             log_m_sd=float(np.clip(np.exp(vector[3]), 0.4, 2.0)),
             a=np.exp(np.clip(log_a - over, -10.0, None)),
             b=np.exp(np.clip(log_b - over, -10.0, None)),
-        )  # fmt: skip
+        )
 
 
 def of_fit(batch: Counts | Units) -> Units:

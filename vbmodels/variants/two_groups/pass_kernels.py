@@ -238,9 +238,17 @@ def e_step(table, under, log_m0, log_m1, sums):
     n_alt = alternatives.shape[0]
     row = np.empty((6, size))
     room = (
-        np.empty((4, size)), np.empty((n_alt, size)), row[0], row[1], row[2], row[3], row[4],
-        row[5], np.empty(size, np.int64), np.empty((4, size)),
-    )  # fmt: skip
+        np.empty((4, size)),
+        np.empty((n_alt, size)),
+        row[0],
+        row[1],
+        row[2],
+        row[3],
+        row[4],
+        row[5],
+        np.empty(size, np.int64),
+        np.empty((4, size)),
+    )
     spike = np.empty(4)
     broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
     part, z_alt = np.empty((n_m, 2, 5)), np.empty((n_m, n_alt))

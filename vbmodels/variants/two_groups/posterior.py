@@ -112,9 +112,15 @@ def without_control(model: TwoGroups, q: Global) -> tuple[TwoGroups, Global]:
     """
     shift = q.shift if isinstance(q, BatchGlobal) else np.zeros(N_TYPES)
     return TwoGroups("germline", model.alternatives), Global(
-        pi=q.pi, rho=q.rho, w=GERMLINE_W, log_m_mean=q.log_m_mean, log_m_sd=q.log_m_sd, a=q.a,
-        b=q.b * np.exp(-shift), anchor=q.anchor,
-    )  # fmt: skip
+        pi=q.pi,
+        rho=q.rho,
+        w=GERMLINE_W,
+        log_m_mean=q.log_m_mean,
+        log_m_sd=q.log_m_sd,
+        a=q.a,
+        b=q.b * np.exp(-shift),
+        anchor=q.anchor,
+    )
 
 
 def gains(q: Global, of: Units) -> BoolArray:
@@ -160,10 +166,17 @@ _FIRST = 4  # reads that are tried at first
 
 
 def least_reads(
-    model: TwoGroups, q: Global, case_depth: IntArray, control_depth: IntArray,
-    control_reads: IntArray, kind: IntArray, replicates: tuple[int, int], least: float,
-    member: IntArray | None = None, context: IntArray | None = None,
-) -> IntArray:  # fmt: skip
+    model: TwoGroups,
+    q: Global,
+    case_depth: IntArray,
+    control_depth: IntArray,
+    control_reads: IntArray,
+    kind: IntArray,
+    replicates: tuple[int, int],
+    least: float,
+    member: IntArray | None = None,
+    context: IntArray | None = None,
+) -> IntArray:
     """Return the fewest reads of an allele in the case that are called, [U]; -1 for none.
 
     Log Bayes factors rise with the case's reads: these are doubled until one is called, then
@@ -201,9 +214,15 @@ def least_reads(
             _spread(control_reads[which], of_control), depth[which][:, ~case]
         )
         units = Units(
-            alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member,
+            alt,
+            depth[which],
+            kind[which],
+            which,
+            np.zeros(len(which), np.int64),
+            case,
+            member,
             context=None if context is None else context[which],
-        )  # fmt: skip
+        )
         return log_bayes_factors(model, q, units) >= least
 
     low = np.zeros(len(kind), np.int64)  # is not called

@@ -268,8 +268,12 @@ def _add_batch_alternatives(here, b, of, a, room, back, out):
     back_cell, back_part, cut = back
     at, edges, g, above, inverse = room.at, room.edges, room.g, room.above, room.inverse
     cell, within, width, place, basis = (
-        room.cell, room.within, room.inverse_width, room.place, room.basis,
-    )  # fmt: skip
+        room.cell,
+        room.within,
+        room.inverse_width,
+        room.place,
+        room.basis,
+    )
     survive, slope, survival, restricted = room.survive, room.slope, of.survival, of.restricted
     if restricted:
         for k in range(size):

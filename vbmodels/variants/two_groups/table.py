@@ -137,13 +137,28 @@ def tabulate(
     shape = (len(units), len(M_NODES), n_nodes or quadrature.N_NODES)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
     kernels.tabulate(
-        units.alt_reads, units.depth, units.case, M_NODES, anchor[0, units.kind],
-        anchor[1, units.kind], x, log_weight, log_case, log_control,
-    )  # fmt: skip
+        units.alt_reads,
+        units.depth,
+        units.case,
+        M_NODES,
+        anchor[0, units.kind],
+        anchor[1, units.kind],
+        x,
+        log_weight,
+        log_case,
+        log_control,
+    )
     return Table(
-        x, log_weight, log_case, log_control, log_binomials(units), units.kind,
-        weight=units.weight, share=units.share, context=units.context,
-    )  # fmt: skip
+        x,
+        log_weight,
+        log_case,
+        log_control,
+        log_binomials(units),
+        units.kind,
+        weight=units.weight,
+        share=units.share,
+        context=units.context,
+    )
 
 
 def log_binomials(units: Units) -> FloatArray:
