@@ -306,10 +306,6 @@ def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
     return found
 
 
-def _exact(value: float) -> bool:
-    return value.is_integer() and abs(value) < 2**53
-
-
 def _one(text: str, n: int) -> Seen:
     if text in MISSING or text == DASH:
         return Seen(missing=n, words={text: n} if text else {})
@@ -364,5 +360,7 @@ def _one(text: str, n: int) -> Seen:
         comma_low=comma,
         comma_high=comma,
         odd=() if value is not None else (text,),
-        prints=(n * print_of(int(value))) & _MASK if value is not None and _exact(value) else 0,
+        prints=(n * print_of(int(value))) & _MASK
+        if value is not None and whole and abs(value) < 2**53
+        else 0,
     )

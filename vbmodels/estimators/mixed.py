@@ -124,7 +124,7 @@ def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = Non
         return Seen(
             n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n, low=0.0, high=1.0
         )
-    if all(map(_is_number, given)):
+    if all(isinstance(c, _NUMBERS) and not isinstance(c, bool | np.bool_) for c in given):
         try:
             return seen_numbers(np.array([float(cell) for cell in given]), gone)
         except OverflowError:
@@ -138,10 +138,6 @@ def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = Non
     if all(isinstance(cell, date | np.datetime64) for cell in given):
         return Seen(n, gone, dates=dict.fromkeys(("ymd", "dmy", "mdy"), n), odd=(str(given[0]),))
     return Seen(missing=gone) + seen_in(Counter(_text(cell) for cell in given))
-
-
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float | Decimal | np.number) and not isinstance(cell, bool)
 
 
 def _is_huge(cell: Any) -> bool:

@@ -158,7 +158,8 @@ def mark(
             y[rows] = True
             if not rows:
                 absent.append((d, term))
-        listed[d] = _distinct(one.known)
+        # Terms of the same stems count once.
+        listed[d] = len({keys[0] for keys in one.known if keys}) + one.known.count(())
         if one.gold is not None:
             gold[low:high] = 0
             for keys in one.gold:
@@ -170,8 +171,3 @@ def mark(
     form, shown, link = (one.astype(np.int32) for one in forms)
     marks = Marks(y, gold, listed, form, shown, link, own)
     return marks, spans, absent
-
-
-def _distinct(terms: Sequence[tuple[int, ...]]) -> int:
-    """Count terms, those of the same stems once."""
-    return len({keys[0] for keys in terms if keys}) + sum(not keys for keys in terms)

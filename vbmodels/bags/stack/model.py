@@ -449,17 +449,14 @@ class AutoModel:
         the posterior is skew.
         """
         n = q.embedding.map.n_bags
-        kernels = self._open(found, n)
+        # Of many bags, others may not choose another kernel value than all did.
+        kernels = found.kernel if n > 2 * self.few else near(found)
         if self.witness.posterior_form == "laplace" or n <= 2 * self.few:
             return at_values(found, kernels, FOLDS)
         k = int(found.kernel[0])
         return at_mean(
             found.features.at_values(found.kernel), found.points[k, 0], found.precision[0]
         )
-
-    def _open(self, found: Search, n_bags: int) -> IntArray:
-        """Return the kernel values that other bags may choose: of many bags the one chosen."""
-        return found.kernel if n_bags > 2 * self.few else near(found)
 
     def _fold_of(self, maps: tuple[ModalityMap, ...], known: Bags) -> IntArray:
         """Return the fold of each bag, [B]."""
