@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import weakref
 from dataclasses import dataclass
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from vbmodels.core.algorithm import Evaluate, Phase, Save, Show, Stop, Sweep, within
-from vbmodels.core.driver import Driver, Log
+from vbmodels.core.driver import Driver, Log, checksum
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, same_bits, to_bytes
 
 
@@ -18,6 +20,13 @@ class Point(State):
     """A number."""
 
     x: FloatArray
+
+
+@dataclass(frozen=True)
+class Unknown(State):
+    """A number that may not be known."""
+
+    x: FloatArray | None
 
 
 @dataclass(frozen=True)
@@ -232,3 +241,17 @@ def test_a_long_phase_holds_no_parameters_that_it_was_evaluated_at():
     list(run)
     assert sum(one() is not None for one in sent) <= 2
     assert len(run.log().frames[0].questions) == 50
+
+
+def test_a_request_has_the_same_checksum_in_every_process():
+    """A resume replays the answers of a process that was killed."""
+    code = "from tests.vbmodels.core.test_driver import checksum_of_nothing as of; print(of())"
+    found = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert {int(one.stdout) for one in found} == {checksum_of_nothing()}
+
+
+def checksum_of_nothing() -> int:
+    return checksum(Evaluate(Unknown(None)))
