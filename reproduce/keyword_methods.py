@@ -26,13 +26,13 @@ from flows.keywords.input.documents import prepare
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from reproduce.vbss_bss import BSS, bss
+from reproduce.vbss_gibbs import gibbs, sample_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
-from vbmodels.keywords.vbss.gibbs import gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"

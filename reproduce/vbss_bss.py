@@ -29,10 +29,10 @@ import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from reproduce.polya_gamma import draw_polya_gamma
+from reproduce.vbss_gibbs import Sampled
 from vbmodels.core.chains import Schedule
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.graph import textrank
-from vbmodels.keywords.vbss.gibbs import Sampled
 
 MOST_LOG_VARIANCE = 20.0
 MOVES = 4

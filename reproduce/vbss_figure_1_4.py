@@ -16,12 +16,12 @@ from reproduce.keyword_levels import PACKAGES, corpus_of
 from reproduce.keyword_methods import LEVELS, Task, draw, figures, sample
 from reproduce.page import NOT_SAID, Page, Table, canvas, number
 from reproduce.vbss_bss import BSS, bss
+from reproduce.vbss_gibbs import sample_documents
 from reproduce.vbss_table_a_1_2 import published
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.selection import select_by_fdr
-from vbmodels.keywords.vbss.gibbs import sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 # Line 487 of the text version.

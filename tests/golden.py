@@ -30,7 +30,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "vbss", "inference": "mean_field"},
         {"model": "ss"},
         {"model": "textrank"},
-        {"model": "vbss", "inference": "gibbs", "rows": 6},
     ],
     "bags": [
         {"model": "embedding", "max_iter": 400},

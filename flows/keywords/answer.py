@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import exp, isfinite
+from math import exp
 from operator import add
 from typing import Literal
 
@@ -36,7 +36,6 @@ from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_FREQUENT = 15
 MOST_LABELLED = 10
-MOST_R_HAT = 1.05
 MOST_UNSURE = 0.75
 """Width of the range of a share from which on it says nothing."""
 
@@ -210,19 +209,6 @@ class ToLabel:
 
 
 @dataclass(frozen=True)
-class Sampler:
-    """The largest R-hat of the chains, None where one has not moved, and the draws of each."""
-
-    r_hat: float | None
-    draws: int
-
-    @property
-    def disagrees(self) -> bool:
-        """Whether the chains have not come to the same."""
-        return self.r_hat is None or self.r_hat > MOST_R_HAT
-
-
-@dataclass(frozen=True)
 class Fit:
     """The fit that a score applies: what it measured, and how many of the files it has read."""
 
@@ -268,7 +254,6 @@ class Answer:
     histogram: tuple[int, ...]
     documents: tuple[Document, ...]
     to_label: ToLabel | None
-    sampler: Sampler | None
     fit: Fit | None
 
     @property
@@ -353,7 +338,6 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
         histogram=tuple(np.sum([one.histogram for one in parts], axis=0).tolist()),
         documents=tuple(documents[:MOST_DOCUMENTS]),
         to_label=_to_label(whole.to_label),
-        sampler=_sampler(parts, settings),
         fit=None if finished.fit is None else _fit(finished.fit, finished),
     )
 
@@ -456,13 +440,6 @@ def _share(part: IntArray, of: IntArray) -> Estimate | None:
 def _frequent(counts: Counter[str], written: dict[str, str]) -> tuple[Frequent, ...]:
     most = counts.most_common(MOST_FREQUENT)
     return tuple(Frequent(written[stem], n) for stem, n in most if n > 1)
-
-
-def _sampler(parts: Sequence[KeywordSummary], settings: KeywordSettings) -> Sampler | None:
-    found = [one.r_hat for one in parts if one.r_hat is not None]
-    if not found:
-        return None
-    return Sampler(max(found) if isfinite(max(found)) else None, settings.draws)
 
 
 def _to_label(documents: Sequence[DocumentToLabel]) -> ToLabel | None:

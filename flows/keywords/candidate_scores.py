@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -24,13 +23,12 @@ from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.vbss.coordinate_ascent import Form
-from vbmodels.keywords.vbss.gibbs import Sampler, gibbs, sample_documents
 from vbmodels.keywords.vbss.model import VBSS
 
 
 def model_of(settings: KeywordSettings) -> Any:
-    """Return the model to fit; None for samplers and plain scores."""
-    if settings.model in SCORES or settings.sampled:
+    """Return the model to fit; None for plain scores."""
+    if settings.model in SCORES:
         return None
     if settings.model == "vbss":
         return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
@@ -38,15 +36,6 @@ def model_of(settings: KeywordSettings) -> Any:
     if settings.with_phrases:
         return keyphrases_model(prior, settings.kind, settings.keyphrases, settings.rate_sd)
     return words_model(prior, settings.kind, settings.keyword_rate, settings.rate_sd)
-
-
-def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
-    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
-    rng = np.random.default_rng([settings.seed, index])
-    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
-    sampler: Sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
-    r, r_hat = sample_documents(batch, sampler, rng)
-    return r, float(r_hat.max(initial=1.0))
 
 
 def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
@@ -87,14 +76,14 @@ def doubts_of(model: Any, q: Any) -> Doubts:
 
 
 def scores_of(
-    model: Any, q: Any, batch: Any, local: Any, index: int, settings: KeywordSettings, fitted: bool
+    model: Any, q: Any, batch: Any, local: Any, settings: KeywordSettings, fitted: bool
 ) -> Scores:
     """Return what a partition's candidates get; ``fitted`` is whether the fit saw them."""
     units: KeywordBatch = batch.bare() if isinstance(batch, PhraseBatch) else batch
     own, its = regression_of(model, q)
     if its is None:
-        r, r_hat = _of_documents(model, q, units, local, index, settings, fitted)
-        return Scores(r, units.offsets, units.complete, r_hat=r_hat)
+        r = _of_documents(model, q, units, local, settings, fitted)
+        return Scores(r, units.offsets, units.complete)
     scores = None
     if isinstance(model, Keyphrases):
         units, scores = model.phrases_and_scores(q, batch)
@@ -108,18 +97,15 @@ def _of_documents(
     q: Any,
     batch: KeywordBatch,
     local: Any,
-    index: int,
     settings: KeywordSettings,
     fitted: bool,
-) -> tuple[Any, float | None]:
-    """Return scores of words document by document, and the sampler's largest R-hat."""
+) -> FloatArray:
+    """Return scores of words document by document."""
     if isinstance(model, Keyphrases):  # no document has a phrase
-        return batch.y.astype(np.float64), None
-    if settings.sampled:
-        return sample(settings, batch, index)
+        return batch.y.astype(np.float64)
     if model is None:
-        return score_words(settings, batch), None
+        return score_words(settings, batch)
     if not fitted:
         done = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = done.reduce.local_states(done.iterations - 1)
-    return model.probabilities(q, batch, local), None
+    return model.probabilities(q, batch, local)

@@ -279,7 +279,7 @@ class Keywords:
         return columns if any(one.left_out or one.holds for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:
-        """Return the model to fit, or nothing for samplers and plain scores."""
+        """Return the model to fit, or nothing for plain scores."""
         return model_of(settings)
 
     def score(
@@ -297,7 +297,7 @@ class Keywords:
         """Score every candidate; its selection is decided by `select`."""
         if storage.exists(every := paths.part(EVERY, index, "npz")):
             batch = read_state(every, type(batch))
-        scores = scores_of(model, q, batch, local, index, settings, fitted is None)
+        scores = scores_of(model, q, batch, local, settings, fitted is None)
         number = _number(model, q)
         return keep_scores(scores, batch.y, index, number, settings, paths)
 

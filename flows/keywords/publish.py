@@ -66,8 +66,6 @@ class Scores(State):
     by_node, weights
         [K, M] and [K]: probabilities at each node of the rate; None where there are none. Those at
         half a given rate and at twice it have weights 0.
-    r_hat
-        The largest of the sampler, if there was one.
     """
 
     probability: FloatArray
@@ -75,7 +73,6 @@ class Scores(State):
     complete: BoolArray
     by_node: FloatArray | None = None
     weights: FloatArray | None = None
-    r_hat: float | None = None
 
 
 @dataclass(frozen=True)
@@ -241,7 +238,7 @@ def _write(
             )
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, rows, marks, forms)
     alike = before - int(chosen.sum())
-    summary = summarise(table, offsets, nodes, scores.r_hat, shown, beyond_limit, alike)
+    summary = summarise(table, offsets, nodes, shown, beyond_limit, alike)
     return Published(summary, open_)
 
 

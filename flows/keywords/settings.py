@@ -40,7 +40,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
             "max_words",
         ),
         "output": ("select", "fdr", "per_document", "ask"),
-        "expert": ("inference", "draws"),
+        "expert": ("inference",),
     }
 
     model: Literal["corpus", "vbss", "ss", "textrank"] = Field(
@@ -53,16 +53,8 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         description="What gets a probability: phrases of one to four words as you wrote them, or "
         "words; by default phrases with model corpus, words with the others.",
     )
-    inference: Literal["full", "mean_field", "gibbs"] | None = Field(
-        None,
-        description="vbss: full covariance (the default), mean_field, or gibbs: sampling, slow "
-        "but with diagnostics.",
-    )
-    draws: int = Field(
-        1000,
-        ge=4,
-        description="Draws of each of a sampler's chains that are kept; half as many before them "
-        "are discarded.",
+    inference: Literal["full", "mean_field"] | None = Field(
+        None, description="vbss: full covariance (the default), or mean_field."
     )
     stop_words: bool | str = Field(
         True, description="Whether stop words are left out; or a file of more of them, one a line."
@@ -98,11 +90,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     def kind(self) -> str | None:
         """The kind of list by which other corpora say the rate."""
         return None if self.lists == "complete" else self.lists
-
-    @property
-    def sampled(self) -> bool:
-        """Whether the answer comes from a sampler."""
-        return self.inference == "gibbs"
 
     @property
     def over_corpus(self) -> bool:
@@ -144,7 +131,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         return self
 
     def _conflict(self) -> str | None:
-        known = ("full", "mean_field", "gibbs") if self.model == "vbss" else ()
+        known = ("full", "mean_field") if self.model == "vbss" else ()
         if self.inference is not None and self.inference not in known:
             several = " or ".join(known) or "no inference of its own"
             return f"model {self.model} has {several}, found inference {self.inference}"

@@ -169,9 +169,8 @@ class KeywordSummary:
         document may have; and parts or near copies of others.
     terms, histogram
         Keyphrases by stem, and [BINS] candidates that were not known, by probability.
-    truth, examples, shown, r_hat
-        What true keyphrases say, the first documents, those whose text the page shows, and the
-        largest R-hat of a sampler.
+    truth, examples, shown
+        What true keyphrases say, the first documents, and those whose text the page shows.
     """
 
     documents: int
@@ -192,7 +191,6 @@ class KeywordSummary:
     truth: Truth
     examples: tuple[Document, ...]
     shown: tuple[ShownDocument, ...]
-    r_hat: float | None
 
 
 @dataclass(frozen=True)
@@ -251,12 +249,11 @@ def summarise(
     table: pa.Table,
     offsets: IntArray,
     by_node: FloatArray,
-    r_hat: float | None,
     shown: tuple[ShownDocument, ...],
     beyond_limit: int,
     alike: int,
 ) -> KeywordSummary:
-    """Summarise one partition's rows of the keywords table, and its sampler if there was one.
+    """Summarise one partition's rows of the keywords table.
 
     ``by_node`` [K, M] are the rows' probabilities at each node of the rate.
     """
@@ -291,7 +288,6 @@ def summarise(
         truth=_truth(table["gold"], document, probability, observed, new, likely),
         examples=_examples(table, offsets, probability, observed, new),
         shown=shown,
-        r_hat=r_hat,
     )
 
 

@@ -107,13 +107,6 @@ def test_terms_beyond_a_vocabulary_give_documents_candidates(folder, capsys):
     assert after["rows_kept"] == 30
 
 
-def test_more_draws_bring_the_chains_together(folder, capsys):
-    before = answer(capsys, *command("keywords", "gibbs"))
-    (said,) = [one for one in before["warnings"] if "chains" in one]
-    after = answer(capsys, *command("keywords", "gibbs"), *setting_in([said]))
-    assert after["results"]["sampler"]["r_hat"] < before["results"]["sampler"]["r_hat"]
-
-
 @pytest.mark.thorough
 def test_lists_of_the_documents_worth_labelling_settle_the_rate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -19,8 +19,7 @@ RUNS = {
     "titles": ("keywords", "titles.csv", "--column", "text=title"),
     "words": ("keywords", "half.csv", "--set", "unit=word"),
     "textrank": ("keywords", "texts.csv", "--set", "model=textrank"),
-    "gibbs": ("keywords", "few.csv", "--set", "model=vbss", "--set", "inference=gibbs",
-              "--set", "draws=8"),
+    "vbss": ("keywords", "few.csv", "--set", "model=vbss"),
     "score": ("score", "number", "new.csv"),
     "score_seen": ("score", "number", "half.csv"),
 }  # fmt: skip

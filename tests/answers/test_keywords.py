@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flows.evaluate.estimate import Estimate
-from flows.keywords.answer import Answer, Expected, Measured, Sampler
+from flows.keywords.answer import Answer, Expected, Measured
 from flows.report import render
 from tests.answers.snapshots import ODD, check_headline, kept, shown, words
 
@@ -24,7 +24,6 @@ def test_all_kinds_of_answers_are_kept():
     assert {one.new.count > 0 for one in found.values()} == {True, False}
     assert found["titles"].cannot_tell
     assert found["gold"].measured
-    assert found["gibbs"].sampler.disagrees
     assert (found["score"].fit.seen, found["score_seen"].fit.seen) == (0, 1)
     assert found["score"].fit.ranking == found["number"].ranking
 
@@ -65,11 +64,3 @@ def test_better_and_worse_are_said_of_what_is_printed(ends):
     assert ("against TF-IDF\nbetter" in page) == ("TF-IDF: better" in text) == (ends[0] > 0.0)
     assert ("TF-IDF ranks known keyphrases better" in page) == (ends[1] < 0.0)
     assert not ODD.search(text)
-
-
-def test_chains_of_which_one_does_not_move_are_said():
-    one = replace(answer_of("gibbs"), sampler=Sampler(None, 40))
-    (said,) = render.warnings("keywords", one, shown("keywords", "gibbs").commands)
-    assert not ODD.search(said)
-    assert one.sampler.disagrees
-    assert not Sampler(1.01, 40).disagrees

@@ -20,11 +20,11 @@ import numpy as np
 from scipy import stats
 
 from reproduce.keyword_documents import batch_of, fit_documents
+from reproduce.vbss_gibbs import gibbs
 from tests.contract import ends, samplers
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors
-from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import (
     EVERY,

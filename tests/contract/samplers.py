@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.vbss_bss import BSS, bss
+from reproduce.vbss_gibbs import gibbs
 from tests.contract import vmmic
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import split
@@ -21,7 +22,6 @@ from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.laplace_gibbs import ChainRows, LaplaceIBP
 from vbmodels.features.table import feature_batch, simulate_table
-from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import Chains, Draws
 from vbmodels.testing.extremes import CHAINS, course, visits

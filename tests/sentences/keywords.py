@@ -81,7 +81,7 @@ CASES = {
     "keyphrases of words": documents("unit=word", "keyphrases=5"),
     "a rate of phrases": documents("keyword_rate=0.3"),
     "the sd of no rate": documents("rate_sd=0.3"),
-    "gibbs of the corpus model": documents("inference=gibbs"),
+    "an inference of the corpus model": documents("inference=mean_field"),
     "a column that is not there": command(
         "check keywords @/in.csv --column text=Abstrakt",
         lambda folder: (folder / "in.csv").write_text("Abstract\nof maps\n"),

@@ -16,7 +16,7 @@ from flows.settings.load import load
         ({"unit": "word"}, ("word", "fdr", None)),
         ({"unit": "word", "select": "best_f"}, ("word", "best_f", None)),
         ({"model": "vbss"}, ("word", "fdr", "full")),
-        ({"model": "vbss", "inference": "gibbs"}, ("word", "fdr", "gibbs")),
+        ({"model": "vbss", "inference": "mean_field"}, ("word", "fdr", "mean_field")),
         ({"model": "textrank"}, ("word", "fdr", None)),
     ],
 )

@@ -89,13 +89,6 @@ def ranked_alike(fit, again, atol):
         ("keywords", ["keywords"], ("model=vbss", "tol=1e-9"), 1e-6),
         ("keywords", ["keywords"], ("model=ss",), 0.0),
         ("keywords", ["keywords"], ("model=textrank",), 0.0),
-        pytest.param(
-            "keywords",
-            ["keywords"],
-            ("model=vbss", "inference=gibbs", "draws=40"),
-            0.0,
-            marks=pytest.mark.slow,
-        ),
         ("variants", ["loci"], (), 1e-9),
         pytest.param(
             "variants",
