@@ -281,9 +281,12 @@ def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
 
 
 def _list(
-    both: pa.Table, keys: Sequence[str], kinds: Mapping[What, BoolArray], p: FloatArray,
+    both: pa.Table,
+    keys: Sequence[str],
+    kinds: Mapping[What, BoolArray],
+    p: FloatArray,
     q: FloatArray,
-) -> Iterator[MovedRow]:  # fmt: skip
+) -> Iterator[MovedRow]:
     """Yield the rows that changed: of a selection the most probable first, else the farthest."""
     order = {"added": np.nan_to_num(q), "dropped": np.nan_to_num(p)}
     given = [one for one in (_LABEL, _OBSERVED) if one in both.column_names]
@@ -324,13 +327,7 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
     if not column or not pa.types.is_floating(schema.field(column).type):
         return None
     given = [one for one in (_LABEL, _OBSERVED) if one in schema.names][:1]
-    keys = []
-    for field in schema:
-        if pa.types.is_floating(field.type) and field.name not in given:
-            break
-        is_name = pa.types.is_string(field.type) or field.name == _PLACE
-        if is_name and field.name not in (*given, _GROUP):
-            keys.append(field.name)
+    keys = _before_numbers(schema, given)
     if not keys:
         return None
     conditions = selection_in(schema.names)
@@ -359,6 +356,19 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
         bool(chance),
         bool(conditions),
     )
+
+
+def _before_numbers(schema: pa.Schema, given: Sequence[str]) -> list[str]:
+    """Return the columns of text, and of places, that stand before the first number."""
+    keys = []
+    for field in schema:
+        if field.name in given:
+            continue
+        if pa.types.is_floating(field.type):
+            break
+        if field.name != _GROUP and (pa.types.is_string(field.type) or field.name == _PLACE):
+            keys.append(field.name)
+    return keys
 
 
 def _holds(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:

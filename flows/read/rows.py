@@ -86,9 +86,14 @@ def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def rows_of(
-    paths: RunPaths, name: str, by: str, most: int, columns: str = "",
-    where: Sequence[str] = (), counted: bool = True,
-) -> tuple[pa.Table, int | None]:  # fmt: skip
+    paths: RunPaths,
+    name: str,
+    by: str,
+    most: int,
+    columns: str = "",
+    where: Sequence[str] = (),
+    counted: bool = True,
+) -> tuple[pa.Table, int | None]:
     """Return at most so many rows of a table, and how many there are where they are ``counted``.
 
     Of each part only the columns of the order and the conditions are read, of a part without
@@ -341,9 +346,11 @@ def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[st
         if not having:
             names = " or ".join(one[0].partition("=")[0] for one in choices)
             raise InputError.of(
-                f"table {name}", f"a column {names} for {option}", f"only {', '.join(columns)}",
+                f"table {name}",
+                f"a column {names} for {option}",
+                f"only {', '.join(columns)}",
                 remedy="use --where COLUMN=VALUE",
-            )  # fmt: skip
+            )
         found += having[0]
     return found
 
