@@ -14,15 +14,15 @@ from flows import storage
 from flows.bags import numbers
 from flows.bags.answer import Answer, answer, kind_of
 from flows.bags.input import check as bags_check
-from flows.bags.input import classes as bag_classes
-from flows.bags.input import input_columns
 from flows.bags.input import instances as instances_of
-from flows.bags.input import pieces as pieces_of
-from flows.bags.input.column_roles import describe
+from flows.bags.input import labels as bag_classes
+from flows.bags.input.check import slices_of
+from flows.bags.input.first_rows import FirstRows
 from flows.bags.input.form import (
     AboutBags,
     BagForm,
     build,
+    constant_columns,
     form_of,
     form_url,
     gap_warnings,
@@ -32,24 +32,24 @@ from flows.bags.input.form import (
     kept_form,
     kept_url,
     known_instances,
+    many_words,
     numbers_of_text,
+    one_modality,
     read_about,
     read_form,
     split_bags,
     sums_of,
     too_many_words,
-    with_names,
-)
-from flows.bags.input.form_warnings import (
-    constant_columns,
-    many_words,
-    one_modality,
     warnings_of,
+    with_names,
     without_instances,
 )
-from flows.bags.input.found_groups import with_groups
-from flows.bags.input.groups import groups_of, instance_prints, said_of_copied_instances
-from flows.bags.input.pieces import slices_of
+from flows.bags.input.groups import (
+    groups_of,
+    instance_prints,
+    said_of_copied_instances,
+)
+from flows.bags.input.roles import describe, feature_names, other_levels, settings_from_input
 from flows.bags.models import models as bag_models
 from flows.bags.models import rivals
 from flows.bags.models.markers import explainer, feature_sums
@@ -74,6 +74,7 @@ from flows.records.runs import Dropped, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
 from flows.storage import InputFile, Sources
+from flows.tables.names import in_files
 from flows.tables.partition import Part, chunks
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.embedding.number import NumberModel
@@ -128,8 +129,7 @@ class BagsFamily:
             files = storage.expand(source, self.suffixes)
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
-                grouped = with_groups(files, settings)
-                return input_columns.settings_from_input(files, grouped)
+                return settings_from_input(files, settings)
         except storage.StorageError:
             return settings  # the check says it
 
@@ -144,14 +144,14 @@ class BagsFamily:
     def read_header(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file's columns, and say where its bags stand."""
         several = settings.model == "gp_probit"
-        checker, runs = pieces_of.read_header(file.url, several, instances_in(settings))
+        checker, runs = bags_check.read_header(file.url, several, instances_in(settings))
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs)
 
     def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings
     ) -> CheckedBags:
         """Return what the pieces of a file say of it."""
-        runs, multi, faults = pieces_of.merge(file.url, pieces)
+        runs, multi, faults = bags_check.merge(file.url, pieces)
         return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), runs, multi)
 
     def validate_dataset(
@@ -170,7 +170,7 @@ class BagsFamily:
         """List what a fit lacks beyond what scoring needs."""
         if any(getattr(c, "multi", False) for c in checked):
             return []
-        source = files[0].url if len(files) == 1 else f"{len(files)} files"
+        source = in_files([file.url for file in files])
         return bags_check.require_labels(source, _runs(checked))
 
     def plan(
@@ -191,7 +191,7 @@ class BagsFamily:
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         several = settings.model == "gp_probit"
-        checked = pieces_of.check_part(part, several, instances_in(settings))
+        checked = bags_check.check_part(part, several, instances_in(settings))
         found = instances_of.read(
             checked.rows,
             part.index,
@@ -251,9 +251,9 @@ class BagsFamily:
         """Bring all partitions to the same modalities."""
         about = [read_about(paths, p.index) for p in parts]
         s = parts[0].slices[0]
-        first = InputFile(s.url, s.size, s.fingerprint)
+        first = FirstRows(s.file, settings)
         with reading_of(self, settings):
-            names = input_columns.names_of_features(first, settings)
+            names = feature_names(first)
         form = form_of(about) if fitted is None else kept_form(fitted, about, names)
         if settings.model == "gp_probit" and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
@@ -288,14 +288,14 @@ class BagsFamily:
             warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
                 constant = constant_columns(form, built)
-                columns, said = describe(first, settings, gaps, counts, constant)
+                columns, said = describe(first, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
         warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
         with reading_of(self, settings):
-            warnings += input_columns.other_levels(first, settings)
+            warnings += other_levels(first)
         batch = MultiLabelBags if form.get("classes") else Bags
         partitions = tuple(u for u, *_ in built)
         return Prepared(

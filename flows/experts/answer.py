@@ -26,7 +26,7 @@ from flows.experts.effects import MOST_OF_CLASS, Effects, effects_shown
 from flows.experts.input.encoding import Encoding
 from flows.experts.input.units import GROUP
 from flows.experts.parts import Chain, Expert, Part, chains_of, experts_in, parts_of
-from flows.experts.records import Outside, Row, Tested
+from flows.experts.reasons import Outside, Row, Tested
 from flows.experts.schema import model_column, probability_of
 from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored
 from flows.experts.settings import ExpertSettings
@@ -35,7 +35,7 @@ from flows.family import Finished
 from flows.records.runs import RunRecord
 from flows.report.answers import of_results
 from flows.tables.names import digests_of
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import WEIGHT
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.model import AdditiveExperts

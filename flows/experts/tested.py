@@ -19,13 +19,11 @@ from threadpoolctl import threadpool_limits
 
 from flows import storage
 from flows.evaluate.fits import class_trees, multinomial
-from flows.experts.input import ingest as tables_of
 from flows.experts.input.design import Forms, read_batch, read_design, unit_numbers
 from flows.experts.input.encoding import Encoding
-from flows.experts.input.labels import LABEL
+from flows.experts.input.rows import raw_of
 from flows.experts.input.units import read_units
-from flows.experts.reasons import Shown
-from flows.experts.records import Picked, Row, Tested
+from flows.experts.reasons import Picked, Row, Shown, Tested
 from flows.experts.schema import probability_of, tested_rows
 from flows.experts.scored import (
     WORST,
@@ -40,6 +38,7 @@ from flows.experts.scored import (
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
+from flows.tables.roles import LABEL
 from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of
@@ -222,7 +221,7 @@ def _part_of(
         mean = mean_of(mean) if target.count else mean
         found[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
     if with_trees:
-        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        raw, _ = raw_of(table, forms.encoding.kinds)
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
@@ -272,7 +271,7 @@ def _fit_without(
     batches, tested = [], []
     for index, table in zip(indices, tables, strict=True):
         keys, units = read_units(paths, index)
-        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        raw, _ = raw_of(table, forms.encoding.kinds)
         out = units.held_out(keys, fold)
         batches.append(forms.batch(table, raw, units.number_of(keys.cells), ~out))
         tested.append(out)

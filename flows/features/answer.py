@@ -9,22 +9,23 @@ from pydantic import ValidationError
 
 from flows import storage
 from flows.family import Finished, Ingested
-from flows.features.copies import Copies, find_copies
 from flows.features.hidden_cells import CellTest, evaluate_cells
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
     AnswerPatterns,
     Combination,
+    Copies,
     Together,
     combinations_of,
+    find_copies,
     together_of,
 )
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import RowSample, SimplerModels, compare_models
 from flows.records.runs import RunRecord
 from flows.report.answers import of_results
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import WEIGHT
 from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal

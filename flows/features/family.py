@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 from flows import storage
 from flows.family import (
     Checked,
-    CheckedPiece,
     Each,
     Finished,
     Ingested,
@@ -21,22 +20,20 @@ from flows.family import (
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.hidden_cells import hidden_table
-from flows.features.input import check
 from flows.features.input import coding as feature_coding
-from flows.features.input.check import CheckedTable, checked_file
+from flows.features.input.columns import faults_of_fit
 from flows.features.meaning import meaning_sums
 from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
+from flows.one_table import ReadsColumns, columns_of
 from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths
 from flows.storage import InputFile
 from flows.tables import partition
-from flows.tables.checks import other_columns, shared_names
-from flows.tables.mixed_rows import ID
 from flows.tables.partition import Part
-from vbmodels.core.seen import Seen
+from flows.tables.roles import ID
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.imputation.predict import HiddenCells, together
@@ -47,51 +44,30 @@ from vbmodels.features.table import FeatureBatch
 T = TypeVar("T")
 
 
-class FeaturesFamily:
+class FeaturesFamily(ReadsColumns):
     """The features family; see `flows.family.Family`."""
 
     name = "features"
-    suffixes = storage.SUFFIXES
     settings = FeatureSettings
-
-    def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
-        """List the faults of one file."""
-        return checked_file(file, settings)
-
-    def read_header(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
-        """List the faults of one file's columns."""
-        return check.read_header(file, settings)
-
-    def merge(
-        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: FeatureSettings
-    ) -> CheckedTable:
-        """Return what the pieces of a file say of it."""
-        return check.merge(pieces, settings)
-
-    def validate_dataset(
-        self, files: Sequence[InputFile], checked: Sequence[Checked]
-    ) -> list[Fault]:
-        """List what files say differently."""
-        faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
-        return other_columns([f.url for f in files], [_columns(c) for c in checked]) + faults
+    table = CATEGORIES_IN
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List the columns that cannot be read."""
-        return check.faults_of_fit(files, [c for c in checked if isinstance(c, CheckedTable)])
+        return faults_of_fit(files, columns_of(checked))
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
     ) -> list[Part]:
         """Cut the rows by number."""
-        rows = [c.rows for c in checked]
         if settings.inference != "laplace":
-            return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+            return super().plan(files, checked, settings)
+        rows = [one.rows for one in checked]
         _refuse_many_rows(sum(rows))
         return partition.cut(files, rows, sum(rows), 1)
 
     def ingest(self, part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
         """Store a partition's cells as text."""
-        return feature_coding.store_cells(part, settings, paths)
+        return feature_coding.store_cells(part.index, self.read_rows(part, settings), paths)
 
     def prepare(
         self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
@@ -198,10 +174,6 @@ def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) ->
     """Return the names of the rows that have hidden cells, or may have some."""
     rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
     return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
-
-
-def _columns(checked: Checked) -> Mapping[str, Seen]:
-    return checked.columns if isinstance(checked, CheckedTable) else {}
 
 
 def _refuse_many_rows(rows: int) -> None:

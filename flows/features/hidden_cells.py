@@ -16,7 +16,7 @@ from scipy import sparse
 
 from flows.evaluate.estimate import Estimate, mean_of
 from flows.evaluate.rivals import LABEL, Rival, compare, label_loss
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from flows.features.schema import HIDDEN
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.imputation.latent import one_hot

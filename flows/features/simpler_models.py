@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.evaluate.estimate import Estimate
-from flows.features.input.association import PairTest, test_pairs
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
+from flows.features.input.pairs import PairTest, test_pairs
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.forms import searched

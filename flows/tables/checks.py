@@ -1,8 +1,7 @@
 """Whether files are what a table declares: read slab by slab, every fault with its row.
 
 What only one family knows of its rows it looks for itself, in the chunks that a `Checker` hands
-on, and reports in the same place (`Checker.found`).
-"""
+on, and reports in the same place (`Checker.found`)."""
 
 from __future__ import annotations
 
@@ -17,12 +16,58 @@ import pyarrow.compute as pc
 
 from flows.faults import Fault, InputError, shown
 from flows.tables import reading
-from flows.tables.cell_rules import Said, broken_rules
 from flows.tables.cells import decoded, is_text, words_for
 from flows.tables.names import Places, digests_of, file_name, row_of, seen_before
 from flows.tables.reading import as_it_comes, cast, of_codes
 from flows.tables.table import Column, Table
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+EXACT = 2**53  # below it a float differs from its neighbours by less than one
+
+Said = str | Callable[..., str]
+"""A part of a sentence: the same for all rows, or made from the number of one."""
+
+
+def broken_rules(
+    cells: pa.ChunkedArray, column: Column
+) -> Iterator[tuple[BoolArray, str, Said, str | None]]:
+    """Yield which cells break each rule for single values, and how that is said."""
+    given = np.asarray(cells.is_valid())
+
+    def shown(row: int) -> str:
+        return str(cells[row].as_py())
+
+    if column.values:
+        listed = ", ".join(f"{value:g}" for value in column.values)
+        expected = f"{listed} or null" if column.nullable else listed
+        yield given & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
+    elif column.finite and not pa.types.is_list(column.arrow):
+        numbers = _floats(cells)
+        yield (
+            ~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
+            lambda row: str(numbers[row]) if given[row] else "null",
+            "fill the cell or leave the row out",
+        )  # fmt: skip
+    elif not (column.nullable or column.names):
+        yield ~given, "a value", "null", None
+    if column.bounds and given.any():
+        number = pc.fill_null(cells, 0).to_numpy()
+        for bound in column.bounds:
+            low = bound.least is not None and number < bound.least
+            high = bound.most is not None and number > bound.most
+            yield given & (low | high), bound.words, shown, bound.remedy
+    if of_codes(column) and pa.types.is_floating(cells.type):
+        codes = cells.to_numpy().astype(np.float64)
+        sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
+        yield (
+            ~np.isnan(codes) & ~sound, "whole numbers as codes of categories, below 2**53",
+            lambda row: f"{codes[row]:g}", "cut the column into classes or leave it out",
+        )  # fmt: skip
+
+
+def _floats(cells: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(pc.cast(cells, pa.float64(), safe=False).to_numpy(), np.float64)
+
 
 MAX_ROWS = 20
 """Rows named for one kind of fault in one column; the rest is counted in one more sentence."""

@@ -68,6 +68,15 @@ def file_name(url: str) -> str:
     return url.rstrip("/").rsplit("/", 1)[-1]
 
 
+def in_files(urls: Sequence[str]) -> str:
+    """Say where something is that is of all files.
+
+    >>> in_files(["a.csv"]), in_files(["a.csv", "b.csv"])
+    ('a.csv', '2 files')
+    """
+    return urls[0] if len(urls) == 1 else f"{len(urls)} files"
+
+
 def row_of(url: str, numbers: int | IntArray = 0) -> Callable[[int], str]:
     """Return what says where a row is.
 

@@ -64,7 +64,7 @@ def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
     if of_codes(column) and pa.types.is_floating(cells.type):
         missing = pa.scalar(None, cells.type)
         cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
-    if pa.types.is_list(column.arrow) and not _is_list(cells.type):
+    if pa.types.is_list(column.arrow) and not is_list(cells.type):
         return _lists_of_one(cells, column.arrow)
     # A whole number beyond 2**53 is taken for the float next to it.
     cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
@@ -80,7 +80,8 @@ def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Ar
     return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells are lists."""
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(test(kind) for test in tests)
 
@@ -492,7 +493,7 @@ def length_of_lists(column: pa.ChunkedArray, separator: str) -> int:
         cells, odd = read_cells(cells, NUMBERS.arrow, False, separator)
         if odd.any():
             return 0
-    elif not (_is_list(column.type) and is_number(column.type.value_type)):
+    elif not (is_list(column.type) and is_number(column.type.value_type)):
         return 0
     lengths = pc.list_value_length(cells).to_pylist()
     least = 2 if is_text(column.type) else 0

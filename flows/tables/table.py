@@ -294,6 +294,7 @@ class Table:
         """Return this table as some files have it, as the settings of a run say."""
         return replace(
             self,
+            columns=(*self.columns, *(one for one in self.named if one.name in spelling.columns)),
             called=spelling.columns,
             separator=spelling.list_separator,
             missing=tuple(getattr(spelling, "missing", ())),

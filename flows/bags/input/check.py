@@ -1,50 +1,287 @@
-"""What is wrong with files of bags: every fault, before anything is computed."""
+"""What is wrong with files of bags, read whole or as they are ingested; where their bags stand."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from flows.bags.input import classes as bag_classes
-from flows.bags.input.classes import (
+from flows import storage
+from flows.bags.input import labels as bag_classes
+from flows.bags.input.labels import (
     MASK,
     check_classes,
     check_label_columns,
     with_label,
     with_lists,
 )
-from flows.bags.input.columns import (
-    NOT_KNOWN,
-    ONE_LABEL,
-    SAME_LENGTH,
-    Thin,
-    check_instances,
-    check_modalities,
-    check_own,
-    class_prints,
-    feature_widths,
-    label_by_instances,
-    label_numbers,
-    label_of_bags,
-    merge,
-    named_instances,
-    of_modality,
-    own_prints,
-    own_width,
-    thinned,
-)
 from flows.bags.schema import INSTANCES_IN, LABEL_NUMBER
-from flows.faults import Fault
-from flows.tables.checks import Checker, Found
+from flows.family import CheckedPiece
+from flows.faults import Fault, InputError
+from flows.storage import InputFile
+from flows.tables import partition, reading
+from flows.tables.checks import Checker, Found, lengths_of
+from flows.tables.names import digests_of
+from flows.tables.partition import ROWS, Part, Slice, read_slice
+from flows.tables.reading import SeenNumbers
 from flows.tables.table import Table
-from vbmodels.core.state import IntArray
+from vbmodels.core.seen import Seen
+from vbmodels.core.state import FloatArray, IntArray
+
+NOT_KNOWN = -1
+ONE_LABEL = "give every bag one label"
+SAME_LENGTH = "give every instance of a modality, and every bag, equally many numbers"
+_NUMBERS = ("features", "bag_features")
+
+
+def of_modality(modality: str) -> str:
+    """Say of which modality, where there are several."""
+    return f" of modality {modality!r}" if modality else ""
+
+
+@dataclass(frozen=True)
+class Thin:
+    """Rows of a file of bags without the numbers in them, which need not be held together.
+
+    Attributes
+    ----------
+    table
+        Every column but ``features`` and ``bag_features``.
+    lengths, own
+        Numbers in these two of each row, -1 for null.
+    prints
+        Digest of each row's ``bag_features``.
+    """
+
+    table: pa.Table
+    lengths: IntArray
+    own: IntArray
+    prints: NDArray[np.int64]
+
+
+def thinned(table: pa.Table) -> Thin:
+    """Keep of a slab what the check of the whole file needs."""
+    own = pa.nulls(len(table), pa.list_(pa.float64()))
+    if "bag_features" in table.column_names:
+        own = table["bag_features"].combine_chunks()
+    return Thin(
+        table.drop_columns([name for name in _NUMBERS if name in table.column_names]),
+        lengths_of(table["features"].combine_chunks()),
+        lengths_of(own),
+        _prints(own),
+    )
+
+
+def join_rows(parts: Sequence[Thin]) -> Thin:
+    """Join the chunks of a file."""
+    return Thin(
+        pa.concat_tables([part.table for part in parts]).combine_chunks(),
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.own for part in parts]),
+        np.concatenate([part.prints for part in parts]),
+    )
+
+
+def _prints(column: pa.ListArray) -> NDArray[np.int64]:
+    """Digest every row's numbers; 0.0 and -0.0 are the same number."""
+    values = np.nan_to_num(column.flatten().to_numpy(zero_copy_only=False)) + 0.0
+    ends = np.cumsum(np.maximum(lengths_of(column), 0))
+    digests = (
+        hashlib.blake2b(values[a:b].tobytes(), digest_size=8).digest()
+        for a, b in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True)
+    )
+    return np.frombuffer(b"".join(digests), np.int64)
+
+
+def check_modalities(thin: Thin, found: Found) -> None:
+    """Report instances without the name of a modality where others have one."""
+    if "modality" not in thin.table.column_names:
+        return
+    modality = thin.table["modality"]
+    if modality.null_count < len(modality):
+        unnamed = np.asarray(modality.is_null()) & (thin.lengths >= 0)
+        found.rows(np.flatnonzero(unnamed), "modality", "the name of a modality", "null",
+                   "name the modality of every instance, or of none")  # fmt: skip
+
+
+def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
+    """Return the number of features by modality; report rows that differ."""
+    number, names = _kinds(thin.table)
+    widths = {}
+    for k, name in enumerate(names):
+        rows = np.flatnonzero((number == k) & (thin.lengths >= 0))
+        if rows.size:
+            widths[name] = _width(thin.lengths, rows, "features", of_modality(name), found)
+    return widths
+
+
+def own_width(thin: Thin, found: Found) -> int:
+    """Return the number of a bag's own features; report rows that differ."""
+    rows = np.flatnonzero(thin.own >= 0)
+    return _width(thin.own, rows, "bag_features", "", found) if rows.size else 0
+
+
+def _width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
+    width = int(lengths[rows[0]])
+    if width == 0:
+        found.rows(rows[:1], column, f"at least one number{what}", "an empty list",
+                   "give the features, or null")  # fmt: skip
+    else:
+        found.rows(rows[lengths[rows] != width], column,
+                   f"{width} numbers{what}, as in row {rows[0] + 1}",
+                   lambda row: str(lengths[row]), SAME_LENGTH)  # fmt: skip
+    return width
+
+
+def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
+    """Return the number of each row's modality, and their names."""
+    if "modality" not in table.column_names:
+        return np.zeros(len(table), np.int64), [""]
+    codes = pc.fill_null(table["modality"], "").combine_chunks().dictionary_encode()
+    return codes.indices.to_numpy(), codes.dictionary.to_pylist()
+
+
+_NAMED = 3  # bags with two labels that are named; the rest is counted
+
+
+def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np.int8]:
+    """Return every bag's label; name the first row that gives its bag another one."""
+    label = pc.fill_null(table["label"], NOT_KNOWN).to_numpy()
+    per_bag = np.full(int(number.max()) + 1, NOT_KNOWN, np.int8)
+    known = np.flatnonzero(label != NOT_KNOWN)[::-1]
+    per_bag[number[known]] = label[known]  # the first of several wins: it is written last
+    other = np.flatnonzero((label != NOT_KNOWN) & (label != per_bag[number]))
+    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
+    found.rows(
+        other,
+        "label",
+        lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",
+        lambda row: str(label[row]),
+        ONE_LABEL,
+        _NAMED,
+    )
+    return per_bag
+
+
+def label_by_instances(
+    table: pa.Table, number: IntArray, per_bag: NDArray[np.int8], found: Found
+) -> NDArray[np.int8]:
+    """Return every bag's label, positive where it has none and an instance's own label is 1.
+
+    Report the instances that are labelled 1 in a bag that is labelled 0.
+    """
+    positive = positive_instances(table)
+    wrong = positive[per_bag[number[positive]] == 0]
+    found.rows(
+        wrong, "instance_label",
+        lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
+        "1", "correct the instance's label, or its bag's",
+    )  # fmt: skip
+    out = per_bag.copy()
+    out[number[positive]] = np.maximum(out[number[positive]], 1)
+    return out
+
+
+def positive_instances(table: pa.Table) -> IntArray:
+    """Return the rows of instances that are labelled 1."""
+    if "instance_label" not in table.column_names:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
+
+
+def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
+    """Return every bag's label where it is a number, else NaN; name rows that give another one."""
+    out: FloatArray = np.full(int(number.max()) + 1, np.nan)
+    if LABEL_NUMBER.name not in table.column_names:
+        return out
+    values = table[LABEL_NUMBER.name].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    known = np.flatnonzero(~np.isnan(values))[::-1]
+    out[number[known]] = values[known] + 0.0  # the first of several wins: it is written last
+    other = np.sort(known[values[known] != out[number[known]]])
+    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
+    found.rows(
+        other,
+        "label",
+        lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
+        lambda row: f"{values[row]:g}",
+        ONE_LABEL,
+        _NAMED,
+    )
+    return out
+
+
+def check_own(thin: Thin, number: IntArray, found: Found) -> None:
+    """Report rows whose bag_features are not those of their bag, and bags with none."""
+    given = np.flatnonzero(thin.own >= 0)
+    if not given.size:
+        return
+    values = thin.prints
+    bags, first = np.unique(number[given], return_index=True)
+    reference = np.zeros(int(number.max()) + 1, np.int64)
+    reference[bags] = first
+    found.rows(
+        given[values[given] != values[given[reference[number[given]]]]], "bag_features",
+        "the same numbers in all rows of a bag", "others",
+        "repeat the bag's features, or give them once",
+    )  # fmt: skip
+    without = np.flatnonzero(~np.isin(number, bags))
+    expected = "features for every bag or for none"
+    found.rows(without, "bag_features", expected, "null", "give this bag its features")
+
+
+def check_instances(table: pa.Table, number: IntArray, found: Found) -> None:
+    """Report rows whose instance has the name of an earlier one of its bag and modality."""
+    if "instance_id" not in table.column_names:
+        return
+    names = table["instance_id"].combine_chunks()
+    ids = pc.fill_null(names, "").dictionary_encode().indices.to_numpy()
+    named = np.flatnonzero(np.asarray(names.is_valid()))
+    keys = np.stack([number[named], _kinds(table)[0][named], ids[named]], axis=1)
+    order = np.lexsort(keys.T[::-1])
+    same = np.all(keys[order][1:] == keys[order][:-1], axis=1)
+    again = {int(named[order[i + 1]]): int(named[order[i]]) for i in np.flatnonzero(same)}
+    found.rows(
+        sorted(again), "instance_id", "a name used once in its bag and modality",
+        lambda row: f"{names[row].as_py()!r}, which row {again[row] + 1} has too",
+        "give every instance its own name",
+    )  # fmt: skip
+
+
+def named_instances(table: pa.Table) -> tuple[IntArray, IntArray]:
+    """Return digests of the instances that have a name, and their rows."""
+    if "instance_id" not in table.column_names:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    rows = np.flatnonzero(np.asarray(table["instance_id"].is_valid()))
+    named = table.take(pa.array(rows))
+    names = [named[c].to_pylist() for c in ("bag_id", "instance_id")]
+    has_kinds = "modality" in table.column_names
+    kinds = named["modality"].to_pylist() if has_kinds else [""] * len(rows)
+    return digests_of(
+        "\0".join((bag, kind or "", name)) for bag, name, kind in zip(*names, kinds, strict=True)
+    ), rows
+
+
+def own_prints(thin: Thin, number: IntArray, n: int) -> IntArray:
+    """Return a digest of the features of each bag, 0 where there are none."""
+    prints = np.zeros(n, np.int64)
+    given = np.flatnonzero(thin.own >= 0)
+    prints[number[given]] = thin.prints[given]
+    return prints
+
+
+def class_prints(classes: pa.Array) -> IntArray:
+    """Return a digest of the list of classes of each bag, 0 where there is none."""
+    known = [0 if of is None else 1 for of in classes.to_pylist()]
+    return digests_of("\0".join(of or ()) for of in classes.to_pylist()) * np.array(known)
 
 
 @dataclass(frozen=True)
@@ -120,7 +357,7 @@ def check_bags(
         check_label_columns(checker.columns, several, found)
     if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
         return checker, None
-    return checker, runs_of(merge(parts), checker, several)
+    return checker, runs_of(join_rows(parts), checker, several)
 
 
 def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
@@ -289,3 +526,158 @@ def sharing_bags(runs: Sequence[Runs]) -> list[list[int]]:
     links = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(runs), len(runs)))
     count, group = connected_components(links, directed=False)
     return [np.flatnonzero(group == g).tolist() for g in range(count)]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What rows of a file say of all of its bags; the rest is between rows of one bag.
+
+    Attributes
+    ----------
+    widths, own
+        As in `Runs`.
+    labels
+        Labels that some of the bags have.
+    kinds
+        Whether any row names its modality.
+    multi
+        Whether labels are of several classes.
+    """
+
+    widths: dict[str, int]
+    own: int
+    labels: list[int]
+    kinds: bool
+    multi: bool
+
+
+def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
+    """Check the columns of a file, and say where its bags stand; read their names alone."""
+    checker, footer = partition.read_header(file, table)
+    if checker.rows:
+        check_label_columns(checker.columns, several, checker.found)
+    if checker.found:
+        return checker, None
+    column = table.declared(["bag_id"])["bag_id"]
+    names: list[str] = []
+    starts: list[int] = []
+    row = 0
+    theirs = table.called.get("bag_id", "bag_id")
+    for batch in storage.read_batches(file, ROWS, [theirs], footer):
+        given = reading.given(table, pa.Table.from_batches([batch]))
+        cells = reading.cast(reading.spelt(table, given)[0]["bag_id"], column)
+        # Bytes that are no text are a fault that the check of the rows reports.
+        codes = pc.fill_null(cells, "").cast(pa.binary()).dictionary_encode()
+        number, own = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+        first = np.zeros(0, np.int64)
+        if len(number):
+            first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
+        for at in first:
+            name = own[number[at]].decode(errors="replace")
+            if not names or names[-1] != name:
+                names.append(name)
+                starts.append(row + int(at))
+        row += len(number)
+    bounds, labels = np.array([*starts, row], np.int64), np.zeros(0, np.int8)
+    return checker, Runs(tuple(names), bounds, labels, {}, 0)
+
+
+@dataclass(frozen=True)
+class CheckedPart:
+    """A partition's rows, what its files say, and the bags with instances of one kind in several.
+
+    ``seen`` is what columns of text hold that are read as numbers, and labels.
+    """
+
+    rows: pa.Table
+    pieces: tuple[CheckedPiece, ...]
+    seen: SeenNumbers
+    split: frozenset[str]
+
+
+def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
+    """Read and check a partition's rows; its bags have none elsewhere.
+
+    Raises
+    ------
+    InputError
+        If something is wrong with them.
+    """
+    read, runs, pieces = [], [], []
+    seen, files = SeenNumbers(), Counter[tuple[str, str | None]]()
+    for file, rows_of, given in rows_by_file(part, table):
+        checker = Checker(table, file, rows_of)
+        [rows] = checker.chunks([(0, given)])
+        del given
+        checker.refuse()
+        found = runs_of(thinned(rows), checker, several)
+        checker.refuse()
+        assert found is not None
+        read.append(reading.filled(table, rows))
+        instances = read[-1].filter(pc.field("features").is_valid())
+        pairs = instances.group_by(["bag_id", "modality"]).aggregate([])
+        files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
+        runs.append(found)
+        about = asdict(_held(found, rows, checker, several))
+        pieces.append(CheckedPiece(file, checker.rows, about=about))
+        seen.labels += checker.numbers.labels
+        for name, own in checker.numbers.columns.items():
+            seen.columns[name] = seen.columns.get(name, Seen()) + own
+    if faults := validate_dataset([one.url for one in pieces], runs):
+        raise InputError(faults)
+    split = frozenset(bag for (bag, _), count in files.items() if count > 1)
+    return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
+
+
+def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
+    named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
+    multi = several and bag_classes.has_classes(checker.columns)
+    return Held(runs.widths, runs.own, np.unique(runs.labels).tolist(), named, multi)
+
+
+def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:
+    """Return what the pieces of a file say of it, whether of several classes, and faults between.
+
+    Of the runs only what other files must agree with is known.
+    """
+    held = [Held(**one.about) for one in pieces]
+    known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
+    runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
+    faults = validate_dataset([file] * len(runs), runs)
+    widths = {name: width for one in held for name, width in one.widths.items()}
+    if any(one.kinds for one in held) and "" in widths:
+        faults.append(Fault(file, "the name of a modality", "null", "modality"))
+    return replace(runs[0], widths=widths), any(one.multi for one in held), faults
+
+
+MANY_SLICES = 16
+
+
+def slices_of(
+    files: Sequence[InputFile], places: Sequence[Sequence[tuple[int, int, int]]]
+) -> tuple[Slice, ...]:
+    """Join neighbouring rows of one file, in the order of files and rows."""
+    slices: list[Slice] = []
+    for i, start, stop in sorted(run for rows in places for run in rows):
+        before = slices[-1] if slices else None
+        if before is not None and (before.url, before.stop) == (files[i].url, start):
+            slices[-1] = replace(before, stop=stop)
+        else:
+            slices.append(Slice(files[i].url, start, stop, files[i].fingerprint, files[i].size))
+    return tuple(slices)
+
+
+def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, IntArray, pa.Table]]:
+    """Yield (file, numbers of rows, rows) that a partition has of each file, as the file has them.
+
+    Where they are scattered, all between the first and the last are read.
+    """
+    many = len(part.slices) > MANY_SLICES
+    for url, group in itertools.groupby(part.slices, key=lambda s: s.url):
+        own = list(group)
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in own])
+        if not many:
+            yield url, rows, pa.concat_tables([read_slice(s, table) for s in own])
+            continue
+        given = read_slice(replace(own[0], stop=own[-1].stop), table)
+        yield url, rows, given.take(pa.array(rows - own[0].start))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.bags.input import classes as bag_classes
-from flows.bags.input.columns import positive_instances
+from flows.bags.input import labels as bag_classes
+from flows.bags.input.check import positive_instances
 from flows.bags.schema import LABEL_GIVEN, LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags

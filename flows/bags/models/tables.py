@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.bags.input import classes as bag_classes
+from flows.bags.input import labels as bag_classes
 from flows.bags.models.markers import Explain, marker_table
 from flows.bags.schema import BAGS, INSTANCES, REASONS
 from vbmodels.bags.bags import Bags

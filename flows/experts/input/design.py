@@ -12,19 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input import ingest as tables_of
 from flows.experts.input.encoding import Encoding, Target, strange
 from flows.experts.input.encoding import read as read_encoding
-from flows.experts.input.labels import LABEL, Labels, signs
+from flows.experts.input.labels import Labels, signs
+from flows.experts.input.rows import levels_in, raw_of
 from flows.experts.input.units import Units, read_units
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, missing_columns, shown
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.tables.levels import bounded, merge_levels
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, listed
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import ID, LABEL, WEIGHT, bounded, merge_levels
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
@@ -236,7 +235,7 @@ def sums_of(
 ) -> Summed:
     """Sum up a partition's columns, read as they were found to be; labels without a ``fold``."""
     table = storage.read_table(paths.part("rows", index))
-    raw, _ = tables_of.raw_of(table, kinds)
+    raw, _ = raw_of(table, kinds)
     y = None
     if isinstance(labels, Target):
         y, _ = labels.values(_labels(table))
@@ -257,7 +256,7 @@ def sums_of(
     target = None
     if y is not None and fitted.any():
         target = ColumnSums.of(y[fitted][:, None], t[fitted])
-    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes, target)
+    return Summed(sums, levels_in(table, kinds), sample, classes, target)
 
 
 def _labels(table: pa.Table) -> pa.Array:
@@ -321,8 +320,8 @@ def build(
     there = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
     if lacks := missing_columns("experts", list(kinds), there):
         raise lacks
-    names = table[tables_of.ID].to_pylist()
-    raw, wrong = tables_of.raw_of(table, kinds)
+    names = table[ID].to_pylist()
+    raw, wrong = raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
     found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
     if found:
@@ -387,7 +386,7 @@ class Forms:
         fitted: BoolArray | None = None,
     ) -> Any:
         """Return rows of a table with cells [N, C] as the model's; of new data none is fitted."""
-        encoding, names = self.encoding, table[tables_of.ID].to_pylist()
+        encoding, names = self.encoding, table[ID].to_pylist()
         codes, t, y = _labels_in(table, encoding, names)
         given = np.zeros(len(t)) if fitted is None else ((t != 0.0) & fitted).astype(float)
         weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()

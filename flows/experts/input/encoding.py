@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from flows import storage
-from flows.experts.input.labels import Labels, in_order, labels_of
+from flows.experts.input.labels import Labels
 from flows.experts.settings import ExpertSettings
 from flows.records import json_files
 from flows.records.runs import RunPaths
@@ -307,12 +307,6 @@ def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
 def read(paths: RunPaths, work: bool = False) -> Encoding:
     """Return what became of the columns."""
     return json_files.read(url_of(paths, work), Encoding)
-
-
-def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
-    """Return the classes of the labels that were found."""
-    labels = labels_of(sorted(found), settings.positive)
-    return in_order(labels) or labels if settings.target == "ordered" else labels
 
 
 def url_of(paths: RunPaths, work: bool = False) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
+import numpy as np
+
 from flows import storage
 from flows.experts.input import encoding as of_encoding
-from flows.experts.input import ingest as tables_of
 from flows.experts.input.design import (
     Design,
     Summed,
@@ -24,21 +25,21 @@ from flows.experts.input.design import (
     write_basis,
 )
 from flows.experts.input.encoding import Encoding, Target
-from flows.experts.input.ingest import AboutCells
 from flows.experts.input.labels import (
-    LABEL,
     Labels,
     label_kind,
     label_read,
     label_warnings,
+    named_labels,
     number_read,
     number_rule,
     number_warning,
     unlabelled_warning,
 )
-from flows.experts.input.log_target import logged_where_better
+from flows.experts.input.rows import AboutRows
 from flows.experts.input.units import (
-    FOLDS,
+    TEST_FOLDS,
+    RowUnits,
     find_units,
     hold_out_warnings,
     may_name_groups,
@@ -49,28 +50,98 @@ from flows.family import Each, Prepared
 from flows.faults import InputError
 from flows.records import json_files
 from flows.records.runs import RunPaths
-from flows.tables.column_rules import column_rules
 from flows.tables.column_table import doubtful_numbers, numbers_in_text, suggestions
 from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import listed
 from flows.tables.partition import Part
+from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
-from vbmodels.core.state import State, to_bytes
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
-from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.knots import Basis, RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
+    FURTHEST,
     ONE_VALUE,
     constant_columns,
+    encoded,
     encoded_sums,
     names_of,
+    scaled,
 )
 from vbmodels.experts.options import RARE_BELOW
-from vbmodels.experts.rows import Rows
+from vbmodels.experts.rows import FOLDS, Rows, part_of
+
+LEAST_GAIN, LEAST_ROWS = 0.02, 40
+"""Nats a row by which the log must predict better, and rows from which on that is looked at."""
+
+
+def logged(target: Target, label: FloatArray) -> Target:
+    """Return the target on the log, with the mean and sd of the logarithms of fitted labels."""
+    logs = np.log(np.sort(label))
+    return target.model_copy(
+        update={"logged": True, "log_mean": float(logs.mean()), "log_sd": float(logs.std())}
+    )
+
+
+def logged_where_better(
+    target: Target,
+    sample: RowSample,
+    columns: Sequence[int],
+    encoding: Encoding,
+    design: Design,
+    units: RowUnits,
+) -> Target:
+    """Return the target, on the log where a sample of the fitted rows is predicted better by that.
+
+    ``columns`` are those of the sample that ``encoding`` is of.
+    """
+    cells, first = np.unique(units.cells, return_index=True)
+    if not cells.size or units.label.min() <= 0.0:
+        return target
+    at = np.minimum(np.searchsorted(cells, sample.group), cells.size - 1)
+    known = cells[at] == sample.group
+    x = encoded(np.take(sample.x[known], columns, axis=1), encoding.columns)
+    x = np.clip(scaled(x, design.centre, design.scale), -FURTHEST, FURTHEST)
+    y, group = units.label[first[at[known]]], units.units.number_of(sample.group[known])
+    return logged(target, units.label) if predicts_better(x, y, group) else target
+
+
+def predicts_better(x: FloatArray, y: FloatArray, group: IntArray) -> bool:
+    """Say whether positive numbers y [n] are predicted better on the log, from rows x [n, D].
+
+    The predictions are those of ridge regressions on the columns and their squares, fitted without
+    the rows that they are for; rows of one ``group`` [n] are left out together.
+    """
+    if y.size < LEAST_ROWS or y.min() <= 0.0 or y.min() == y.max():
+        return False
+    design = np.column_stack([x, x**2, np.ones(y.size)])
+    fold, logs = part_of(group, FOLDS), np.log(y)
+    gain = np.full(y.size, np.nan)
+    for one in range(FOLDS):
+        held = fold == one
+        if held.any() and 2 * np.count_nonzero(~held) > y.size:
+            gain[held] = _log_density(design, logs, held) - _log_density(design, y, held)
+            gain[held] -= logs[held]
+    gain = gain[~np.isnan(gain)]
+    error = gain.std() / np.sqrt(max(gain.size, 1))
+    return bool(gain.size and gain.mean() > max(LEAST_GAIN, 2.0 * error))
+
+
+def _log_density(design: FloatArray, y: FloatArray, held: BoolArray) -> FloatArray:
+    """Return the log density of held-out rows [m] under a ridge regression on the others."""
+    centre, sd = y[~held].mean(), y[~held].std()
+    z, x = (y - centre) / sd, design[~held]
+    penalised = x.T @ x + np.eye(x.shape[1])
+    weights = np.linalg.solve(penalised, x.T @ z[~held])
+    used = float(np.trace(np.linalg.solve(penalised, x.T @ x)))
+    noise = float(np.sum((z[~held] - x @ weights) ** 2)) / max(len(x) - used, 1.0)
+    away = z[held] - design[held] @ weights
+    return np.asarray(-0.5 * away**2 / noise - 0.5 * np.log(2.0 * np.pi * noise) - np.log(sd))
 
 
 def prepared(
@@ -80,7 +151,7 @@ def prepared(
     """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
     urls = [paths.part("about", index, "json") for index in indices]
-    about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
+    about = reduce(add, (json_files.read(url, AboutRows).contents for url in urls))
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()
     notes: tuple[str, ...] = ()
@@ -142,7 +213,7 @@ class ChosenColumns:
 
 
 def _choose_columns(
-    parts: Sequence[Part], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
+    parts: Sequence[Part], about: Contents, settings: ExpertSettings, paths: RunPaths,
     each: Each,
 ) -> ChosenColumns:  # fmt: skip
     seen = about.seen
@@ -160,7 +231,7 @@ def _choose_columns(
         rule = number_rule(about.label_cells, settings) or Rule(NUMBER)
         labels = Target(rule=rule, count=kind == "count")
     else:
-        labels = of_encoding.named_labels(about.labels.counts, settings)
+        labels = named_labels(about.labels.counts, settings)
     indices = [part.index for part in parts]
     found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
     units = found.units
@@ -232,12 +303,12 @@ def _choose_columns(
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
-    further = float(FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
+    further = float(TEST_FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
 
 
 def _columns(
-    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels | Target,
+    every: Mapping[str, Rule], about: Contents, summed: Summed, labels: Labels | Target,
     reasons: Mapping[str, str], settings: ExpertSettings,
 ) -> tuple[ColumnRead, ...]:  # fmt: skip
     """Return the table of columns: those that predict, the label, and the weight."""

@@ -9,11 +9,10 @@ import pytest
 
 from flows import storage
 from flows.bags.family import FAMILY
-from flows.bags.input.input_columns import _refusal
+from flows.bags.input.labels import FoundLabels, refusal
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.settings import load
-from flows.storage import InputFile
 from flows.tables import partition
 from tests.flows.bags.bag_files import fitted, table_of, written
 from vbmodels.core.cells import number_of
@@ -82,10 +81,8 @@ def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("names", [["1", "2", "inf"], ["1e400", "1"], ["nan", "1", "2"]])
 def test_labels_that_are_no_finite_numbers_are_classes(names):
-    file = InputFile("in.csv", 1, "")
-    assert "--set positive=" in str(
-        _refusal([file], "label", names, [number_of(name) for name in names])
-    )
+    labels = FoundLabels("in.csv", "label", names, [number_of(name) for name in names])
+    assert "--set positive=" in str(refusal(labels))
 
 
 @pytest.mark.parametrize("setting", [(), ("positive=responder",)])

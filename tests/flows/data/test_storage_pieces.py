@@ -145,7 +145,7 @@ if name == "features":
     from flows.records.runs import RunPaths
     family.ingest(last, chosen, RunPaths(tempfile.mkdtemp(), "20260101T000000-000000"))
 else:
-    from flows.bags.input.pieces import check_part
+    from flows.bags.input.check import check_part
     from flows.bags.schema import INSTANCES_IN
     check_part(last, False, INSTANCES_IN)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -16,7 +16,7 @@ from flows.features.hidden_cells import (
     evaluate_cells,
     hidden_table,
 )
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells
