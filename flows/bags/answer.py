@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import ValidationError
 from scipy.special import pdtrc
 
+from flows.bags import models
 from flows.bags.input.form import form_url, read_form
-from flows.bags.models import models, stacked
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
@@ -180,7 +180,7 @@ class Fit:
     def weak_instances(self) -> float | None:
         """Weight of the member that gives instances their probabilities, where it is small."""
         weights = [w for name, w in self.members.items() if name in (INSTANCES, PRIMARY)]
-        return max(weights) if weights and max(weights) < stacked.LEAST else None
+        return max(weights) if weights and max(weights) < models.LEAST_WEIGHT else None
 
 
 @dataclass(frozen=True)
@@ -505,10 +505,10 @@ def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
         unit = q.scale
         noise = float(q.scale * np.sqrt(q.noise.rate / q.noise.shape))
     empty = sum(int(one.notes.get("empty_positive", 0)) for one in finished.ingested)
-    needed = stacked.memory_needed(q, settings)
+    needed = models.memory_needed(q, settings)
     return Fit(
-        members=stacked.weights_of(q),
-        pools=_pools(q, unit, form) if stacked.pooled_counts(q) else (),
+        members=models.weights_of(q),
+        pools=_pools(q, unit, form) if models.pooled_counts(q) else (),
         blocks=_blocks(models.coefficients(model, q), form),
         r_hat=trusted.get("largest_r_hat"),
         draws=trusted.get("smallest_effective_draws"),
@@ -521,7 +521,7 @@ def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
 def _pools(q: Any, unit: float, form: Mapping[str, Any]) -> tuple[Pool, ...]:
     """Rank features by what their summaries in a bag add together."""
     found = []
-    for of, weights in zip(form["modalities"], stacked.markers_of(q), strict=False):
+    for of, weights in zip(form["modalities"], models.markers_of(q), strict=False):
         if not weights:
             continue
         table = unit * np.array(list(weights.values()))

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows import storage
-from flows.bags import numbers
-from flows.bags.answer import Answer, answer, kind_of
+from flows.bags import models as bag_models
+from flows.bags import rivals, scored
+from flows.bags.answer import Answer, answer
 from flows.bags.input import check as bags_check
 from flows.bags.input import instances as instances_of
 from flows.bags.input import labels as bag_classes
@@ -50,14 +51,10 @@ from flows.bags.input.groups import (
     said_of_copied_instances,
 )
 from flows.bags.input.roles import describe, feature_names, other_levels, settings_from_input
-from flows.bags.models import models as bag_models
-from flows.bags.models import rivals
-from flows.bags.models.markers import explainer, feature_sums
-from flows.bags.models.stacked import memory_needed
-from flows.bags.models.tables import Coefficients, written
+from flows.bags.models import Coefficients, memory_needed
 from flows.bags.schema import instances_in
 from flows.bags.settings import GIB, HELD_OUT, BagSettings
-from flows.bags.summary import Summary, Tables, summarise
+from flows.bags.summary import Summary
 from flows.family import (
     Checked,
     CheckedPiece,
@@ -77,8 +74,7 @@ from flows.storage import InputFile, Sources
 from flows.tables.names import in_files
 from flows.tables.partition import Part, chunks
 from vbmodels.bags.bags import Bags, even_bounds
-from vbmodels.bags.embedding.number import NumberModel
-from vbmodels.bags.multilabel import MultiLabelBags, bags_of
+from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 
@@ -307,38 +303,19 @@ class BagsFamily:
         return bag_models.make(settings)
 
     def score(
-        self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
-        settings: BagSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> Summary:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: Bags | MultiLabelBags,
+        local: Any,
+        index: int,
+        *,
+        settings: BagSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Summary:
         """Write the probability of every bag and of every instance."""
-        if isinstance(model, NumberModel):
-            new = fitted is not None
-            assert isinstance(batch, Bags)
-            return numbers.score(
-                model, q, batch, local, index, settings=settings, paths=paths, new=new
-            )
-        form = read_form(form_url(paths))
-        about = read_about(paths, index)
-        rows = storage.read_table(paths.part("bag_rows", index))
-        instance_rows = storage.read_table(paths.part("instance_rows", index))
-        # In new data every label is one that the fit has not seen.
-        held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
-        found = bag_models.apply(model, q, batch, local if fitted is None else None)
-        data = bags_of(batch)
-        explain = explainer(model, q, data)
-        tables = list(written(found, rows, instance_rows, about, form, held_out, data, explain))
-        for name in ("bags", "instances", "reasons", "markers"):
-            parts = [getattr(one, name) for one in tables]
-            if parts[0] is not None:
-                storage.write_table(paths.table(name, index), pa.concat_tables(parts))
-        of = [
-            Tables(one.bags, one.instances, one.markers, instance_rows, one.name or "")
-            for one in tables
-        ]
-        return summarise(
-            kind_of(settings, form), of, fitted is not None, settings.show_bags, form["classes"],
-            None if explain is None else feature_sums(of[0].instances, data, form),
-        )  # fmt: skip
+        return scored.score(model, q, batch, local, index, settings, paths, fitted is not None)
 
     def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,

@@ -18,6 +18,10 @@ Which = Literal["new", "held out", "without"]
 """Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
 
 
+MOST_INSTANCES = 8
+"""Instances of a bag, the foremost, whose features are written and shown."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """What is tested, of all partitions: bags, or labels of bags with several classes.

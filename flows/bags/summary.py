@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags.models.markers import MOST_INSTANCES
-from flows.bags.rows import Kind, Rows, floats, joined_rows, rows_of, without_or
+from flows.bags.rows import MOST_INSTANCES, Kind, Rows, floats, joined_rows, rows_of, without_or
 from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -90,6 +89,7 @@ class Tables:
     markers: pa.Table | None
     known: pa.Table
     of_class: str = ""
+    reasons: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Summary:
     marked
         How many of these instances there are.
     sums
-        See `flows.bags.models.markers.feature_sums`.
+        See `flows.bags.scored.feature_sums`.
     """
 
     rows: Rows

@@ -22,10 +22,19 @@ from flows.evaluate.tested import (
     of_number,
 )
 from flows.evaluate.thresholds import AT, Threshold, thresholds_of
-from flows.experts.effects import MOST_OF_CLASS, Effects, effects_shown
 from flows.experts.input.encoding import Encoding
 from flows.experts.input.units import GROUP
-from flows.experts.parts import Chain, Expert, Part, chains_of, experts_in, parts_of
+from flows.experts.parts import (
+    MOST_OF_CLASS,
+    Chain,
+    Effects,
+    Expert,
+    Part,
+    chains_of,
+    effects_shown,
+    experts_in,
+    parts_of,
+)
 from flows.experts.reasons import Outside, Row, Tested
 from flows.experts.schema import model_column, probability_of
 from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored

@@ -10,9 +10,9 @@ from flows import storage
 from flows.experts import scored, tested
 from flows.experts.answer import Answer, answer_of
 from flows.experts.input.design import read_basis, read_design, working_encoding, write_basis
+from flows.experts.input.encoding import AboutRows, check_finite, faults_of_fit
 from flows.experts.input.encoding import write as write_encoding
 from flows.experts.input.prepare import prepared
-from flows.experts.input.rows import AboutRows, check_finite, faults_of_fit
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored, parameters_in
 from flows.experts.settings import ExpertSettings

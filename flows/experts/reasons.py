@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from flows import storage
 from flows.experts.input.design import Forms, rows_from
-from flows.experts.input.encoding import Encoding, outside
-from flows.experts.input.rows import raw_of
+from flows.experts.input.encoding import Encoding, outside, raw_of
 from flows.tables.mixed import NUMBER
 from flows.tables.roles import cells_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray

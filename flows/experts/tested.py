@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 from flows import storage
 from flows.evaluate.fits import class_trees, multinomial
 from flows.experts.input.design import Forms, read_batch, read_design, unit_numbers
-from flows.experts.input.encoding import Encoding
-from flows.experts.input.rows import raw_of
+from flows.experts.input.encoding import Encoding, raw_of
 from flows.experts.input.units import read_units
 from flows.experts.reasons import Picked, Row, Shown, Tested
 from flows.experts.schema import probability_of, tested_rows

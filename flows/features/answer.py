@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from flows import storage
 from flows.family import Finished, Ingested
-from flows.features.hidden_cells import CellTest, evaluate_cells
 from flows.features.input.categories import Column
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
@@ -22,7 +21,13 @@ from flows.features.patterns import (
     together_of,
 )
 from flows.features.settings import FeatureSettings
-from flows.features.simpler_models import RowSample, SimplerModels, compare_models
+from flows.features.simpler_models import (
+    CellTest,
+    RowSample,
+    SimplerModels,
+    compare_models,
+    evaluate_cells,
+)
 from flows.records.runs import RunRecord
 from flows.report.answers import of_results
 from flows.tables.roles import WEIGHT

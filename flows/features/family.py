@@ -19,14 +19,13 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
-from flows.features.hidden_cells import hidden_table
 from flows.features.input import coding as feature_coding
 from flows.features.input.columns import faults_of_fit
 from flows.features.meaning import meaning_sums
 from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
-from flows.features.simpler_models import sample_rows
+from flows.features.simpler_models import hidden_table, sample_rows
 from flows.one_table import ReadsColumns, columns_of
 from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths

@@ -202,8 +202,7 @@ def rules_of(
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
     odd = [cell for cell in seen.odd if what != "a date" or not dates_in([(cell, 1)])]
-    such = f", such as {_listed(odd)}" if odd else ""
-    others = seen.cells - parsed
+    others, such = seen.cells - parsed, f", such as {_listed(odd)}" if odd else ""
     remedy = "correct these cells"
     if others == 1 and odd and odd[0].strip(" :").lower() in _TOTALS:
         remedy = "remove the line if it is one of totals, correct the cell"

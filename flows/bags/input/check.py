@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -153,19 +154,23 @@ def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
 _NAMED = 3  # bags with two labels that are named; the rest is counted
 
 
-def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np.int8]:
-    """Return every bag's label; name the first row that gives its bag another one."""
-    label = pc.fill_null(table["label"], NOT_KNOWN).to_numpy()
-    per_bag = np.full(int(number.max()) + 1, NOT_KNOWN, np.int8)
-    known = np.flatnonzero(label != NOT_KNOWN)[::-1]
-    per_bag[number[known]] = label[known]  # the first of several wins: it is written last
-    other = np.flatnonzero((label != NOT_KNOWN) & (label != per_bag[number]))
+def label_of_bags(
+    table: pa.Table, number: IntArray, column: str, found: Found
+) -> NDArray[np.float64]:
+    """Return every bag's label, NaN without; name the first row that gives its bag another one."""
+    per_bag = np.full(int(number.max()) + 1, np.nan)
+    if column not in table.column_names:
+        return per_bag
+    label = table[column].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    known = np.flatnonzero(~np.isnan(label))[::-1]
+    per_bag[number[known]] = label[known] + 0.0  # the first of several wins: it is written last
+    other = np.sort(known[label[known] != per_bag[number[known]]])
     other = other[np.sort(np.unique(number[other], return_index=True)[1])]
     found.rows(
         other,
         "label",
-        lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: str(label[row]),
+        lambda row: f"{per_bag[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
+        lambda row: f"{label[row]:g}",
         ONE_LABEL,
         _NAMED,
     )
@@ -173,22 +178,22 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
 
 
 def label_by_instances(
-    table: pa.Table, number: IntArray, per_bag: NDArray[np.int8], found: Found
-) -> NDArray[np.int8]:
+    table: pa.Table, number: IntArray, per_bag: FloatArray, found: Found
+) -> FloatArray:
     """Return every bag's label, positive where it has none and an instance's own label is 1.
 
     Report the instances that are labelled 1 in a bag that is labelled 0.
     """
     positive = positive_instances(table)
-    wrong = positive[per_bag[number[positive]] == 0]
     found.rows(
-        wrong, "instance_label",
+        positive[per_bag[number[positive]] == 0],
+        "instance_label",
         lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
-        "1", "correct the instance's label, or its bag's",
-    )  # fmt: skip
-    out = per_bag.copy()
-    out[number[positive]] = np.maximum(out[number[positive]], 1)
-    return out
+        "1",
+        "correct the instance's label, or its bag's",
+    )
+    per_bag[number[positive]] = np.fmax(per_bag[number[positive]], 1.0)
+    return per_bag
 
 
 def positive_instances(table: pa.Table) -> IntArray:
@@ -196,27 +201,6 @@ def positive_instances(table: pa.Table) -> IntArray:
     if "instance_label" not in table.column_names:
         return np.zeros(0, np.int64)
     return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
-
-
-def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
-    """Return every bag's label where it is a number, else NaN; name rows that give another one."""
-    out: FloatArray = np.full(int(number.max()) + 1, np.nan)
-    if LABEL_NUMBER.name not in table.column_names:
-        return out
-    values = table[LABEL_NUMBER.name].cast(pa.float64()).fill_null(np.nan).to_numpy()
-    known = np.flatnonzero(~np.isnan(values))[::-1]
-    out[number[known]] = values[known] + 0.0  # the first of several wins: it is written last
-    other = np.sort(known[values[known] != out[number[known]]])
-    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
-    found.rows(
-        other,
-        "label",
-        lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: f"{values[row]:g}",
-        ONE_LABEL,
-        _NAMED,
-    )
-    return out
 
 
 def check_own(thin: Thin, number: IntArray, found: Found) -> None:
@@ -284,12 +268,8 @@ def class_prints(classes: pa.Array) -> IntArray:
     return digests_of("\0".join(of or ()) for of in classes.to_pylist()) * np.array(known)
 
 
-@dataclass(frozen=True)
-class Named:
-    """Instances with a name: a digest of bag, modality and name, and its row."""
-
-    prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+def _no_digests() -> IntArray:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -311,7 +291,7 @@ class Runs:
     own_prints, class_prints
         Digests of the features of each run's bag and of its list of classes or its number, 0 for
         none.
-    instances
+    instance_prints, instance_rows
         Digests of the instances that have a name, and their rows.
     """
 
@@ -320,9 +300,10 @@ class Runs:
     labels: NDArray[np.int8]
     widths: dict[str, int]
     own: int
-    own_prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    class_prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    instances: Named = field(default_factory=Named)
+    own_prints: IntArray = field(default_factory=_no_digests)
+    class_prints: IntArray = field(default_factory=_no_digests)
+    instance_prints: IntArray = field(default_factory=_no_digests)
+    instance_rows: IntArray = field(default_factory=_no_digests)
 
 
 def check_bags(
@@ -372,10 +353,10 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
         return None
     codes = rows["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    per_bag = label_of_bags(with_label(rows), number, found)
-    numbers = label_numbers(rows, number, found)
+    label = label_of_bags(with_label(rows), number, "label", found)
+    numbers = label_of_bags(rows, number, LABEL_NUMBER.name, found)
     if LABEL_NUMBER.name not in rows.column_names:
-        per_bag = label_by_instances(rows, number, per_bag, found)
+        label = label_by_instances(rows, number, label, found)
     check_own(thin, number, found)
     check_instances(rows, number, found)
     if found:
@@ -389,12 +370,12 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     return Runs(
         tuple(names[i] for i in first),
         starts,
-        per_bag[first],
+        np.nan_to_num(label[first], nan=NOT_KNOWN).astype(np.int8),
         widths,
         own,
         own_prints(thin, number, len(names))[first],
         classes[first],
-        Named(*named_instances(rows)),
+        *named_instances(rows),
     )
 
 
@@ -407,10 +388,13 @@ def validate_dataset(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
         ((Found(file), own) for file, own in zip(files, runs, strict=True)),
         key=lambda pair: pair[0].file,
     )
-    _other_prints(together, "bag_features", "give a bag the same features in every file")
-    _other_prints(together, "labels", "give a bag the same labels in every file")
+    same = "give a bag the same {} in every file".format
+    _report_others(
+        together, "bag_features", [own.own_prints for _, own in together], same("features")
+    )
+    _report_others(together, "labels", [own.class_prints for _, own in together], same("labels"))
     _shared_instances(together)
-    _other_labels(together)
+    _report_others(together, "label", [own.labels for _, own in together], ONE_LABEL)
     width: dict[str, tuple[int, str]] = {}
     own: tuple[int, str] | None = None
     for found, said in together:
@@ -427,52 +411,51 @@ def validate_dataset(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
     return [fault for found, _ in together for fault in found.faults()]
 
 
-def _other_labels(together: Sequence[tuple[Found, Runs]]) -> None:
-    """Report the bags that two files give other labels."""
-    first: dict[str, tuple[int, str]] = {}
-    for found, said in together:
-        other = {}
+class Mention(NamedTuple):
+    """What a row of a file says of its bag."""
+
+    value: int
+    file: str
+    row: int
+
+
+def _report_others(
+    together: Sequence[tuple[Found, Runs]],
+    column: str,
+    values: Sequence[NDArray[np.integer]],
+    remedy: str,
+) -> None:
+    """Report the bags of which two files say other values; labels are named, digests are not."""
+    is_label = column == "label"
+    none = NOT_KNOWN if is_label else 0
+    first: dict[str, Mention] = {}
+    for (found, runs), of_runs in zip(together, values, strict=True):
+        other: dict[int, tuple[str, int]] = {}
         for bag, value, row in zip(
-            said.bag_ids, said.labels.tolist(), said.starts.tolist(), strict=False
+            runs.bag_ids, of_runs.tolist(), runs.starts.tolist(), strict=False
         ):
-            before = first.setdefault(bag, (value, found.file))
-            if NOT_KNOWN in (value, before[0]):
-                first[bag] = max(before, (value, found.file))
-            elif value != before[0]:
-                other[row] = bag, value, before
-        found.rows(
-            list(other),
-            "label",
-            lambda row, other=other: "{2[0]}, bag {0!r} in {2[1]}".format(*other[row]),
-            lambda row, other=other: str(other[row][1]),
-            ONE_LABEL,
-        )
+            mention = Mention(value, found.file, row)
+            if value != none and first.setdefault(bag, mention).value != value:
+                other[row] = bag, value
 
+        def expected(row: int, other: dict[int, tuple[str, int]] = other) -> str:
+            bag, _ = other[row]
+            before = first[bag]
+            if is_label:
+                return f"{before.value}, bag {bag!r} in {before.file}"
+            return f"those that bag {bag!r} has in {before.file}, row {before.row + 1}"
 
-def _other_prints(together: Sequence[tuple[Found, Runs]], column: str, remedy: str) -> None:
-    """Report the bags that two files give other features, or other classes."""
-    first: dict[str, tuple[int, str, int]] = {}
-    for found, said in together:
-        prints = said.own_prints if column == "bag_features" else said.class_prints
-        rows = {}
-        for bag, value, row in zip(said.bag_ids, prints.tolist(), said.starts.tolist(),
-                                   strict=False):  # fmt: skip
-            if value and first.setdefault(bag, (value, found.file, row))[0] != value:
-                rows[row] = bag
-        found.rows(
-            list(rows), column,
-            lambda row, rows=rows: f"those that bag {rows[row]!r} has in {first[rows[row]][1]}, "
-            f"row {first[rows[row]][2] + 1}",
-            "others", remedy,
-        )  # fmt: skip
+        def said(row: int, other: dict[int, tuple[str, int]] = other) -> str:
+            return str(other[row][1]) if is_label else "others"
+
+        found.rows(list(other), column, expected, said, remedy)
 
 
 def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
     """Report the instances that an earlier file has too."""
-    of = [said.instances for _, said in together]
-    prints = np.concatenate([np.zeros(0, np.int64), *(own.prints for own in of)])
-    rows = np.concatenate([np.zeros(0, np.int64), *(own.rows for own in of)])
-    file = np.repeat(np.arange(len(of)), [len(own.rows) for own in of])
+    prints = np.concatenate([runs.instance_prints for _, runs in together])
+    rows = np.concatenate([runs.instance_rows for _, runs in together])
+    file = np.repeat(np.arange(len(together)), [len(runs.instance_rows) for _, runs in together])
     order = np.argsort(prints, kind="stable")
     new = np.concatenate([[True], prints[order][1:] != prints[order][:-1]])[: len(order)]
     first = np.empty_like(order)
@@ -560,26 +543,22 @@ def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs |
         return checker, None
     column = table.declared(["bag_id"])["bag_id"]
     names: list[str] = []
-    starts: list[int] = []
-    row = 0
+    ends: list[int] = []
+    rows = 0
     theirs = table.called.get("bag_id", "bag_id")
     for batch in storage.read_batches(file, ROWS, [theirs], footer):
         given = reading.given(table, pa.Table.from_batches([batch]))
         cells = reading.cast(reading.spelt(table, given)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
-        codes = pc.fill_null(cells, "").cast(pa.binary()).dictionary_encode()
-        number, own = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-        first = np.zeros(0, np.int64)
-        if len(number):
-            first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
-        for at in first:
-            name = own[number[at]].decode(errors="replace")
-            if not names or names[-1] != name:
-                names.append(name)
-                starts.append(row + int(at))
-        row += len(number)
-    bounds, labels = np.array([*starts, row], np.int64), np.zeros(0, np.int8)
-    return checker, Runs(tuple(names), bounds, labels, {}, 0)
+        runs = pc.run_end_encode(pc.fill_null(cells, "").cast(pa.binary()))
+        for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            names.append(name.decode(errors="replace"))
+            ends.append(rows + end)
+            if names[-2:-1] == names[-1:]:
+                names.pop()
+                ends.pop(-2)
+        rows += len(cells)
+    return checker, Runs(tuple(names), np.array([0, *ends]), np.zeros(0, np.int8), {}, 0)
 
 
 @dataclass(frozen=True)
@@ -618,8 +597,10 @@ def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
         pairs = instances.group_by(["bag_id", "modality"]).aggregate([])
         files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
         runs.append(found)
-        about = asdict(_held(found, rows, checker, several))
-        pieces.append(CheckedPiece(file, checker.rows, about=about))
+        named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
+        multi = several and bag_classes.has_classes(checker.columns)
+        held = Held(found.widths, found.own, np.unique(found.labels).tolist(), named, multi)
+        pieces.append(CheckedPiece(file, checker.rows, about=asdict(held)))
         seen.labels += checker.numbers.labels
         for name, own in checker.numbers.columns.items():
             seen.columns[name] = seen.columns.get(name, Seen()) + own
@@ -627,12 +608,6 @@ def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
         raise InputError(faults)
     split = frozenset(bag for (bag, _), count in files.items() if count > 1)
     return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
-
-
-def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
-    named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
-    multi = several and bag_classes.has_classes(checker.columns)
-    return Held(runs.widths, runs.own, np.unique(runs.labels).tolist(), named, multi)
 
 
 def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:

@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input.encoding import Encoding, Target, strange
+from flows.experts.input.encoding import Encoding, Target, levels_in, raw_of, strange
 from flows.experts.input.encoding import read as read_encoding
 from flows.experts.input.labels import Labels, signs
-from flows.experts.input.rows import levels_in, raw_of
 from flows.experts.input.units import Units, read_units
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, missing_columns, shown

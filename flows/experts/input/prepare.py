@@ -24,7 +24,7 @@ from flows.experts.input.design import (
     sums_of,
     write_basis,
 )
-from flows.experts.input.encoding import Encoding, Target
+from flows.experts.input.encoding import AboutRows, Encoding, Target
 from flows.experts.input.labels import (
     Labels,
     label_kind,
@@ -36,7 +36,6 @@ from flows.experts.input.labels import (
     number_warning,
     unlabelled_warning,
 )
-from flows.experts.input.rows import AboutRows
 from flows.experts.input.units import (
     TEST_FOLDS,
     RowUnits,

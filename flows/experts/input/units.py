@@ -12,9 +12,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows import storage
-from flows.experts.input.encoding import Target
+from flows.experts.input.encoding import Target, raw_of
 from flows.experts.input.labels import Labels
-from flows.experts.input.rows import raw_of
 from flows.experts.schema import ROW_GROUP
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
