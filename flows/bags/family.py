@@ -241,9 +241,13 @@ class BagsFamily:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: BagSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
+        self,
+        parts: Sequence[Part],
+        settings: BagSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> Prepared:
         """Bring all partitions to the same modalities."""
         about = [read_about(paths, p.index) for p in parts]
         s = parts[0].slices[0]
@@ -318,9 +322,16 @@ class BagsFamily:
         return scored.score(model, q, batch, local, index, settings, paths, fitted is not None)
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
-        paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Any],
+        *,
+        settings: BagSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[Sequence[Any], Any]:
         """Write what simpler models predict of the bags that a fit is tested on."""
         if fitted is not None:
             return summaries, q

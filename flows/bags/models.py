@@ -121,16 +121,25 @@ def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
     of, shares, own = found.witness, found.embedding.shares, found.vmmic
     if own is not None and found.by_vmmic:
         return Scores(
-            found.probability, own.instances, own.instances, own.contributions,
-            reasons=shares, reason_names=names,
-        )  # fmt: skip
+            found.probability,
+            own.instances,
+            own.instances,
+            own.contributions,
+            reasons=shares,
+            reason_names=names,
+        )
     if of is None:
         return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
     own_adds = adds if pooled_counts(q) else None
     return Scores(
-        found.probability, parted(data, of.probability), parted(data, of.score), own_adds,
-        parted(data, of.bald), reasons=shares, reason_names=names,
-    )  # fmt: skip
+        found.probability,
+        parted(data, of.probability),
+        parted(data, of.score),
+        own_adds,
+        parted(data, of.bald),
+        reasons=shares,
+        reason_names=names,
+    )
 
 
 def _stacked_coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
@@ -180,8 +189,9 @@ def prior_variances(q: Embedding) -> list[float]:
     """Return the prior variance that each block gives the score."""
     block = q.map.block
     count = len(q.map.bases)
-    return [float(q.block_variance[block == m][0]) if (block == m).any() else 0.0
-            for m in range(count)]  # fmt: skip
+    return [
+        float(q.block_variance[block == m][0]) if (block == m).any() else 0.0 for m in range(count)
+    ]
 
 
 def _embedding(q: Any) -> Embedding:

@@ -77,8 +77,9 @@ def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dic
         return {}
     places = list(range(count))
     tested = each(_tested, places, settings, paths)
-    label, held = (np.concatenate([getattr(one, name) for one in tested])
-                   for name in ("label", "held"))  # fmt: skip
+    label, held = (
+        np.concatenate([getattr(one, name) for one in tested]) for name in ("label", "held")
+    )
     if np.unique(label[held] if held.any() else label).size < 2:
         return {}
     of_rows, of_bags = np.sum(each(_sizes, places, paths), axis=0).tolist()

@@ -42,15 +42,25 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     first = ("target", "positive", "held_out", "baselines", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "label_order", "positive", "threshold", "group_parts", "levels", "decimal_comma",
+            "label_order",
+            "positive",
+            "threshold",
+            "group_parts",
+            "levels",
+            "decimal_comma",
             "precision",
         ),
         "output": ("show_bags",),
         "expert": (
-            "witness_memory", "n_inducing", "leak", "chains", "warmup", "draws",
+            "witness_memory",
+            "n_inducing",
+            "leak",
+            "chains",
+            "warmup",
+            "draws",
             "thin",
         ),
-    }  # fmt: skip
+    }
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit"] = Field(
         "auto",

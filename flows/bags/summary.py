@@ -161,9 +161,13 @@ class Summary:
 
 
 def summarise(
-    kind: Kind, tables: Sequence[Tables], new: bool, show: Sequence[str], levels: Sequence[str],
+    kind: Kind,
+    tables: Sequence[Tables],
+    new: bool,
+    show: Sequence[str],
+    levels: Sequence[str],
     sums: dict[str, FloatArray] | None = None,
-) -> Summary:  # fmt: skip
+) -> Summary:
     """Summarise one partition.
 
     Parameters
@@ -270,9 +274,11 @@ def _of_numbers(kind: Kind, bags: pa.Table, new: bool) -> Columns:
     predicted, low, high = (
         without_or(bags, own, without)
         for own, without in (
-            ("predicted", "without_it"), ("low", "low_without_it"), ("high", "high_without_it"),
+            ("predicted", "without_it"),
+            ("low", "low_without_it"),
+            ("high", "high_without_it"),
         )
-    )  # fmt: skip
+    )
     apart = ~np.isnan(label) & ((label < low) | (label > high))
     if kind == "levels":
         chances = [
@@ -410,8 +416,9 @@ def _marks(of: Tables) -> tuple[dict[str, FloatArray], int]:
         return {}, 0
     likely = of.instances.filter(pc.greater(of.instances["probability"], 0.5)).select(KEYS)
     # A join matches no nulls.
-    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
-              for one in (of.markers, likely)]  # fmt: skip
+    tables = [
+        one.set_column(2, "modality", one["modality"].fill_null("")) for one in (of.markers, likely)
+    ]
     found = tables[0].join(tables[1], KEYS, join_type="left semi")
     by = ["modality", "feature"]
     sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")]).to_pylist()

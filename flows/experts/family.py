@@ -71,9 +71,13 @@ class Experts(ReadsColumns):
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
+        self,
+        parts: Sequence[Part],
+        settings: ExpertSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> Prepared:
         """Choose what every column becomes, then make the arrays of every partition."""
         return prepared(parts, settings, paths, fitted, each)
 

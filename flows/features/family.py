@@ -69,9 +69,13 @@ class FeaturesFamily(ReadsColumns):
         return feature_coding.store_cells(part.index, self.read_rows(part, settings), paths)
 
     def prepare(
-        self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
+        self,
+        parts: Sequence[Part],
+        settings: FeatureSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> Prepared:
         """Fix the categories of every column, then code the cells of every partition."""
         return feature_coding.code_parts(parts, settings, paths, fitted, each)
 
@@ -80,18 +84,28 @@ class FeaturesFamily(ReadsColumns):
         return forms.make(settings)
 
     def score(
-        self, model: Any, q: Any, batch: FeatureBatch, local: Any, index: int, *,
-        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> FeatureSummary:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: FeatureBatch,
+        local: Any,
+        index: int,
+        *,
+        settings: FeatureSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> FeatureSummary:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = _finished(forms.apply, model, q, batch, local, settings)
         if any(column.structural for column in columns):
             chosen = ~feature_coding.skipped_cells(found, batch, columns)
             found = replace(
-                found, rows=found.rows[chosen], columns=found.columns[chosen],
+                found,
+                rows=found.rows[chosen],
+                columns=found.columns[chosen],
                 cells=found.cells[chosen],
-            )  # fmt: skip
+            )
         ids = storage.read_table(paths.part("names", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
@@ -127,9 +141,16 @@ class FeaturesFamily(ReadsColumns):
         )
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[FeatureSummary], *,
-        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[FeatureSummary], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[FeatureSummary],
+        *,
+        settings: FeatureSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[Sequence[FeatureSummary], Any]:
         """Write what the simpler models say of the hidden cells of all partitions."""
         cells = [one.hidden for one in summaries if one.hidden is not None]
         if cells:

@@ -141,9 +141,15 @@ def is_single(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return is_single(kind.value_type)
     tests = (
-        pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
-        pa.types.is_date, pa.types.is_timestamp, pa.types.is_null, is_text,
-    )  # fmt: skip
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_null,
+        is_text,
+    )
     return any(test(kind) for test in tests)
 
 

@@ -44,10 +44,11 @@ def broken_rules(
     elif column.finite and not pa.types.is_list(column.arrow):
         numbers = _floats(cells)
         yield (
-            ~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
+            ~np.isfinite(numbers) & (given | (not column.nullable)),
+            "a finite number",
             lambda row: str(numbers[row]) if given[row] else "null",
             "fill the cell or leave the row out",
-        )  # fmt: skip
+        )
     elif not (column.nullable or column.names):
         yield ~given, "a value", "null", None
     if column.bounds and given.any():
@@ -60,9 +61,11 @@ def broken_rules(
         codes = cells.to_numpy().astype(np.float64)
         sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
         yield (
-            ~np.isnan(codes) & ~sound, "whole numbers as codes of categories, below 2**53",
-            lambda row: f"{codes[row]:g}", "cut the column into classes or leave it out",
-        )  # fmt: skip
+            ~np.isnan(codes) & ~sound,
+            "whole numbers as codes of categories, below 2**53",
+            lambda row: f"{codes[row]:g}",
+            "cut the column into classes or leave it out",
+        )
 
 
 def _floats(cells: pa.ChunkedArray) -> FloatArray:
@@ -95,9 +98,14 @@ class Found:
             self._kinds.setdefault(fault, [fault])
 
     def rows(
-        self, rows: Sequence[int] | IntArray, column: str | None, expected: Said, found: Said,
-        remedy: str | None = None, most: int = MAX_ROWS,
-    ) -> None:  # fmt: skip
+        self,
+        rows: Sequence[int] | IntArray,
+        column: str | None,
+        expected: Said,
+        found: Said,
+        remedy: str | None = None,
+        most: int = MAX_ROWS,
+    ) -> None:
         """Keep one fault of each of the first rows, which count from 0 in the present slab."""
         if not len(rows):
             return
@@ -106,10 +114,16 @@ class Found:
         new = [int(row) for row in rows[: max(0, most - len(kept))]]
         self._more[kind] += len(rows) - len(new)
         kept += [
-            Fault(self.file, _said(expected, row), _said(found, row), column,
-                  self.first + row + 1, remedy)
+            Fault(
+                self.file,
+                _said(expected, row),
+                _said(found, row),
+                column,
+                self.first + row + 1,
+                remedy,
+            )
             for row in new
-        ]  # fmt: skip
+        ]
 
     def faults(self) -> list[Fault]:
         """List them, kind by kind."""
@@ -226,10 +240,12 @@ class Checker:
                 self._repeated(again, at)
                 return
             found.rows(
-                list(again), self.table.id.name, "a name used once",
+                list(again),
+                self.table.id.name,
+                "a name used once",
                 lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
                 f"give every {row} its own name",
-            )  # fmt: skip
+            )
 
     def _repeated(self, again: Mapping[int, int], at: Places) -> None:
         """Say once that a column of names is none: it repeats."""
@@ -255,8 +271,14 @@ class Checker:
         return {fault.column for fault in faults}
 
     def _none(self) -> None:
-        self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
-                              remedy="leave the file out or fill it"))  # fmt: skip
+        self.found.add(
+            Fault(
+                self.found.file,
+                f"at least one {self.table.row}",
+                "0 rows",
+                remedy="leave the file out or fill it",
+            )
+        )
 
     def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read a file's columns, and cells of text as the values they denote; report others."""
@@ -285,10 +307,12 @@ class Checker:
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
-                np.flatnonzero(cells), name, words_for(read[name].type, self.table.separator),
+                np.flatnonzero(cells),
+                name,
+                words_for(read[name].type, self.table.separator),
                 lambda row, name=name: shown(given[name][row].as_py()),
                 self.table.declared([name])[name].remedy,
-            )  # fmt: skip
+            )
         return read, set(wrong)
 
     def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
@@ -343,10 +367,12 @@ class Checker:
         if column.names:
             empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
             self.found.rows(
-                empty, name, f"the name of a {column.names}",
+                empty,
+                name,
+                f"the name of a {column.names}",
                 lambda row: "an empty text" if cells[row].is_valid else "null",
                 f"give every {column.names} a name",
-            )  # fmt: skip
+            )
             if column.unique:
                 self._names.append(pc.fill_null(cells, "").to_pylist())
         if pa.types.is_list(column.arrow):
@@ -356,10 +382,12 @@ class Checker:
                 wrong = np.asarray(pc.is_null(cells.flatten()))
                 rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
                 self.found.rows(
-                    rows, name, "a list without nulls",
+                    rows,
+                    name,
+                    "a list without nulls",
                     lambda row: f"a null at place {cells[row].as_py().index(None) + 1}",
                     "leave the null out or fill it",
-                )  # fmt: skip
+                )
 
     def _finite(self, cells: pa.ListArray, column: Column, name: str) -> None:
         """Report lists with a number that is missing, not finite or too large."""
@@ -392,8 +420,9 @@ class Checker:
             shown = "null" if value is None else "NaN" if value != value else str(value)
             return f"{shown} at place {place + 1}"
 
-        self.found.rows(rows, name, expected, found,
-                        "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
+        self.found.rows(
+            rows, name, expected, found, "fill the gap, rescale the numbers or leave the row out"
+        )
 
     def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
         """Report rows that have none of two columns."""
@@ -401,8 +430,13 @@ class Checker:
         there = [name for name in either.columns if name in read] if either else []
         if either and there:
             missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
-            self.found.rows(np.flatnonzero(missing), there[0], f"a {' or '.join(either.columns)}",
-                            "null", either.fill)  # fmt: skip
+            self.found.rows(
+                np.flatnonzero(missing),
+                there[0],
+                f"a {' or '.join(either.columns)}",
+                "null",
+                either.fill,
+            )
 
     def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
         """Report lists whose length differs from that of the list they go with."""

@@ -345,11 +345,16 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
     columns = listed(theirs or names, 8) or "none"
     own, times = table.declared(names), Counter(names)
     wrong = [
-        Fault(file, "", f"not in the file ({c.type})", c.name,
-              remedy=f"{_for_absent(c, found, table)} (the columns are {columns})")
+        Fault(
+            file,
+            "",
+            f"not in the file ({c.type})",
+            c.name,
+            remedy=f"{_for_absent(c, found, table)} (the columns are {columns})",
+        )
         for c in table.columns
         if c.required and c.name not in names
-    ]  # fmt: skip
+    ]
     for name, column in own.items():
         if not name.strip():
             numbers = ", ".join(str(i) for i, own in enumerate(names, 1) if own == name)
@@ -425,9 +430,14 @@ class UnreadableCells(ValueError):
     """
 
     def __init__(
-        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = (),
+        self,
+        column: str,
+        row: int,
+        cell: str,
+        count: int,
+        order: Sequence[str] = (),
         other: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
         self.label, self.order, self.other = bool(order), tuple(order), other

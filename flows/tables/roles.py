@@ -49,17 +49,23 @@ def unclear_faults(
 ) -> list[Fault]:
     """Return a fault of every column that cannot be read."""
     return [
-        Fault(where, one.expected, one.found, settings.columns.get(name, name),
-              remedy=one.remedy.replace("COLUMN", name))
+        Fault(
+            where,
+            one.expected,
+            one.found,
+            settings.columns.get(name, name),
+            remedy=one.remedy.replace("COLUMN", name),
+        )
         for name, one in unclear.items()
-    ]  # fmt: skip
+    ]
 
 
 def count_levels(text: pa.Array) -> Levels:
     """Count the categories of a column."""
     counted = pc.value_counts(text.drop_null())
-    pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(),
-                strict=True)  # fmt: skip
+    pairs = zip(
+        counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+    )
     return Levels(dict(pairs), int(text.null_count))
 
 

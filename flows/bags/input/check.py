@@ -110,8 +110,13 @@ def check_modalities(thin: Thin, found: Found) -> None:
     modality = thin.table["modality"]
     if modality.null_count < len(modality):
         unnamed = np.asarray(modality.is_null()) & (thin.lengths >= 0)
-        found.rows(np.flatnonzero(unnamed), "modality", "the name of a modality", "null",
-                   "name the modality of every instance, or of none")  # fmt: skip
+        found.rows(
+            np.flatnonzero(unnamed),
+            "modality",
+            "the name of a modality",
+            "null",
+            "name the modality of every instance, or of none",
+        )
 
 
 def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
@@ -134,12 +139,21 @@ def own_width(thin: Thin, found: Found) -> int:
 def _width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
     width = int(lengths[rows[0]])
     if width == 0:
-        found.rows(rows[:1], column, f"at least one number{what}", "an empty list",
-                   "give the features, or null")  # fmt: skip
+        found.rows(
+            rows[:1],
+            column,
+            f"at least one number{what}",
+            "an empty list",
+            "give the features, or null",
+        )
     else:
-        found.rows(rows[lengths[rows] != width], column,
-                   f"{width} numbers{what}, as in row {rows[0] + 1}",
-                   lambda row: str(lengths[row]), SAME_LENGTH)  # fmt: skip
+        found.rows(
+            rows[lengths[rows] != width],
+            column,
+            f"{width} numbers{what}, as in row {rows[0] + 1}",
+            lambda row: str(lengths[row]),
+            SAME_LENGTH,
+        )
     return width
 
 
@@ -213,10 +227,12 @@ def check_own(thin: Thin, number: IntArray, found: Found) -> None:
     reference = np.zeros(int(number.max()) + 1, np.int64)
     reference[bags] = first
     found.rows(
-        given[values[given] != values[given[reference[number[given]]]]], "bag_features",
-        "the same numbers in all rows of a bag", "others",
+        given[values[given] != values[given[reference[number[given]]]]],
+        "bag_features",
+        "the same numbers in all rows of a bag",
+        "others",
         "repeat the bag's features, or give them once",
-    )  # fmt: skip
+    )
     without = np.flatnonzero(~np.isin(number, bags))
     expected = "features for every bag or for none"
     found.rows(without, "bag_features", expected, "null", "give this bag its features")
@@ -234,10 +250,12 @@ def check_instances(table: pa.Table, number: IntArray, found: Found) -> None:
     same = np.all(keys[order][1:] == keys[order][:-1], axis=1)
     again = {int(named[order[i + 1]]): int(named[order[i]]) for i in np.flatnonzero(same)}
     found.rows(
-        sorted(again), "instance_id", "a name used once in its bag and modality",
+        sorted(again),
+        "instance_id",
+        "a name used once in its bag and modality",
         lambda row: f"{names[row].as_py()!r}, which row {again[row] + 1} has too",
         "give every instance its own name",
-    )  # fmt: skip
+    )
 
 
 def named_instances(table: pa.Table) -> tuple[IntArray, IntArray]:
@@ -464,11 +482,14 @@ def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
     for number, (found, _) in enumerate(together):
         before = {int(rows[i]): int(first[i]) for i in again[file[again] == number]}
         found.rows(
-            list(before), "instance_id", "an instance that no other file has",
-            lambda row, before=before: f"that of {together[file[before[row]]][0].file}, "
-            f"row {rows[before[row]] + 1}",
+            list(before),
+            "instance_id",
+            "an instance that no other file has",
+            lambda row, before=before: (
+                f"that of {together[file[before[row]]][0].file}, row {rows[before[row]] + 1}"
+            ),
             "leave the copy out, or give every instance its own name",
-        )  # fmt: skip
+        )
 
 
 def require_labels(source: str, runs: Sequence[Runs]) -> list[Fault]:

@@ -129,16 +129,20 @@ def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
     for bag, group in zip(number.tolist(), cells.to_pylist(), strict=True):
         if group is not None and own.setdefault(bag, group) != group:
             raise InputError.of(
-                file="the data", column="group", expected=f"one group for bag {names[bag]}",
-                found=f"{own[bag]} and {group}", remedy="correct it, or name another column",
-            )  # fmt: skip
+                file="the data",
+                column="group",
+                expected=f"one group for bag {names[bag]}",
+                found=f"{own[bag]} and {group}",
+                remedy="correct it, or name another column",
+            )
     groups = set(own.values())
     # A bag without a group that is called as a group is not of it.
     return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
 
 
-def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray,
-          dtype: str) -> Bags:  # fmt: skip
+def widen(
+    data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray, dtype: str
+) -> Bags:
     """Bring a partition to the modalities of all: what it lacks, it has no instance of."""
     parts = []
     for name, width in zip(wanted, widths.tolist(), strict=True):

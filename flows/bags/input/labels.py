@@ -299,9 +299,14 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
     """
     if {"labels", MASK} <= set(columns):
         found.add(
-            Fault(found.file, "classes of bags in one column", f"labels and {MASK}", MASK,
-                  remedy="leave one of the two columns out")
-        )  # fmt: skip
+            Fault(
+                found.file,
+                "classes of bags in one column",
+                f"labels and {MASK}",
+                MASK,
+                remedy="leave one of the two columns out",
+            )
+        )
     if "label" in columns or several or not has_classes(columns):
         return
     remedy = "take model=gp_probit for labels, or give bags a label"
@@ -318,9 +323,12 @@ def check_classes(table: pa.Table, column: str, found: Found) -> None:
         if classes is not None and seen.setdefault(bag, set(classes)) != set(classes):
             other[row] = bag
     found.rows(
-        list(other), column, "one list of classes a bag, the same in all its rows",
-        lambda row: f"others for bag {other[row]!r}", "repeat the bag's classes",
-    )  # fmt: skip
+        list(other),
+        column,
+        "one list of classes a bag, the same in all its rows",
+        lambda row: f"others for bag {other[row]!r}",
+        "repeat the bag's classes",
+    )
 
 
 def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:

@@ -76,9 +76,11 @@ _MEND = "mend the cell or leave it empty"
 
 
 def effects_in(
-    posterior: AnyPosterior | GaussianPosterior | CountPosterior, encoding: Encoding,
-    design: Design, basis: Basis | None,
-) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:  # fmt: skip
+    posterior: AnyPosterior | GaussianPosterior | CountPosterior,
+    encoding: Encoding,
+    design: Design,
+    basis: Basis | None,
+) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
     """Return what columns and pairs of columns add in the additive form; nothing in another."""
     how = encoding.columns, (design.centre, design.scale), basis
     if isinstance(posterior, GaussianPosterior | CountPosterior):
@@ -177,9 +179,14 @@ def _basis_url(paths: RunPaths, work: bool) -> str:
 
 
 def choose_basis(
-    settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, Rule],
-    encoding: Encoding, sums: ColumnSums, design: Design, units: Units,
-) -> Basis | None:  # fmt: skip
+    settings: ExpertSettings,
+    sample: RowSample | None,
+    kinds: Mapping[str, Rule],
+    encoding: Encoding,
+    sums: ColumnSums,
+    design: Design,
+    units: Units,
+) -> Basis | None:
     """Return the knots of the additive form; None for another.
 
     Parameters
@@ -403,10 +410,13 @@ class Forms:
 
 
 def rows_from(
-    raw: FloatArray, encoding: Encoding, design: Design, basis: Basis | None,
+    raw: FloatArray,
+    encoding: Encoding,
+    design: Design,
+    basis: Basis | None,
     own: tuple[FloatArray, IntArray, FloatArray | None, IntArray | None] | None = None,
     copies: float = 1.0,
-) -> Rows | CodedRows:  # fmt: skip
+) -> Rows | CodedRows:
     """Return raw cells [N, C] as the model's rows; ``own``: labels, keys, weights and groups."""
     t, key, weight, groups = own or (np.zeros(len(raw)), np.arange(len(raw)), None, None)
     x = encoded(raw, encoding.columns)
@@ -422,11 +432,12 @@ def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) 
     """Return the encoding with a number as label, whose scale the sums say."""
     if sums is None or bool(sums.constant[0]):
         raise InputError.of(
-            file="settings", column="test_share",
+            file="settings",
+            column="test_share",
             expected="rows with different numbers left for the fit",
             found="one number" if sums is not None else "none",
             remedy="lower test_share or give more rows",
-        )  # fmt: skip
+        )
     scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
     return encoding.model_copy(update={"labels": [], "target": scaled})
 

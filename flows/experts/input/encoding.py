@@ -240,10 +240,14 @@ class Encoding(json_files.Form):
 
 
 def choose(
-    kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
-    labels: Labels | Target, settings: ExpertSettings, rare_below: int = RARE_BELOW,
+    kinds: Mapping[str, Rule],
+    sums: ColumnSums,
+    levels: Mapping[str, Levels],
+    labels: Labels | Target,
+    settings: ExpertSettings,
+    rare_below: int = RARE_BELOW,
     rows_named: Mapping[str, str] | None = None,
-) -> tuple[Encoding, list[str]]:  # fmt: skip
+) -> tuple[Encoding, list[str]]:
     """Choose what every column becomes.
 
     Parameters

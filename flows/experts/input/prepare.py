@@ -144,9 +144,12 @@ def _log_density(design: FloatArray, y: FloatArray, held: BoolArray) -> FloatArr
 
 
 def prepared(
-    parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
-    fitted: RunPaths | None, each: Each,
-) -> Prepared:  # fmt: skip
+    parts: Sequence[Part],
+    settings: ExpertSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+) -> Prepared:
     """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
     urls = [paths.part("about", index, "json") for index in indices]
@@ -158,8 +161,11 @@ def prepared(
     if fitted is None:
         chosen = _choose_columns(parts, about, settings, paths, each)
         encoding, design, basis, copies = (
-            chosen.encoding, chosen.design, chosen.basis, chosen.copies
-        )  # fmt: skip
+            chosen.encoding,
+            chosen.design,
+            chosen.basis,
+            chosen.copies,
+        )
         warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
         further_fits = chosen.further_fits
     else:
@@ -212,9 +218,12 @@ class ChosenColumns:
 
 
 def _choose_columns(
-    parts: Sequence[Part], about: Contents, settings: ExpertSettings, paths: RunPaths,
+    parts: Sequence[Part],
+    about: Contents,
+    settings: ExpertSettings,
+    paths: RunPaths,
     each: Each,
-) -> ChosenColumns:  # fmt: skip
+) -> ChosenColumns:
     seen = about.seen
     every, _ = column_rules(seen, settings)
     ids = {
@@ -307,9 +316,13 @@ def _choose_columns(
 
 
 def _columns(
-    every: Mapping[str, Rule], about: Contents, summed: Summed, labels: Labels | Target,
-    reasons: Mapping[str, str], settings: ExpertSettings,
-) -> tuple[ColumnRead, ...]:  # fmt: skip
+    every: Mapping[str, Rule],
+    about: Contents,
+    summed: Summed,
+    labels: Labels | Target,
+    reasons: Mapping[str, str],
+    settings: ExpertSettings,
+) -> tuple[ColumnRead, ...]:
     """Return the table of columns: those that predict, the label, and the weight."""
     theirs = settings.columns
     name = theirs.get(LABEL, LABEL)

@@ -79,9 +79,12 @@ def store_cells(index: int, rows: Rows, paths: RunPaths) -> Ingested:
 
 
 def code_parts(
-    parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
+    parts: Sequence[Part],
+    settings: FeatureSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
     each: Each,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Find the categories of every column and code every partition."""
     urls = [paths.part("about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
@@ -116,9 +119,11 @@ def code_parts(
     empty = [name for one in built for name in one.empty]
     if len(empty) == firsts[-1]:
         raise InputError.of(
-            file="the data", expected="cells in the columns that are used", found="none",
+            file="the data",
+            expected="cells in the columns that are used",
+            found="none",
             remedy="give other columns",
-        )  # fmt: skip
+        )
     dropped = Dropped(
         reason="row without any cell",
         count=len(empty),

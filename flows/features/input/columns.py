@@ -99,9 +99,11 @@ class FoundColumns:
 
 
 def columns_of(
-    seen: Mapping[str, Seen], levels: Mapping[str, Levels], settings: FeatureSettings,
+    seen: Mapping[str, Seen],
+    levels: Mapping[str, Levels],
+    settings: FeatureSettings,
     numbers_of: Callable[[str, Rule], FloatArray],
-) -> FoundColumns:  # fmt: skip
+) -> FoundColumns:
     """Return the columns to model, and why others are left out.
 
     Parameters
