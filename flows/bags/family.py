@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows import storage
@@ -22,6 +23,7 @@ from flows.bags.input.first_rows import FirstRows
 from flows.bags.input.form import (
     AboutBags,
     BagForm,
+    FeatureSums,
     build,
     constant_columns,
     form_of,
@@ -39,10 +41,8 @@ from flows.bags.input.form import (
     read_about,
     read_form,
     split_bags,
-    sums_of,
     too_many_words,
     warnings_of,
-    with_names,
     without_instances,
 )
 from flows.bags.input.groups import (
@@ -200,18 +200,17 @@ class BagsFamily:
         storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
         storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
         storage.write_table(paths.part("prints", part.index), instance_prints(found.bags))
-        sums = [sums_of(m.features) for m in found.bags.modalities]
+        classes = found.bag_rows["labels"].combine_chunks()
+        known, known_bags = known_instances(found.bags)
+        sums = map(FeatureSums.of, (one.features for one in found.bags.modalities))
         about = AboutBags(
-            modalities=list(found.modalities),
-            widths=[m.n_features for m in found.bags.modalities],
+            sums=dict(zip(found.modalities, sums, strict=True)),
             own=found.bags.bag_features.shape[1],
-            classes=_classes(found.bag_rows, settings),
-            exclusive=bag_classes.one_each(found.bag_rows["labels"].combine_chunks()),
+            classes=bag_classes.names_of(classes) if several else [],
+            exclusive=bag_classes.one_each(classes),
             words=too_many_words(found.bags),
-            sums=[total for total, _, _ in sums],
-            gaps=[missing for _, missing, _ in sums],
-            rows=[count for _, _, count in sums],
-            known=known_instances(found.bags),
+            known=known,
+            known_bags=known_bags,
             numbers=checked.seen.columns,
             labels=dict(checked.seen.labels),
             bags=found.bag_rows.num_rows,
@@ -249,23 +248,18 @@ class BagsFamily:
         each: Each,
     ) -> Prepared:
         """Bring all partitions to the same modalities."""
-        about = [read_about(paths, p.index) for p in parts]
-        s = parts[0].slices[0]
-        first = FirstRows(s.file, settings)
+        about = reduce(add, (read_about(paths, part.index) for part in parts))
+        first = FirstRows(parts[0].slices[0].file, settings)
         with reading_of(self, settings):
             names = feature_names(first)
-        form = form_of(about) if fitted is None else kept_form(fitted, about, names)
-        if settings.model == "gp_probit" and len(form["modalities"]) > 1:
-            raise InputError([one_modality(settings.model, form["modalities"])])
-        none = not any(sum(one["widths"]) for one in about)
-        if fitted is None and none and settings.needs_instances:
+        form = form_of(about, names) if fitted is None else kept_form(fitted, about, names)
+        if settings.model == "gp_probit" and len(form.modalities) > 1:
+            raise InputError([one_modality(settings.model, form.modalities)])
+        if fitted is None and not about.rows and settings.needs_instances:
             raise InputError([without_instances(settings.model)])
-        words = max((one["words"] for one in about), default=0)
-        if fitted is None and words and settings.takes_words:
-            raise InputError([many_words(settings.model, words)])
-        if fitted is None:
-            form = with_names(form, names)
-        json_files.write(form_url(paths), BagForm(**form))
+        if fitted is None and about.words and settings.takes_words:
+            raise InputError([many_words(settings.model, about.words)])
+        json_files.write(form_url(paths), form)
         groups, counts, said = groups_of(len(parts), paths, each, settings)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
@@ -274,7 +268,7 @@ class BagsFamily:
         gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
-            if sum(sum(one["rows"]) for one in about) <= MOST_COMPARED:
+            if about.rows <= MOST_COMPARED:
                 said += said_of_copied_instances(len(parts), paths, each)
             warnings, notes = warnings_of(counts, form, built, settings.numeric)
             warnings += said
@@ -296,8 +290,8 @@ class BagsFamily:
         warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
         with reading_of(self, settings):
             warnings += other_levels(first)
-        batch = MultiLabelBags if form.get("classes") else Bags
-        partitions = tuple(u for u, *_ in built)
+        batch = MultiLabelBags if form.classes else Bags
+        partitions = tuple(one.url for one in built)
         return Prepared(
             partitions, batch, tuple(warnings), columns=columns, notes=(*notes, *read_as)
         )
@@ -350,9 +344,9 @@ class BagsFamily:
         for block in bag_models.coefficients(model, q):
             of, modality = "", ""
             if block.of_class is not None:
-                of = f" of class {form['classes'][block.of_class]}"
-            if block.modality is not None and form["modalities"][block.modality]:
-                modality = f"{form['modalities'][block.modality]}."
+                of = f" of class {form.classes[block.of_class]}"
+            if block.modality is not None and form.modalities[block.modality]:
+                modality = f"{form.modalities[block.modality]}."
             rows += [
                 Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
                 for i, mean, sd in zip(_indices(block, form), block.mean, block.sd, strict=True)
@@ -377,16 +371,10 @@ class BagsFamily:
         return write_bags(target, rows, seed)
 
 
-def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:
+def _indices(block: Coefficients, form: BagForm) -> Sequence[Any]:
     """Return the names of a block's features, or their numbers."""
-    named = block.modality is not None and len(form["names"]) == block.mean.size
-    return form["names"] if named else range(1, block.mean.size + 1)
-
-
-def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
-    if settings.model != "gp_probit":
-        return []
-    return bag_classes.names_of(bag_rows["labels"].combine_chunks())
+    named = block.modality is not None and len(form.names) == block.mean.size
+    return form.names if named else range(1, block.mean.size + 1)
 
 
 def _runs(checked: Sequence[Any]) -> list[bags_check.Runs]:

@@ -73,7 +73,7 @@ def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dic
 
     Return what each predicts of all bags; NaN of those that are not tested.
     """
-    if not settings.baselines or read_form(form_url(paths)).get("classes"):
+    if not settings.baselines or read_form(form_url(paths)).classes:
         return {}
     places = list(range(count))
     tested = each(_tested, places, settings, paths)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.bags.answer import kind_of
 from flows.bags.input import labels as bag_classes
-from flows.bags.input.form import form_url, read_about, read_form
+from flows.bags.input.form import AboutBags, BagForm, form_url, read_about, read_form
 from flows.bags.models import Scores, apply
 from flows.bags.rows import MOST_INSTANCES
 from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS, number_bags
@@ -53,8 +53,8 @@ class Part:
 
     rows: pa.Table
     instance_rows: pa.Table
-    about: dict[str, Any]
-    form: dict[str, Any]
+    about: AboutBags
+    form: BagForm
 
     @classmethod
     def read(cls, paths: RunPaths, index: int) -> Part:
@@ -81,7 +81,7 @@ def score(
     part, data = Part.read(paths, index), bags_of(batch)
     held_out = pa.array(np.zeros(len(part.rows), bool)) if is_new else part.rows["held_out"]
     local, explain, sums = None if is_new else local, explainer(model, q, data), None
-    levels = settings.label_order if settings.numeric else part.form["classes"]
+    levels = settings.label_order if settings.numeric else part.form.classes
     if isinstance(model, NumberModel):
         tables = [_number_tables(model, q, data, local, part, held_out, explain, settings)]
     else:
@@ -151,10 +151,10 @@ def _class_tables(
     data, explain
         The bags, and what gives the features that add to instances' scores, if the model can.
     """
-    rows, size, classes = part.rows, part.rows.num_rows, part.form["classes"]
+    rows, size, classes = part.rows, part.rows.num_rows, part.form.classes
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     predicted = pa.nulls(size, pa.string())
-    if part.form["exclusive"]:
+    if part.form.exclusive:
         found, best = normalised(found)
         predicted = pa.array(classes, pa.string()).take(pa.array(best))
     for c, scores in enumerate(found):
@@ -180,7 +180,7 @@ def _tables(
     """Return the tables of a class, of which that of bags is made."""
     ids = part.rows["bag_id"]
     instances = instance_table(scores, part, of_class or None)
-    reasons = reasons_table(scores, ids, part.form["modalities"])
+    reasons = reasons_table(scores, ids, part.form.modalities)
     markers = None if explain is None else marker_table(instances, data, part.form, explain)
     return Tables(bags, instances, markers, part.instance_rows, of_class, reasons)
 
@@ -247,9 +247,9 @@ def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
 
 def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
     """Put the modalities' instances back into one table, bag by bag."""
-    every, rows = part.form["modalities"], part.instance_rows
+    every, rows = part.form.modalities, part.instance_rows
     places = {modality: k for k, modality in enumerate(every)}
-    kind = np.array([places.get(m, -1) for m in part.about["modalities"]])
+    kind = np.array([places.get(m, -1) for m in part.about.sums])
     kind = kind[rows["modality"].to_numpy()]
 
     def gathered(columns: Sequence[np.ndarray]) -> pa.Array:
@@ -340,9 +340,7 @@ def foremost(instances: pa.Table) -> IntArray:
     return chosen
 
 
-def marker_table(
-    instances: pa.Table, data: Bags, form: dict[str, Any], explain: Explain
-) -> pa.Table:
+def marker_table(instances: pa.Table, data: Bags, form: BagForm, explain: Explain) -> pa.Table:
     """Return what features of the foremost instances of each bag add, the largest first."""
     kind = _modality_of(instances, form)
     place = np.zeros(len(kind), np.int64)
@@ -353,7 +351,7 @@ def marker_table(
     found = explain([place[own] for own in rows])
     tables = []
     for one, own, (which, adds) in zip(data.modalities, rows, found, strict=True):
-        labels = pa.array(form["names"] or [str(d + 1) for d in range(one.n_features)], pa.string())
+        labels = pa.array(form.names or [str(d + 1) for d in range(one.n_features)], pa.string())
         values = np.take_along_axis(one.features[place[own]].astype(float), which, axis=1)
         of = instances.take(pa.array(np.repeat(own, which.shape[1])))
         columns = [
@@ -366,9 +364,7 @@ def marker_table(
     return pa.concat_tables(tables)
 
 
-def feature_sums(
-    instances: pa.Table, data: Bags, form: dict[str, Any]
-) -> dict[str, FloatArray] | None:
+def feature_sums(instances: pa.Table, data: Bags, form: BagForm) -> dict[str, FloatArray] | None:
     """Sum each modality's features over its probably primary instances and the others, [2, D + 1].
 
     The last column has their numbers; None where instances have no probability.
@@ -377,13 +373,13 @@ def feature_sums(
         return None
     kind, likely = _modality_of(instances, form), instances["probability"].to_numpy() > 0.5
     found = {}
-    for k, (name, one) in enumerate(zip(form["modalities"], data.modalities, strict=True)):
+    for k, (name, one) in enumerate(zip(form.modalities, data.modalities, strict=True)):
         sides = np.stack([likely[kind == k], ~likely[kind == k]]).astype(float)
         found[name] = np.column_stack([sides @ one.features, sides.sum(axis=1)])
     return found
 
 
-def _modality_of(instances: pa.Table, form: dict[str, Any]) -> IntArray:
-    names = pa.array(form["modalities"], pa.string())
+def _modality_of(instances: pa.Table, form: BagForm) -> IntArray:
+    names = pa.array(form.modalities, pa.string())
     kind: IntArray = pc.index_in(instances["modality"].fill_null(""), names).to_numpy()
     return kind
