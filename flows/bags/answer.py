@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from scipy.special import pdtrc
 
 from flows.bags import models
-from flows.bags.input.form import BagForm, form_url, read_form
+from flows.bags.input.form import BagForm, read_form
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
@@ -274,7 +274,7 @@ class Answer:
 def answer(finished: Finished) -> Answer:
     """Make the answer from what a run has published."""
     settings, new = finished.settings, finished.fit is not None
-    form, summary = read_form(form_url(finished.paths)), joined(finished.summaries)
+    form, summary = read_form(finished.paths), joined(finished.summaries)
     kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
     levels = settings.label_order or tuple(form.classes)
     rows = summary.rows

@@ -21,19 +21,18 @@ from flows.bags.input import labels as bag_classes
 from flows.bags.input.check import slices_of
 from flows.bags.input.first_rows import FirstRows
 from flows.bags.input.form import (
+    FILE,
     AboutBags,
     BagForm,
     FeatureSums,
     build,
     constant_columns,
     form_of,
-    form_url,
     gap_warnings,
     gaps_of,
     instance_label_warning,
     joined_labels,
     kept_form,
-    kept_url,
     known_instances,
     many_words,
     numbers_of_text,
@@ -259,7 +258,7 @@ class BagsFamily:
             raise InputError([without_instances(settings.model)])
         if fitted is None and about.words and settings.takes_words:
             raise InputError([many_words(settings.model, about.words)])
-        json_files.write(form_url(paths), form)
+        json_files.write(paths.kept(FILE, work=True), form)
         groups, counts, said = groups_of(len(parts), paths, each, settings)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
@@ -335,11 +334,11 @@ class BagsFamily:
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
-        json_files.write(kept_url(paths), json_files.read(form_url(paths), BagForm))
+        json_files.write(paths.kept(FILE), read_form(paths))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the coefficients; an index is modality.feature, by name or counted from 1."""
-        form = read_form(form_url(paths))
+        form = read_form(paths)
         rows = []
         for block in bag_models.coefficients(model, q):
             of, modality = "", ""

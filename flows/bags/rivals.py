@@ -17,7 +17,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from flows import storage
-from flows.bags.input.form import form_url, read_form
+from flows.bags.input.form import read_form
 from flows.bags.schema import rivals_of
 from flows.bags.settings import BagSettings
 from flows.evaluate.fits import class_trees, trees, within_range
@@ -73,7 +73,7 @@ def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dic
 
     Return what each predicts of all bags; NaN of those that are not tested.
     """
-    if not settings.baselines or read_form(form_url(paths)).classes:
+    if not settings.baselines or read_form(paths).classes:
         return {}
     places = list(range(count))
     tested = each(_tested, places, settings, paths)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.bags.answer import kind_of
 from flows.bags.input import labels as bag_classes
-from flows.bags.input.form import AboutBags, BagForm, form_url, read_about, read_form
+from flows.bags.input.form import AboutBags, BagForm, read_about, read_form
 from flows.bags.models import Scores, apply
 from flows.bags.rows import MOST_INSTANCES
 from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS, number_bags
@@ -61,7 +61,7 @@ class Part:
         """Read those of a partition."""
         rows = storage.read_table(paths.part("bag_rows", index))
         instance_rows = storage.read_table(paths.part("instance_rows", index))
-        return cls(rows, instance_rows, read_about(paths, index), read_form(form_url(paths)))
+        return cls(rows, instance_rows, read_about(paths, index), read_form(paths))
 
 
 def score(

@@ -9,9 +9,8 @@ from typing import Any
 from flows import storage
 from flows.experts import scored, tested
 from flows.experts.answer import Answer, answer_of
-from flows.experts.input.design import read_basis, read_design, working_encoding, write_basis
+from flows.experts.input.design import Forms
 from flows.experts.input.encoding import AboutRows, check_finite, faults_of_fit
-from flows.experts.input.encoding import write as write_encoding
 from flows.experts.input.prepare import prepared
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored, parameters_in
@@ -31,7 +30,6 @@ from flows.records.runs import RunPaths
 from flows.storage import InputFile
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, joined
-from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
@@ -132,11 +130,8 @@ class Experts(ReadsColumns):
     def keep(
         self, q: Any, settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
-        """Keep the scale and the knots of every column: new rows are brought to them."""
-        url = storage.join(paths.root, "posterior", "design.npz")
-        storage.write_bytes(url, to_bytes(read_design(paths, work=True)))
-        write_basis(paths, read_basis(paths, work=True))
-        write_encoding(paths, working_encoding(paths))
+        """Keep what became of columns: new rows are brought to it."""
+        Forms.read(paths).write(paths, work=False)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the additive part, where there is one, and of the best start."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input.design import Forms, rows_from
+from flows.experts.input.design import Forms
 from flows.experts.input.encoding import Encoding, outside, raw_of
 from flows.tables.mixed import NUMBER
 from flows.tables.roles import cells_of
@@ -184,7 +184,7 @@ class Reasons:
         forms, every = self.forms, self._units
         assert self.predict is not None
         cells = np.vstack([without_each(own, usual, every), usual])
-        p = self.predict(rows_from(cells, forms.encoding, forms.design, forms.basis))
+        p = self.predict(forms.rows(cells, np.zeros(len(cells)), np.arange(len(cells))))
         moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
         for count in range(NAMED, MOST_NAMED + 1):
             most = both_ways(moved, count, LEAST)

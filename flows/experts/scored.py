@@ -13,7 +13,7 @@ from flows import storage
 from flows.evaluate.rivals import class_loss, label_loss
 from flows.evaluate.tested import CLEAR
 from flows.evaluate.thresholds import called_at
-from flows.experts.input.design import Forms, effects_in, groups_in
+from flows.experts.input.design import Forms
 from flows.experts.input.encoding import Beyond, Encoding, count_beyond
 from flows.experts.input.units import read_names
 from flows.experts.reasons import Picked, Reasons, Shown, Tested
@@ -206,7 +206,7 @@ def score(
     is_new: bool,
 ) -> Scored:
     """Write what is predicted of a partition's rows; return what it adds to the answer."""
-    posterior, forms = model.posterior(q), Forms.of(paths)
+    posterior, forms = model.posterior(q), Forms.read(paths)
     named, groups = read_names(paths, index, settings)
     names = [named[ID], named[LABEL]]
     held = is_held_out(batch) & (not is_new)
@@ -341,7 +341,7 @@ def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
 def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutModel:
     """Write the table of weights, and return what is said of the model."""
     encoding, design, basis = forms.encoding, forms.design, forms.basis
-    url, how = paths.table("experts", 0), (encoding, design, basis)
+    url = paths.table("experts", 0)
     if isinstance(model, OneVersusRest):
         rows: list[pa.Table] = []
         every = []
@@ -349,15 +349,15 @@ def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutMo
             columns = table_of(one, names_of(one, design.columns, basis))
             own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
             rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
-            every.append(effects_in(one, *how)[0])
+            every.append(forms.effects(one)[0])
         storage.write_table(url, pa.concat_tables(rows))
         return AboutModel(encoding, tuple(every))
     number = isinstance(model, NumberModel)
     alone = AdditivePosterior(posterior.part, ()) if number else posterior
     named = names_of(alone, design.columns, basis)
     storage.write_table(url, pa.table(table_of(alone, named), schema=EXPERTS.arrow))
-    effects, pairs = effects_in(posterior, *how)
+    effects, pairs = forms.effects(posterior)
     if number:
         return AboutModel(encoding, (effects,), pairs)
     mixture = tuple(str(one) for one in named.mixture[:-1])
-    return AboutModel(encoding, (effects,), pairs, groups_in(posterior, *how), mixture)
+    return AboutModel(encoding, (effects,), pairs, forms.groups(posterior), mixture)

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from flows import storage
 from flows.evaluate.fits import class_trees, multinomial
-from flows.experts.input.design import Forms, read_batch, read_design, unit_numbers
+from flows.experts.input.design import Forms, read_batch, unit_numbers
 from flows.experts.input.encoding import Encoding, raw_of
 from flows.experts.input.units import read_units
 from flows.experts.reasons import Picked, Row, Shown, Tested
@@ -118,9 +118,9 @@ def write_tested(
     began = perf_counter()
     indices = list(range(len(rows)))
     _, units = read_units(paths, 0)
-    columns = len(read_design(paths, work=True).columns)
-    with_trees = settings.baselines and columns * sum(rows) <= LARGEST
-    encoding = Forms.of(paths).encoding
+    forms = Forms.read(paths)
+    with_trees = settings.baselines and len(forms.design.columns) * sum(rows) <= LARGEST
+    encoding = forms.encoding
     if units.folds.size:
         folds = sorted({*units.folds.tolist()} - {-1})
         left = each(_fit_without, folds, model, indices, with_trees, settings, paths)
@@ -234,7 +234,7 @@ def _part_of(
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
-    batch, forms = read_batch(paths, index), Forms.of(paths)
+    batch, forms = read_batch(paths, index), Forms.read(paths)
     rows = storage.read_table(paths.table("rows", index))
     labels, ends = forms.encoding.labels, None
     names = [probability_of(one) for one in (labels if len(labels) > 2 else labels[-1:])]

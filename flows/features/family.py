@@ -164,7 +164,8 @@ class FeaturesFamily(ReadsColumns):
         self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the column dictionary: new rows are coded by it."""
-        storage.copy(feature_coding.dictionary_url(paths), feature_coding.kept_url(paths))
+        file = feature_coding.FILE
+        storage.copy(paths.kept(file, work=True), paths.kept(file))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""

@@ -40,16 +40,6 @@ FEWEST_GAPS = 5
 """Instances with and without a feature's value from which its gaps have a column of their own."""
 
 
-def form_url(paths: RunPaths) -> str:
-    """Return the URL of the common form while a run works."""
-    return storage.join(paths.work, "form.json")
-
-
-def kept_url(paths: RunPaths) -> str:
-    """Return the URL of the common form in a finished run, next to its posterior."""
-    return storage.join(paths.root, "posterior", "bags.json")
-
-
 class BagForm(json_files.Form):
     """The modalities, their numbers of features, those of a bag itself, and the classes.
 
@@ -211,9 +201,12 @@ def too_many_words(data: Bags) -> int:
     return max((x.shape[1] for x in wide if unit_rows(x[:1000].astype(float)).all()), default=0)
 
 
-def read_form(url: str) -> BagForm:
-    """Read the common form."""
-    return json_files.read(url, BagForm)
+FILE = "bags.json"
+
+
+def read_form(paths: RunPaths, work: bool = True) -> BagForm:
+    """Read the common form of a run at work, or of a finished one."""
+    return json_files.read(paths.kept(FILE, work), BagForm)
 
 
 def read_about(paths: RunPaths, index: int) -> AboutBags:
@@ -317,7 +310,7 @@ def kept_form(fitted: RunPaths, about: AboutBags, names: Sequence[str]) -> BagFo
         With one fault for each feature that is not there, and for each modality that was not
         fitted or has other features.
     """
-    kept, new = read_form(kept_url(fitted)), form_of(about)
+    kept, new = read_form(fitted, work=False), form_of(about)
 
     def fault(expected: str, found: str, column: str | None = None) -> Fault:
         return Fault(fitted.root, expected, found, column, remedy=_SAME_COLUMNS)

@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from flows import storage
 from flows.experts.input.labels import Labels, label_faults
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, shown
 from flows.one_table import CheckedColumns
 from flows.records import json_files
-from flows.records.runs import RunPaths
 from flows.storage import InputFile
 from flows.tables import mixed
 from flows.tables.checks import Checker
@@ -131,7 +129,6 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns])
 
 MOST_BEYOND = 20
 """Rows that are named as examples."""
-_FILE = "columns.json"
 _TWO_SIDED, _LEAST = 1.959964, 1e-300
 
 
@@ -186,7 +183,7 @@ class Target(json_files.Form):
 
 
 class Encoding(json_files.Form):
-    """The contents of ``columns.json``.
+    """What became of columns and labels: the contents of ``columns.json``.
 
     Attributes
     ----------
@@ -398,18 +395,3 @@ def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> B
         some.append((names[i], column, float(raw[i, j]), low, high))
     counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
     return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
-
-
-def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
-    """Keep what became of the columns, of a run at work or with its posterior."""
-    json_files.write(url_of(paths, work), encoding)
-
-
-def read(paths: RunPaths, work: bool = False) -> Encoding:
-    """Return what became of the columns."""
-    return json_files.read(url_of(paths, work), Encoding)
-
-
-def url_of(paths: RunPaths, work: bool = False) -> str:
-    """Return its URL, of a finished run or of one at work."""
-    return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

@@ -56,8 +56,11 @@ class AboutCells(json_files.Form):
     levels: dict[str, Levels]
 
 
+FILE = "columns.json"
+
+
 class Dictionary(json_files.Form):
-    """The contents of ``columns.json``: the columns as they are modelled."""
+    """The contents of `FILE`: the columns as they are modelled."""
 
     columns: list[Column] = Field(min_length=1)
 
@@ -109,7 +112,7 @@ def code_parts(
         warnings += doubtful_numbers(seen, rules, settings)
     else:
         kept, warnings = _known(fitted, levels), []
-    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
+    json_files.write(paths.kept(FILE, work=True), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
         f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
@@ -170,19 +173,9 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
-def dictionary_url(paths: RunPaths) -> str:
-    """Return where a run keeps its columns while it works."""
-    return storage.join(paths.work, "columns.json")
-
-
-def kept_url(paths: RunPaths) -> str:
-    """Return where a finished run keeps its columns."""
-    return storage.join(paths.root, "posterior", "columns.json")
-
-
-def read_dictionary(paths: RunPaths) -> list[Column]:
-    """Return the columns as they are modelled."""
-    return json_files.read(dictionary_url(paths), Dictionary).columns
+def read_dictionary(paths: RunPaths, work: bool = True) -> list[Column]:
+    """Return the columns as a run at work, or a finished one, models them."""
+    return json_files.read(paths.kept(FILE, work), Dictionary).columns
 
 
 def _weights(table: pa.Table) -> FloatArray:
@@ -218,7 +211,7 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
 
 def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
     """Return the fit's columns, which new data must have, with some of their categories."""
-    kept = json_files.read(kept_url(fitted), Dictionary).columns
+    kept = read_dictionary(fitted, work=False)
     if lacks := missing_columns("features", [c.name for c in kept], list(found)):
         raise lacks
     given = {c.name: recoded(found[c.name], c.rule, c.cuts).counts for c in kept}
