@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.bags import models as bag_models
 from flows.bags import rivals, scored
-from flows.bags.answer import Answer, answer
+from flows.bags.answer import answer
 from flows.bags.input import check as bags_check
 from flows.bags.input import instances as instances_of
 from flows.bags.input import labels as bag_classes
@@ -50,15 +50,13 @@ from flows.bags.input.groups import (
     said_of_copied_instances,
 )
 from flows.bags.input.roles import describe, feature_names, other_levels, settings_from_input
+from flows.bags.input.simulate import write_bags
 from flows.bags.models import Coefficients, memory_needed
-from flows.bags.schema import instances_in
 from flows.bags.settings import GIB, HELD_OUT, BagSettings
 from flows.bags.summary import Summary
 from flows.family import (
     Checked,
-    CheckedPiece,
     Each,
-    Finished,
     Ingested,
     Prepared,
     reading_of,
@@ -70,21 +68,11 @@ from flows.records.runs import Dropped, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
 from flows.storage import InputFile, Sources
-from flows.tables.names import in_files
-from flows.tables.partition import Part, chunks
+from flows.tables.partition import Part
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
-
-
-@dataclass(frozen=True)
-class CheckedBags(Checked):
-    """What the check of one file found, with where its bags stand."""
-
-    runs: bags_check.Runs | None = None
-    multi: bool = False
-
 
 NUMBER = (
     "The label is predicted as a number, from pooled features; for two classes, --set "
@@ -128,45 +116,26 @@ class BagsFamily:
         except storage.StorageError:
             return settings  # the check says it
 
-    def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
-        """List the faults of one file of instances."""
-        several = settings.model == "gp_probit"
-        table = instances_in(settings)
-        checker, runs = bags_check.check_bags(chunks(file.url), file.url, several, table)
-        multi = several and bag_classes.has_classes(checker.columns)
-        return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
-
-    def read_header(self, file: InputFile, settings: BagSettings) -> CheckedBags:
-        """List the faults of one file's columns, and say where its bags stand."""
-        several = settings.model == "gp_probit"
-        checker, runs = bags_check.read_header(file.url, several, instances_in(settings))
-        return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs)
-
-    def merge(
-        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings
-    ) -> CheckedBags:
-        """Return what the pieces of a file say of it."""
-        runs, multi, faults = bags_check.merge(file.url, pieces)
-        return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), runs, multi)
+    check = staticmethod(bags_check.check_file)
+    read_header = staticmethod(bags_check.read_header)
+    merge = staticmethod(bags_check.merge)
+    require_labels = staticmethod(bags_check.require_labels)
+    model = staticmethod(bag_models.make)
+    answer = staticmethod(answer)
+    simulate = staticmethod(write_bags)
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
     ) -> list[Fault]:
         """List what files say differently."""
-        return bags_check.validate_dataset([f.url for f in files], _runs(checked))
+        urls = [file.url for file in files]
+        return bags_check.validate_runs(urls, bags_check.runs_in(checked))
 
     def group_files(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
     ) -> list[list[int]]:
         """Group files that share a bag."""
-        return bags_check.sharing_bags(_runs(checked))
-
-    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List what a fit lacks beyond what scoring needs."""
-        if any(getattr(c, "multi", False) for c in checked):
-            return []
-        source = in_files([file.url for file in files])
-        return bags_check.require_labels(source, _runs(checked))
+        return bags_check.sharing_bags(bags_check.runs_in(checked))
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: BagSettings
@@ -174,7 +143,7 @@ class BagsFamily:
         """Cut the bags, whole, into partitions with about as many instances each."""
         order = np.argsort([f.url for f in files], kind="stable")
         files = [files[i] for i in order]
-        places = bags_check.bounds_of(_runs([checked[i] for i in order]))
+        places = bags_check.bounds_of(bags_check.runs_in([checked[i] for i in order]))
         count = settings.partitions or -(-len(places) // settings.rows_per_partition)
         sizes = np.array([sum(stop - start for _, start, stop in rows) for rows in places])
         bounds = even_bounds(sizes, count)
@@ -185,8 +154,7 @@ class BagsFamily:
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
-        several = settings.model == "gp_probit"
-        checked = bags_check.check_part(part, several, instances_in(settings))
+        checked = bags_check.check_part(part, settings)
         found = instances_of.read(
             checked.rows,
             part.index,
@@ -205,7 +173,7 @@ class BagsFamily:
         about = AboutBags(
             sums=dict(zip(found.modalities, sums, strict=True)),
             own=found.bags.bag_features.shape[1],
-            classes=bag_classes.names_of(classes) if several else [],
+            classes=bag_classes.names_of(classes) if settings.takes_classes else [],
             exclusive=bag_classes.one_each(classes),
             words=too_many_words(found.bags),
             known=known,
@@ -252,7 +220,7 @@ class BagsFamily:
         with reading_of(self, settings):
             names = feature_names(first)
         form = form_of(about, names) if fitted is None else kept_form(fitted, about, names)
-        if settings.model == "gp_probit" and len(form.modalities) > 1:
+        if settings.takes_classes and len(form.modalities) > 1:
             raise InputError([one_modality(settings.model, form.modalities)])
         if fitted is None and not about.rows and settings.needs_instances:
             raise InputError([without_instances(settings.model)])
@@ -294,10 +262,6 @@ class BagsFamily:
         return Prepared(
             partitions, batch, tuple(warnings), columns=columns, notes=(*notes, *read_as)
         )
-
-    def model(self, settings: BagSettings) -> Any:
-        """Return the model to fit."""
-        return bag_models.make(settings)
 
     def score(
         self,
@@ -352,10 +316,6 @@ class BagsFamily:
             ]
         return rows
 
-    def answer(self, finished: Finished) -> Answer:
-        """Return everything that a reader of the run may see."""
-        return answer(finished)
-
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""
         needed = memory_needed(q, settings)
@@ -363,21 +323,11 @@ class BagsFamily:
             return ()
         return (plain(say(self.name, "without_process", needed / GIB)),)
 
-    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
-        """Draw bags with known truth."""
-        from flows.bags.input.simulate import write_bags
-
-        return write_bags(target, rows, seed)
-
 
 def _indices(block: Coefficients, form: BagForm) -> Sequence[Any]:
     """Return the names of a block's features, or their numbers."""
     named = block.modality is not None and len(form.names) == block.mean.size
     return form.names if named else range(1, block.mean.size + 1)
-
-
-def _runs(checked: Sequence[Any]) -> list[bags_check.Runs]:
-    return [c.runs for c in checked if c.runs is not None]
 
 
 FAMILY = BagsFamily()

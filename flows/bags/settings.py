@@ -205,6 +205,11 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return self.model.startswith("gp_") or process
 
     @property
+    def takes_classes(self) -> bool:
+        """Whether the model takes bags with labels of several classes."""
+        return self.model == "gp_probit"
+
+    @property
     def takes_words(self) -> bool:
         """Whether columns of text are taken as words, with the products of all pairs."""
         linear = self.kernel == "auto" or "linear" in self.kernel

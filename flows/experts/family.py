@@ -8,17 +8,17 @@ from typing import Any
 
 from flows import storage
 from flows.experts import scored, tested
-from flows.experts.answer import Answer, answer_of
+from flows.experts.answer import answer_of
 from flows.experts.input.design import Forms
 from flows.experts.input.encoding import AboutRows, check_finite, faults_of_fit
 from flows.experts.input.prepare import prepared
+from flows.experts.input.simulate import write_rows
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored, parameters_in
 from flows.experts.settings import ExpertSettings
 from flows.family import (
     Checked,
     Each,
-    Finished,
     Ingested,
     Prepared,
 )
@@ -45,6 +45,9 @@ class Experts(ReadsColumns):
     table = ROWS_IN
 
     check_cells = staticmethod(check_finite)
+    prepare = staticmethod(prepared)
+    answer = staticmethod(answer_of)
+    simulate = staticmethod(write_rows)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: labels, and columns that are sound."""
@@ -67,17 +70,6 @@ class Experts(ReadsColumns):
             },
             checked=rows.checked,
         )
-
-    def prepare(
-        self,
-        parts: Sequence[Part],
-        settings: ExpertSettings,
-        paths: RunPaths,
-        fitted: RunPaths | None,
-        each: Each,
-    ) -> Prepared:
-        """Choose what every column becomes, then make the arrays of every partition."""
-        return prepared(parts, settings, paths, fitted, each)
 
     def model(self, settings: ExpertSettings) -> Any:
         """Return the model to fit."""
@@ -136,16 +128,6 @@ class Experts(ReadsColumns):
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the additive part, where there is one, and of the best start."""
         return parameters_in(model, q)
-
-    def answer(self, finished: Finished) -> Answer:
-        """Return everything that a reader of the run may see."""
-        return answer_of(finished)
-
-    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
-        """Draw rows with known experts."""
-        from flows.experts.input.simulate import write_rows
-
-        return write_rows(target, rows, seed)
 
 
 FAMILY = Experts()

@@ -15,12 +15,12 @@ from flows.family import (
     Each,
     Finished,
     Ingested,
-    Prepared,
 )
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.input import coding as feature_coding
 from flows.features.input.columns import faults_of_fit
+from flows.features.input.simulate import write_table
 from flows.features.meaning import meaning_sums
 from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
@@ -49,6 +49,9 @@ class FeaturesFamily(ReadsColumns):
     name = "features"
     settings = FeatureSettings
     table = CATEGORIES_IN
+    prepare = staticmethod(feature_coding.code_parts)
+    model = staticmethod(forms.make)
+    simulate = staticmethod(write_table)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List the columns that cannot be read."""
@@ -67,21 +70,6 @@ class FeaturesFamily(ReadsColumns):
     def ingest(self, part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
         """Store a partition's cells as text."""
         return feature_coding.store_cells(part.index, self.read_rows(part, settings), paths)
-
-    def prepare(
-        self,
-        parts: Sequence[Part],
-        settings: FeatureSettings,
-        paths: RunPaths,
-        fitted: RunPaths | None,
-        each: Each,
-    ) -> Prepared:
-        """Fix the categories of every column, then code the cells of every partition."""
-        return feature_coding.code_parts(parts, settings, paths, fitted, each)
-
-    def model(self, settings: FeatureSettings) -> Any:
-        """Return the model to fit."""
-        return forms.make(settings)
 
     def score(
         self,
@@ -175,12 +163,6 @@ class FeaturesFamily(ReadsColumns):
         """Return what was found."""
         fit = _finished(forms.read, finished.model, finished.q, finished.settings)
         return answer_of(finished, fit)
-
-    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
-        """Draw a table with known features."""
-        from flows.features.input.simulate import write_table
-
-        return write_table(target, rows, seed)
 
 
 def _finished(say: Callable[..., T], *of_fit: Any) -> T:

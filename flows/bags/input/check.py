@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
@@ -25,13 +25,14 @@ from flows.bags.input.labels import (
     with_label,
     with_lists,
 )
-from flows.bags.schema import INSTANCES_IN, LABEL_NUMBER
-from flows.family import CheckedPiece
+from flows.bags.schema import LABEL_NUMBER, instances_in
+from flows.bags.settings import BagSettings
+from flows.family import Checked, CheckedPiece
 from flows.faults import Fault, InputError
 from flows.storage import InputFile
 from flows.tables import partition, reading
 from flows.tables.checks import Checker, Found, lengths_of
-from flows.tables.names import digests_of
+from flows.tables.names import digests_of, in_files
 from flows.tables.partition import ROWS, Part, Slice, read_slice
 from flows.tables.reading import SeenNumbers
 from flows.tables.table import Table
@@ -324,39 +325,40 @@ class Runs:
     instance_rows: IntArray = field(default_factory=_no_digests)
 
 
-def check_bags(
-    pieces: Iterable[tuple[int, pa.Table]],
-    file: str,
-    several: bool = False,
-    table: Table = INSTANCES_IN,
-) -> tuple[Checker, Runs | None]:
+@dataclass(frozen=True)
+class CheckedBags(Checked):
+    """What the check of one file found: where its bags stand, if it is known; several classes."""
+
+    runs: Runs | None = None
+    multi: bool = False
+
+    @classmethod
+    def of(cls, checker: Checker, runs: Runs | None, settings: BagSettings) -> CheckedBags:
+        """Return what a checker found."""
+        multi = settings.takes_classes and bag_classes.has_classes(checker.columns)
+        return cls(checker.rows, tuple(checker.found.faults()), (), runs, multi)
+
+
+def check_file(file: InputFile, settings: BagSettings) -> CheckedBags:
     """Check one file, and say where its bags stand if nothing is wrong.
 
-    Parameters
-    ----------
-    pieces
-        (first row, rows) of the file, of which no two are held at a time: of numbers only what
-        the check needs is kept.
-    file
-        Its name, for messages.
-    several
-        Whether the model takes bags with labels of several classes.
-    table
-        The table as the file has it.
+    Of numbers only what the check needs is held of more than a slab.
     """
-    checker = Checker(table, file)
-    found, parts, readable = checker.found, [], True
-    for rows in checker.chunks(pieces):
+    table = instances_in(settings)
+    checker = Checker(table, file.url)
+    parts, readable = [], True
+    for rows in checker.chunks(partition.chunks(file.url)):
         wanted = {c.name for c in table.columns if c.required or c.name in checker.columns}
         readable &= wanted == set(rows.column_names)
         if readable:
             parts.append(thinned(rows))
-    found.first = 0
+    checker.found.first = 0
     if checker.rows:
-        check_label_columns(checker.columns, several, found)
-    if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
-        return checker, None
-    return checker, runs_of(join_rows(parts), checker, several)
+        check_label_columns(checker.columns, settings.takes_classes, checker.found)
+    runs = None
+    if parts and readable and not {"labels", MASK} <= set(checker.columns):
+        runs = runs_of(join_rows(parts), checker, settings.takes_classes)
+    return CheckedBags.of(checker, runs, settings)
 
 
 def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
@@ -397,7 +399,7 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     )
 
 
-def validate_dataset(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
+def validate_runs(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
     """List what files that are each right say differently or twice.
 
     That is labels, classes and features of bags, numbers of features, and instances.
@@ -492,24 +494,32 @@ def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
         )
 
 
-def require_labels(source: str, runs: Sequence[Runs]) -> list[Fault]:
+def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
     """List what a fit lacks: labelled bags of both classes."""
-    labels = np.concatenate([r.labels for r in runs])
-    found = {value: int(np.count_nonzero(labels == value)) for value in (0, 1)}
-    if all(found.values()):
+    found = [one for one in checked if isinstance(one, CheckedBags)]
+    labels = np.concatenate([one.labels for one in runs_in(found)])
+    negative, positive = (int(np.count_nonzero(labels == value)) for value in (0, 1))
+    if (negative and positive) or any(one.multi for one in found):
         return []
-    known = sum(found.values())
-    text = "no bag with a label" if not known else f"label {int(found[1] > 0)} only"
-    named = "" if known else "name the column of labels (--column label=YOURS), "
+    known, named = "no bag with a label", ""
+    if negative or positive:
+        known = f"label {int(positive > 0)} only"
+        named = "name the column of labels (--column label=YOURS), "
     return [
         Fault(
-            file=source,
+            file=in_files([file.url for file in files]),
             column="label",
             expected="bags labelled 0 and bags labelled 1",
-            found=text,
+            found=known,
             remedy=f"{named}label some bags of each class, or score these with a fitted run",
         )
     ]
+
+
+def runs_in(checked: Sequence[Checked]) -> list[Runs]:
+    """Return where bags stand in files that are right."""
+    found = [one.runs for one in checked if isinstance(one, CheckedBags)]
+    return [one for one in found if one is not None]
 
 
 def bounds_of(runs: Sequence[Runs]) -> list[list[tuple[int, int, int]]]:
@@ -555,19 +565,20 @@ class Held:
     multi: bool
 
 
-def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
+def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     """Check the columns of a file, and say where its bags stand; read their names alone."""
-    checker, footer = partition.read_header(file, table)
+    table = instances_in(settings)
+    checker, footer = partition.read_header(file.url, table)
     if checker.rows:
-        check_label_columns(checker.columns, several, checker.found)
+        check_label_columns(checker.columns, settings.takes_classes, checker.found)
     if checker.found:
-        return checker, None
+        return CheckedBags.of(checker, None, settings)
     column = table.declared(["bag_id"])["bag_id"]
     names: list[str] = []
     ends: list[int] = []
     rows = 0
     theirs = table.called.get("bag_id", "bag_id")
-    for batch in storage.read_batches(file, ROWS, [theirs], footer):
+    for batch in storage.read_batches(file.url, ROWS, [theirs], footer):
         given = reading.given(table, pa.Table.from_batches([batch]))
         cells = reading.cast(reading.spelt(table, given)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
@@ -579,7 +590,8 @@ def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs |
                 names.pop()
                 ends.pop(-2)
         rows += len(cells)
-    return checker, Runs(tuple(names), np.array([0, *ends]), np.zeros(0, np.int8), {}, 0)
+    found = Runs(tuple(names), np.array([0, *ends]), np.zeros(0, np.int8), {}, 0)
+    return CheckedBags.of(checker, found, settings)
 
 
 @dataclass(frozen=True)
@@ -595,7 +607,7 @@ class CheckedPart:
     split: frozenset[str]
 
 
-def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
+def check_part(part: Part, settings: BagSettings) -> CheckedPart:
     """Read and check a partition's rows; its bags have none elsewhere.
 
     Raises
@@ -603,6 +615,7 @@ def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
     InputError
         If something is wrong with them.
     """
+    table, several = instances_in(settings), settings.takes_classes
     read, runs, pieces = [], [], []
     seen, files = SeenNumbers(), Counter[tuple[str, str | None]]()
     for file, rows_of, given in rows_by_file(part, table):
@@ -625,25 +638,23 @@ def check_part(part: Part, several: bool, table: Table) -> CheckedPart:
         seen.labels += checker.numbers.labels
         for name, own in checker.numbers.columns.items():
             seen.columns[name] = seen.columns.get(name, Seen()) + own
-    if faults := validate_dataset([one.url for one in pieces], runs):
+    if faults := validate_runs([one.url for one in pieces], runs):
         raise InputError(faults)
     split = frozenset(bag for (bag, _), count in files.items() if count > 1)
     return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
 
 
-def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:
-    """Return what the pieces of a file say of it, whether of several classes, and faults between.
-
-    Of the runs only what other files must agree with is known.
-    """
+def merge(file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings) -> CheckedBags:
+    """Return what the pieces of a file say of it: of the runs what other files must agree with."""
     held = [Held(**one.about) for one in pieces]
     known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
     runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
-    faults = validate_dataset([file] * len(runs), runs)
+    faults = validate_runs([file.url] * len(runs), runs)
     widths = {name: width for one in held for name, width in one.widths.items()}
     if any(one.kinds for one in held) and "" in widths:
-        faults.append(Fault(file, "the name of a modality", "null", "modality"))
-    return replace(runs[0], widths=widths), any(one.multi for one in held), faults
+        faults.append(Fault(file.url, "the name of a modality", "null", "modality"))
+    whole, multi = replace(runs[0], widths=widths), any(one.multi for one in held)
+    return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), whole, multi)
 
 
 MANY_SLICES = 16
