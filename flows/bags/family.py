@@ -19,7 +19,6 @@ from flows.bags.input import check as bags_check
 from flows.bags.input import instances as instances_of
 from flows.bags.input import labels as bag_classes
 from flows.bags.input.check import slices_of
-from flows.bags.input.first_rows import FirstRows
 from flows.bags.input.form import (
     FILE,
     AboutBags,
@@ -48,8 +47,15 @@ from flows.bags.input.groups import (
     groups_of,
     instance_prints,
     said_of_copied_instances,
+    with_groups,
 )
-from flows.bags.input.roles import describe, feature_names, other_levels, settings_from_input
+from flows.bags.input.roles import (
+    FirstRows,
+    describe,
+    feature_names,
+    other_levels,
+    settings_from_input,
+)
 from flows.bags.input.simulate import write_bags
 from flows.bags.models import Coefficients, memory_needed
 from flows.bags.settings import GIB, HELD_OUT, BagSettings
@@ -112,7 +118,7 @@ class BagsFamily:
             files = storage.expand(source, self.suffixes)
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
-                return settings_from_input(files, settings)
+                return settings_from_input(files, with_groups(files, settings))
         except storage.StorageError:
             return settings  # the check says it
 

@@ -291,18 +291,16 @@ class Checker:
             given = reading.given(self.table, given, self.numbers)
         except reading.UnreadableCells as error:
             more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
-            what = "a number in every cell of a feature"
-            out = f", or leave the column out (--exclude {error.column})"
-            if error.label:
-                what, out = "a number in every label, as threshold is set", ""
-            if error.order:
-                what = f"one of the levels {', '.join(error.order)} in every label"
-            remedy = f"correct these cells, or name them as missing (--set missing=WORD){out}"
+            expected, remedy = error.expected, "correct these cells, or name them as missing"
+            remedy += " (--set missing=WORD)"
+            if not error.is_label:
+                remedy += f", or leave the column out (--exclude {error.column})"
             if error.other:
                 sign = {",": "point", ".": "comma"}[error.other]
-                what = f"{what}, with a decimal {sign} as in the first rows"
+                expected += f", with a decimal {sign} as in the first rows"
                 remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
-            self.found.rows([error.row], error.column, what, f"{shown(error.cell)}{more}", remedy)
+            cell = f"{shown(error.cell)}{more}"
+            self.found.rows([error.row], error.column, expected, cell, remedy)
             raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
@@ -399,30 +397,25 @@ class Checker:
         if column.gaps:
             some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
             wrong &= ~np.isnan(values) | ~some[parents]
-        rows = np.unique(parents[wrong])
-
-        def first(row: int) -> tuple[int, float | None]:
-            for place, value in enumerate(own := cells[row].as_py()):
-                gap = value is None or np.isnan(value)
-                if gap and column.gaps and some[row]:
-                    continue
-                if gap or not abs(value) <= largest or not np.isfinite(value):
-                    return place, value
-            raise AssertionError(own)
+        places = np.flatnonzero(wrong)
+        rows, first = np.unique(parents[places], return_index=True)
+        place = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
+        starts = np.searchsorted(parents, rows)
+        start = dict(zip(rows.tolist(), starts.tolist(), strict=True))
+        entries = cells.flatten()
 
         def expected(row: int) -> str:
-            value = first(row)[1]
-            large = value is not None and np.isfinite(value)
-            return f"numbers of at most {largest:g} in size" if large else "finite numbers"
+            if np.isfinite(values[place[row]]):
+                return f"numbers of at most {largest:g} in size"
+            return "finite numbers"
 
         def found(row: int) -> str:
-            place, value = first(row)
-            shown = "null" if value is None else "NaN" if value != value else str(value)
-            return f"{shown} at place {place + 1}"
+            entry = entries[place[row]].as_py()
+            text = "null" if entry is None else str(entry).replace("nan", "NaN")
+            return f"{text} at place {place[row] - start[row] + 1}"
 
-        self.found.rows(
-            rows, name, expected, found, "fill the gap, rescale the numbers or leave the row out"
-        )
+        remedy = "fill the gap, rescale the numbers or leave the row out"
+        self.found.rows(rows, name, expected, found, remedy)
 
     def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
         """Report rows that have none of two columns."""
@@ -539,7 +532,8 @@ def other_columns(
             expected, found = f"the columns of {has}", f"a difference in {names}"
             if len(odd) == 1:
                 expected, found = "", f"no column {names}, which {has} has"
-                remedy += f"; if {names} is the label, add --column label={names}" * labelled
+                if labelled:
+                    remedy += f"; if {names} is the label, add --column label={names}"
             faults.append(Fault(lacks, expected, found, remedy=remedy))
     return faults
 

@@ -154,11 +154,8 @@ def _label_numbers(
     """
     if positive.order:
         return _places(column, positive, table.missing, seen)
-    try:
-        return _read_numbers(positive.column, column, table, seen)
-    except UnreadableCells as error:
-        error.label = True
-        raise
+    expected = "a number in every label, as threshold is set"
+    return _read_numbers(positive.column, column, table, seen, expected)
 
 
 def _places(
@@ -177,9 +174,11 @@ def _places(
     place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
     odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
     if odd.size:
-        row = int(odd[0])
+        row, levels = int(odd[0]), ", ".join(positive.order)
+        expected = f"one of the levels {levels} in every label"
+        cell = str(cells[row].as_py())
         raise UnreadableCells(
-            positive.column, row, str(cells[row].as_py()), odd.size, positive.order
+            positive.column, row, cell, odd.size, expected=expected, is_label=True
         )
     found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
     return found
@@ -414,6 +413,9 @@ def _without_id(name: str) -> str:
     return lower.removesuffix("id").rstrip("_. -") or lower
 
 
+_IN_FEATURES = "a number in every cell of a feature"
+
+
 class UnreadableCells(ValueError):
     """Cells of a column of numbers are none.
 
@@ -421,12 +423,10 @@ class UnreadableCells(ValueError):
     ----------
     column, row, cell, count
         The column, the first of these cells with its row from 0, and how many there are.
-    label
-        Whether these are labels, compared with a threshold.
-    order
-        The levels of labels that are in an order.
     other
         The decimal sign by which this cell is a number, where it is not that of its column.
+    expected, is_label
+        What is expected of each cell, and whether these are labels.
     """
 
     def __init__(
@@ -435,12 +435,13 @@ class UnreadableCells(ValueError):
         row: int,
         cell: str,
         count: int,
-        order: Sequence[str] = (),
         other: str = "",
+        expected: str = _IN_FEATURES,
+        is_label: bool = False,
     ) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
-        self.label, self.order, self.other = bool(order), tuple(order), other
+        self.other, self.expected, self.is_label = other, expected, is_label
 
 
 @dataclass
@@ -538,12 +539,14 @@ def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[s
 
 
 def _read_numbers(
-    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers
+    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers, of_label: str = ""
 ) -> FloatArray:
+    """Return cells as numbers; ``of_label`` says what is expected of each, where it is a label."""
     if not is_text(column.type) and not table.missing:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
-    rule = Rule(mixed.NUMBER, decimal=table.decimal_of(name))
+    decimal = "," if table.called.get(name, name) in table.commas else "."
+    rule = Rule(mixed.NUMBER, decimal=decimal)
     values, wrong = mixed.numbers(cells, rule)
     if not is_text(column.type):
         return np.where(wrong, np.inf, values)
@@ -551,7 +554,8 @@ def _read_numbers(
         row = int(np.flatnonzero(wrong)[0])
         cell, other = str(cells[row].as_py()), "." if rule.decimal == "," else ","
         other = other if number_of(cell, other) is not None else ""
-        raise UnreadableCells(name, row, cell, int(wrong.sum()), other=other)
+        expected = of_label or _IN_FEATURES
+        raise UnreadableCells(name, row, cell, int(wrong.sum()), other, expected, bool(of_label))
     found.columns[name] = found.columns.get(name, Seen()) + seen
     return values
 

@@ -327,10 +327,6 @@ class Table:
         """The column that names the rows, each once."""
         return next((c for c in self.columns if c.unique), None)
 
-    def decimal_of(self, name: str) -> str:
-        """Return the decimal sign of the numbers of a column, by the files' name or ours."""
-        return "," if self.called.get(name, name) in self.commas else "."
-
     @property
     def in_files(self) -> list[str] | None:
         """The columns of a file that are needed; None for all of them."""

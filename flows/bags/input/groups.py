@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.bags.input.first_rows import LOOKED, FirstRows
+from flows.bags.input.roles import LOOKED, FirstRows
 from flows.bags.settings import HELD_OUT, BagSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
