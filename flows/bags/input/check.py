@@ -131,12 +131,6 @@ def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
     return widths
 
 
-def own_width(thin: Thin, found: Found) -> int:
-    """Return the number of a bag's own features; report rows that differ."""
-    rows = np.flatnonzero(thin.own >= 0)
-    return _width(thin.own, rows, "bag_features", "", found) if rows.size else 0
-
-
 def _width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
     width = int(lengths[rows[0]])
     if width == 0:
@@ -368,7 +362,9 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     if multi:
         check_classes(rows, MASK if MASK in rows.column_names else "labels", found)
     check_modalities(thin, found)
-    widths, own = feature_widths(thin, found), own_width(thin, found)
+    widths, own, own_rows = feature_widths(thin, found), 0, np.flatnonzero(thin.own >= 0)
+    if own_rows.size:
+        own = _width(thin.own, own_rows, "bag_features", "", found)
     if found:
         return None
     codes = rows["bag_id"].combine_chunks().dictionary_encode()

@@ -259,7 +259,7 @@ def instance_prints(data: Bags) -> pa.Table:
 
 def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[str]:
     """Say how many instances are exact copies of others, and in how many bags they are."""
-    tables = each(_read_prints, list(range(count)), paths)
+    tables = each(storage.read_table, [paths.part("prints", index) for index in range(count)])
     prints, bag = (
         np.concatenate([table[name].to_numpy() for table in tables]) for name in ("print", "bag")
     )
@@ -273,7 +273,3 @@ def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[st
         f"{np.count_nonzero(copied):,} of {copied.size:,} instances, in {bags:,} bags, are exact "
         "copies of others."
     ]
-
-
-def _read_prints(index: int, paths: RunPaths) -> pa.Table:
-    return storage.read_table(paths.part("prints", index))

@@ -214,19 +214,14 @@ def _instance_rows(table: pa.Table, number: IntArray, kind: IntArray) -> pa.Tabl
     rows = np.flatnonzero(kind >= 0)
     rows = rows[np.argsort(number[rows], kind="stable")]
     names = table["instance_id"].combine_chunks().take(pa.array(rows))
-    place = _place_in_group(number[rows])
+    bags = number[rows]
+    place = np.arange(rows.size) - np.searchsorted(bags, bags, side="left")
     names = pc.coalesce(names, pa.array(place + 1).cast(pa.string()))
     return pa.table(
         {
-            "bag": number[rows],
+            "bag": bags,
             "instance_id": names,
             "modality": kind[rows],
             "primary": table["primary"].combine_chunks().take(pa.array(rows)),
         }
     )
-
-
-def _place_in_group(sorted_numbers: IntArray) -> IntArray:
-    first = np.searchsorted(sorted_numbers, sorted_numbers, side="left")
-    place: IntArray = np.arange(sorted_numbers.size) - first
-    return place

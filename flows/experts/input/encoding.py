@@ -21,7 +21,7 @@ from flows.records import json_files
 from flows.storage import InputFile
 from flows.tables import mixed
 from flows.tables.checks import Checker
-from flows.tables.mixed import CATEGORY, NUMBER
+from flows.tables.mixed import CATEGORY
 from flows.tables.names import in_files, listed
 from flows.tables.roles import (
     Contents,
@@ -35,7 +35,6 @@ from flows.tables.roles import (
 )
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.seen import Seen, ends_of
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import (
     ColumnSums,
@@ -357,12 +356,6 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
         if names:
             warnings.append(f"{words}: {listed(names)}.")
     return warnings
-
-
-def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[float, float]]:
-    """Return the ends of the columns of numbers in a table."""
-    rules = {n: rule for n, rule in encoding.kinds.items() if rule.kind == NUMBER}
-    return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
 
 
 class Beyond(NamedTuple):

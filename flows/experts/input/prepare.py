@@ -55,6 +55,7 @@ from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
+from vbmodels.core.seen import ends_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
@@ -271,7 +272,11 @@ def _choose_columns(
     used = [one.name for one in encoding.columns]
     encoding = encoding.model_copy(
         update={
-            "ranges": of_encoding.ranges_of(encoding, seen),
+            "ranges": {
+                name: ends_of(seen[name], rule.decimal)
+                for name, rule in encoding.kinds.items()
+                if rule.kind == NUMBER and seen[name].cells
+            },
             "groups": alike_columns(summed.sample, [*kinds], encoding),
             "repeated": found.repeated,
             "design_effect": units.design_effect,

@@ -157,17 +157,15 @@ def columns_of(
     if not kept:
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
-    table = tuple(
-        _as_ordered(
-            column_read(
-                name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons
-            ),
-            name in ordered,
-        )
-        for name, rule in rules.items()
-    )
-    used = [column.name for column in kept]
-    names = shown_names(used)
+    table = []
+    for name, rule in rules.items():
+        used = f"left out: {reasons[name]}" if name in reasons else USED
+        read = column_read(name, rule, seen[name], shown[name], used, name not in reasons)
+        if (plain := read.read_as.removeprefix("ordered ")).startswith("category"):
+            read = replace(read, read_as=f"ordered {plain}" if name in ordered else plain)
+        table.append(read)
+    used_names = [column.name for column in kept]
+    names = shown_names(used_names)
     kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
     warnings = [
         *_on_repeated(reasons, shown),
@@ -176,16 +174,9 @@ def columns_of(
         *_on_zeros(kept),
     ]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
-    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
-    return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
-
-
-def _as_ordered(read: ColumnRead, ordered: bool) -> ColumnRead:
-    """Say of a column of categories whether they are used in an order."""
-    plain = read.read_as.removeprefix("ordered ")
-    if not plain.startswith("category"):
-        return read
-    return replace(read, read_as=f"ordered {plain}" if ordered else plain)
+    of_used = {name: shown[name] for name in used_names}
+    warnings += suggestions(seen, of_used, used_names, numbers, weighs=True)
+    return FoundColumns(tuple(kept), reasons, tuple(table), tuple(warnings))
 
 
 def _scale(
@@ -212,10 +203,6 @@ def _scale(
             remedy="write the answers as numbers, or leave the column out of ordered",
         )
     return scale
-
-
-def _used(reasons: Mapping[str, str], name: str) -> str:
-    return f"left out: {reasons[name]}" if name in reasons else USED
 
 
 def _with(remark: str, more: str) -> str:
@@ -378,7 +365,7 @@ def compare_columns(
     if twice:
         warnings.append(f"Repeated columns are used once: {listed(twice)}.")
     table = tuple(
-        replace(one, used=_used(reasons, one.name)) if one.name in reasons else one
+        replace(one, used=f"left out: {reasons[one.name]}") if one.name in reasons else one
         for one in found.table
     )
     kept = [column for column in kept if column.name not in reasons]
@@ -457,7 +444,7 @@ def _on_exclusive(
         else:
             groups.append([(name, at)])
     said = [
-        listed([name for name, _ in group], 6) + _rows_without(group, total)
+        f"{listed([name for name, _ in group], 6)}{_rows_without(group, total)}"
         for group in groups
         if len(group) > 2 and by_no_chance([at for _, at in group], total)
     ]
