@@ -299,7 +299,7 @@ class BagsFamily:
         if fitted is not None:
             return summaries, q
         first, *others = summaries
-        found = rivals.write(len(summaries), settings, paths, each)
+        found = rivals.write([one.rows for one in summaries], settings, paths, each)
         return [replace(first, rivals=found), *others], q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:

@@ -58,6 +58,12 @@ class Rows:
         return np.where(np.isnan(self.without), self.own, self.without)
 
     @property
+    def is_unseen(self) -> BoolArray:
+        """Which labels the prediction does not know, where they are known."""
+        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
+        return np.asarray(self.held | ~np.isnan(alone))
+
+    @property
     def known(self) -> BoolArray:
         """Which labels are known."""
         return ~np.isnan(self.label)
