@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 from scipy.special import pdtrc
 
 from flows.bags import models
@@ -28,7 +27,7 @@ from flows.evaluate.tested import (
 )
 from flows.evaluate.thresholds import Threshold, thresholds_of
 from flows.family import Finished
-from flows.records.runs import RunRecord
+from flows.report.answers import answer_of_fit
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.levels import YES
@@ -275,7 +274,8 @@ def answer(finished: Finished) -> Answer:
     """Make the answer from what a run has published."""
     settings, new = finished.settings, finished.fit is not None
     form, summary = read_form(finished.paths), joined(finished.summaries)
-    kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
+    kind = kind_of(settings, form)
+    before: Answer | None = answer_of_fit(BagSettings, finished.fit)
     levels = settings.label_order or tuple(form.classes)
     rows = summary.rows
     on: Which = "held out" if rows.held.any() else "without"
@@ -311,17 +311,6 @@ def answer(finished: Finished) -> Answer:
         classes=_classes(rows, names, on) if kind == "several" else (),
         fit=_fit(finished, form),
     )
-
-
-def answer_of_fit(fit: RunRecord | None) -> Answer | None:
-    """Return the answer of the fit that is applied; None if it is of another version."""
-    from flows.report.answers import of_results
-
-    try:
-        found: Answer | None = None if fit is None else of_results(BagSettings, fit.results)
-    except ValidationError:
-        return None
-    return found
 
 
 def kind_of(settings: BagSettings, form: BagForm) -> Kind:

@@ -128,7 +128,7 @@ class WeightSums:
 
     @property
     def notes(self) -> dict[str, float]:
-        """What a partition says of its weights, for `effective_size`."""
+        """What `effective_size` needs of a partition."""
         return {"weight": self.total, "squared_weight": self.squares}
 
     def mean(self, settings: RunSettings) -> float:
@@ -150,7 +150,7 @@ class WeightSums:
         """Say how many rows are weighted, and their effective sample size (Kish 1965)."""
         if WEIGHT not in settings.columns:
             return []
-        effective = self.total**2 / self.squares if self.squares else 0.0
+        effective = effective_size([self.notes], settings)
         have = "row has" if self.without == 1 else "rows have"
         gone = f"; {self.without:,} other {have} no part in the fit" if self.without else ""
         return [
@@ -165,6 +165,17 @@ class WeightSums:
             return []
         given = f"{self.rows:,} rows above 0"
         return [ColumnRead(settings.columns[WEIGHT], "number", 0, given, "weight of the row")]
+
+
+def effective_size(notes: Sequence[Mapping[str, float]], settings: RunSettings) -> float | None:
+    """Return how many rows of one weight say as much (Kish 1965); None where none are weighted.
+
+    ``notes`` are those of all partitions, as `WeightSums.notes`.
+    """
+    if WEIGHT not in settings.columns:
+        return None
+    total, squares = (sum(one[name] for one in notes) for name in ("weight", "squared_weight"))
+    return total**2 / squares if squares else 0.0
 
 
 @dataclass(frozen=True)
