@@ -191,16 +191,6 @@ def read_slice(s: Slice, table: Table) -> pa.Table:
         raise InputError([unreadable(s.url, error)]) from error
 
 
-def read(part: Part, table: Table) -> pa.Table:
-    """Read a partition's rows as a table of the declared types; absent columns are null."""
-    read = []
-    for s in part.slices:
-        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files)
-        given = reading.named(table, reading.given(table, rows), s.url, s.start)
-        read.append(reading.read(table, given))
-    return merge(read, table)
-
-
 def merge(pieces: Sequence[pa.Table], table: Table) -> pa.Table:
     """Put the rows of several files together."""
     if not pieces:

@@ -313,16 +313,6 @@ def separator_of(schema: pa.Schema) -> str:
     return (schema.metadata or {}).get(SEPARATOR, b"").decode()
 
 
-def read(table: Table, rows: pa.Table) -> pa.Table:
-    """Return columns, by the table's names, in the types that are declared.
-
-    Absent ones are null.
-    """
-    rows, _ = spelt(table, rows)
-    known = table.declared(rows.column_names)
-    return filled(table, pa.table({name: cast(rows[name], c) for name, c in known.items()}))
-
-
 def filled(table: Table, rows: pa.Table) -> pa.Table:
     """Return columns in the types that are declared, in that order, with null absent ones."""
     there = set(rows.column_names)
