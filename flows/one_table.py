@@ -18,8 +18,8 @@ from flows.settings import RunSettings
 from flows.settings.tables import TableSettings
 from flows.storage import InputFile
 from flows.tables import partition
-from flows.tables.checks import MAX_ROWS, Checker, other_columns, shared_names
-from flows.tables.names import as_text
+from flows.tables.checks import MAX_ROWS, Checker
+from flows.tables.names import as_text, other_columns, shared_names
 from flows.tables.partition import Part, chunks
 from flows.tables.roles import LABEL, Contents, OddCell, Taken, odd_cells, take
 from flows.tables.table import Table

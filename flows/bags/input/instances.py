@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flows.bags.input import labels as bag_classes
-from flows.bags.input.check import positive_instances
+from flows.bags.input.rows import positive_instances
 from flows.bags.schema import LABEL_GIVEN, LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags

@@ -16,7 +16,7 @@ from flows.bags.settings import BagSettings
 from flows.faults import InputError
 from flows.storage import InputFile, StorageError
 from flows.tables import mixed, reading
-from flows.tables.cells import is_number, is_text
+from flows.tables.cells import is_list, is_number, is_text
 from flows.tables.column_table import FEATURE, suggestions
 from flows.tables.mixed import CATEGORY, FLAG, NUMBER
 from flows.tables.names import listed, row_of
@@ -396,7 +396,7 @@ def _own_column(field: pa.Field, settings: BagSettings, labels: Sequence[int]) -
 
 
 def _kind_in_words(kind: pa.DataType) -> str:
-    if reading.is_list(kind):
+    if is_list(kind):
         return "list of numbers"
     return "number" if is_number(kind) else "text"
 
