@@ -382,7 +382,7 @@ def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
     return pc.if_else(pc.equal(cells, DASH), pa.scalar(None, pa.string()), cells)
 
 
-def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
+def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers of a kind, and which cannot be read.
 
     ``cells``: as `taken` gives them. ``rule``: how they are read: numbers, flags (1 and 0) or dates
@@ -393,7 +393,6 @@ def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
     values, wrong
         NaN where a cell is missing or cannot be read; [N] each.
     """
-    rule = Rule(rule) if isinstance(rule, str) else rule  # type: ignore[arg-type]
     if typed(cells):
         values = np.array(cells.to_numpy(zero_copy_only=False))
         values[np.isnan(values)] = np.nan  # of one bit pattern

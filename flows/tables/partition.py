@@ -122,7 +122,7 @@ def checked(
     Yields
     ------
     slice, checker, rows
-        Where they are; what takes further faults in them; the rows as `read` gives them.
+        Where they are; what takes further faults in them; the rows in declared types.
 
     Raises
     ------
