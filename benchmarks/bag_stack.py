@@ -26,7 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flows.bags.models.rivals import Held, by_instances
+from flows.bags.rivals import Held, by_instances
 from flows.evaluate.fits import trees
 from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.embedding.model import EmbeddingModel

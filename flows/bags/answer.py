@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 from scipy.special import pdtrc
 
-from flows.bags.input.form import form_url, read_form
-from flows.bags.models import models, stacked
+from flows.bags import models
+from flows.bags.input.form import BagForm, read_form
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
@@ -28,7 +27,7 @@ from flows.evaluate.tested import (
 )
 from flows.evaluate.thresholds import Threshold, thresholds_of
 from flows.family import Finished
-from flows.records.runs import RunRecord
+from flows.report.answers import answer_of_fit
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
 from vbmodels.core.levels import YES
@@ -180,7 +179,7 @@ class Fit:
     def weak_instances(self) -> float | None:
         """Weight of the member that gives instances their probabilities, where it is small."""
         weights = [w for name, w in self.members.items() if name in (INSTANCES, PRIMARY)]
-        return max(weights) if weights and max(weights) < stacked.LEAST else None
+        return max(weights) if weights and max(weights) < models.LEAST_WEIGHT else None
 
 
 @dataclass(frozen=True)
@@ -274,9 +273,10 @@ class Answer:
 def answer(finished: Finished) -> Answer:
     """Make the answer from what a run has published."""
     settings, new = finished.settings, finished.fit is not None
-    form, summary = read_form(form_url(finished.paths)), joined(finished.summaries)
-    kind, before = kind_of(settings, form), answer_of_fit(finished.fit)
-    levels = settings.label_order or tuple(form.get("classes") or ())
+    form, summary = read_form(finished.paths), joined(finished.summaries)
+    kind = kind_of(settings, form)
+    before: Answer | None = answer_of_fit(BagSettings, finished.fit)
+    levels = settings.label_order or tuple(form.classes)
     rows = summary.rows
     on: Which = "held out" if rows.held.any() else "without"
     on = "new" if new else on
@@ -313,24 +313,13 @@ def answer(finished: Finished) -> Answer:
     )
 
 
-def answer_of_fit(fit: RunRecord | None) -> Answer | None:
-    """Return the answer of the fit that is applied; None if it is of another version."""
-    from flows.report.answers import of_results
-
-    try:
-        found: Answer | None = None if fit is None else of_results(BagSettings, fit.results)
-    except ValidationError:
-        return None
-    return found
-
-
-def kind_of(settings: BagSettings, form: Mapping[str, Any]) -> Kind:
+def kind_of(settings: BagSettings, form: BagForm) -> Kind:
     """Return what is predicted."""
     if settings.numeric:
         return "levels" if settings.label_order else "number"
-    if not form.get("classes"):
+    if not form.classes:
         return "label"
-    return "classes" if form["exclusive"] else "several"
+    return "classes" if form.exclusive else "several"
 
 
 def base_of(kind: Kind, rows: Rows) -> tuple[float, ...]:
@@ -449,14 +438,14 @@ def _likely(summary: Summary) -> Likely | None:
     return Likely(int(above), expected, in_negative, area)
 
 
-def _marks(summary: Summary, form: Mapping[str, Any]) -> tuple[Mark, ...]:
+def _marks(summary: Summary, form: BagForm) -> tuple[Mark, ...]:
     """Rank features by how many likely instances they are among the first in."""
     if summary.sums is None:
         return ()
     means: dict[str, list[float]] = {}
     for modality, one in summary.sums.items():
         each = (one[:, :-1] / np.maximum(one[:, -1:], 1.0)).T.tolist()
-        names = form["names"] or map(str, range(1, len(each) + 1))
+        names = form.names or map(str, range(1, len(each) + 1))
         means |= {f"{modality} {name}".strip(): own for name, own in zip(names, each, strict=True)}
     found = []
     for name in marks_by_name(summary.marks, FEWEST)[:FEATURES]:
@@ -497,7 +486,7 @@ def _classes(rows: Rows, names: Names, on: Which) -> tuple[OfClass, ...]:
     return tuple(found)
 
 
-def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
+def _fit(finished: Finished, form: BagForm) -> Fit:
     q, model, settings = finished.q, finished.model, finished.settings
     trusted = models.trust(q)
     noise, unit = None, 1.0
@@ -505,10 +494,10 @@ def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
         unit = q.scale
         noise = float(q.scale * np.sqrt(q.noise.rate / q.noise.shape))
     empty = sum(int(one.notes.get("empty_positive", 0)) for one in finished.ingested)
-    needed = stacked.memory_needed(q, settings)
+    needed = models.memory_needed(q, settings)
     return Fit(
-        members=stacked.weights_of(q),
-        pools=_pools(q, unit, form) if stacked.pooled_counts(q) else (),
+        members=models.weights_of(q),
+        pools=_pools(q, unit, form) if models.pooled_counts(q) else (),
         blocks=_blocks(models.coefficients(model, q), form),
         r_hat=trusted.get("largest_r_hat"),
         draws=trusted.get("smallest_effective_draws"),
@@ -518,14 +507,14 @@ def _fit(finished: Finished, form: Mapping[str, Any]) -> Fit:
     )
 
 
-def _pools(q: Any, unit: float, form: Mapping[str, Any]) -> tuple[Pool, ...]:
+def _pools(q: Any, unit: float, form: BagForm) -> tuple[Pool, ...]:
     """Rank features by what their summaries in a bag add together."""
     found = []
-    for of, weights in zip(form["modalities"], stacked.markers_of(q), strict=False):
+    for of, weights in zip(form.modalities, models.markers_of(q), strict=False):
         if not weights:
             continue
         table = unit * np.array(list(weights.values()))
-        names = form["names"] if len(form["names"]) == table.shape[1] else ()
+        names = form.names if len(form.names) == table.shape[1] else ()
         together = np.abs(table).sum(axis=0)
         for d in np.argsort(-together, kind="stable")[:FEATURES].tolist():
             name = names[d] if names else str(d + 1)
@@ -534,20 +523,20 @@ def _pools(q: Any, unit: float, form: Mapping[str, Any]) -> tuple[Pool, ...]:
     return tuple(sorted(found, key=lambda pool: -pool.together)[:FEATURES])
 
 
-def _blocks(found: Sequence[Any], form: Mapping[str, Any]) -> tuple[Block, ...]:
+def _blocks(found: Sequence[Any], form: BagForm) -> tuple[Block, ...]:
     """Return the most certain coefficients of each block that has a title."""
     blocks = []
     for one in found:
         if one.name not in TITLES or not one.mean.size:
             continue
         order = np.argsort(-np.abs(one.mean) / np.maximum(one.sd, 1e-12), kind="stable")[:FEATURES]
-        of = "" if one.modality is None else form["modalities"][one.modality]
-        named = one.modality is not None and len(form["names"]) == one.mean.size
-        features = [form["names"][i] if named else str(i + 1) for i in order.tolist()]
+        of = "" if one.modality is None else form.modalities[one.modality]
+        named = one.modality is not None and len(form.names) == one.mean.size
+        features = [form.names[i] if named else str(i + 1) for i in order.tolist()]
         blocks.append(
             Block(
                 one.name,
-                "" if one.of_class is None else form["classes"][one.of_class],
+                "" if one.of_class is None else form.classes[one.of_class],
                 tuple(f"{of} {name}".strip() for name in features),
                 tuple(one.mean[order].tolist()),
                 tuple(one.sd[order].tolist()),

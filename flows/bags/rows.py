@@ -18,6 +18,10 @@ Which = Literal["new", "held out", "without"]
 """Bags that are tested: new ones, those held out of the fit, or the fitted, each without itself."""
 
 
+MOST_INSTANCES = 8
+"""Instances of a bag, the foremost, whose features are written and shown."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """What is tested, of all partitions: bags, or labels of bags with several classes.
@@ -52,6 +56,12 @@ class Rows:
     def best(self) -> FloatArray:
         """What is predicted without the bag's own label where that is known."""
         return np.where(np.isnan(self.without), self.own, self.without)
+
+    @property
+    def is_unseen(self) -> BoolArray:
+        """Which labels the prediction does not know, where they are known."""
+        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
+        return np.asarray(self.held | ~np.isnan(alone))
 
     @property
     def known(self) -> BoolArray:

@@ -42,15 +42,25 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     first = ("target", "positive", "held_out", "baselines", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "label_order", "positive", "threshold", "group_parts", "levels", "decimal_comma",
+            "label_order",
+            "positive",
+            "threshold",
+            "group_parts",
+            "levels",
+            "decimal_comma",
             "precision",
         ),
         "output": ("show_bags",),
         "expert": (
-            "witness_memory", "n_inducing", "leak", "chains", "warmup", "draws",
+            "witness_memory",
+            "n_inducing",
+            "leak",
+            "chains",
+            "warmup",
+            "draws",
             "thin",
         ),
-    }  # fmt: skip
+    }
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit"] = Field(
         "auto",
@@ -193,6 +203,11 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         """Whether the model, or a member of it, is a process of instances alone."""
         process = self.model == "auto" and self.witness_memory > 0 and not self.numeric
         return self.model.startswith("gp_") or process
+
+    @property
+    def takes_classes(self) -> bool:
+        """Whether the model takes bags with labels of several classes."""
+        return self.model == "gp_probit"
 
     @property
     def takes_words(self) -> bool:

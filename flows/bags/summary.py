@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags.models.markers import MOST_INSTANCES
-from flows.bags.rows import Kind, Rows, floats, joined_rows, rows_of, without_or
+from flows.bags.rows import MOST_INSTANCES, Kind, Rows, floats, joined_rows, rows_of, without_or
 from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -90,6 +89,7 @@ class Tables:
     markers: pa.Table | None
     known: pa.Table
     of_class: str = ""
+    reasons: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Columns:
     ----------
     table, row
         Which class's tables it is in, and which row of these.
-    predicted, low, high, label, bald
+    predicted, label, bald
         As of `Bag`; NaN where there is none.
     apart
         Whether its label is clearly another one than predicted, by what does not know it.
@@ -111,8 +111,6 @@ class Columns:
     table: IntArray
     row: IntArray
     predicted: FloatArray
-    low: FloatArray
-    high: FloatArray
     label: FloatArray
     bald: FloatArray
     apart: BoolArray
@@ -144,7 +142,7 @@ class Summary:
     marked
         How many of these instances there are.
     sums
-        See `flows.bags.models.markers.feature_sums`.
+        See `flows.bags.scored.feature_sums`.
     """
 
     rows: Rows
@@ -161,9 +159,13 @@ class Summary:
 
 
 def summarise(
-    kind: Kind, tables: Sequence[Tables], new: bool, show: Sequence[str], levels: Sequence[str],
+    kind: Kind,
+    tables: Sequence[Tables],
+    new: bool,
+    show: Sequence[str],
+    levels: Sequence[str],
     sums: dict[str, FloatArray] | None = None,
-) -> Summary:  # fmt: skip
+) -> Summary:
     """Summarise one partition.
 
     Parameters
@@ -179,14 +181,15 @@ def summarise(
     sums
         See `Summary`.
     """
-    columns = columns_of(kind, [one.bags for one in tables], new)
+    tables_of_bags = [one.bags for one in tables]
+    tested = rows_of(kind, pa.concat_tables(tables_of_bags), levels)
+    columns = columns_of(kind, tested, tables_of_bags, new)
     ranks = _ranks(kind, columns, tables, new, show)
     first = {name: np.argsort(rank, kind="stable")[: _most(name)] for name, rank in ranks.items()}
     totals = {name: int(np.isfinite(rank).sum()) for name, rank in ranks.items()}
     first = {name: rows[: totals[name]] for name, rows in first.items()}
     wanted = np.unique(np.concatenate([*first.values(), np.zeros(0, np.int64)]))
-    order = levels if kind == "levels" else ()
-    bags = _bags(kind, columns, tables, wanted, order)
+    bags = _bags(kind, tested, columns, tables, wanted, levels)
     lists = {
         name: tuple(Ranked(float(ranks[name][i]), bags[i]) for i in rows.tolist())
         for name, rows in first.items()
@@ -196,7 +199,7 @@ def summarise(
     label = floats(one.bags["label"])[one.known["bag"].to_numpy()]
     marks, marked = _marks(one)
     return Summary(
-        rows=rows_of(kind, pa.concat_tables([each.bags for each in tables]), levels),
+        rows=tested,
         instances=len(one.instances),
         others=_others(one.bags) if kind == "label" else frozenset(),
         lists=lists,
@@ -239,54 +242,28 @@ def joined(parts: Sequence[Summary]) -> Summary:
     )
 
 
-def columns_of(kind: Kind, bags: Sequence[pa.Table], new: bool) -> Columns:
+def columns_of(kind: Kind, rows: Rows, bags: Sequence[pa.Table], new: bool) -> Columns:
     """Return what lists go by, from the table bags, class by class."""
-    if kind in ("number", "levels"):
-        return _of_numbers(kind, bags[0], new)
-    own, without, label = (
-        np.column_stack([floats(one[name]) for one in bags])
-        for name in ("probability", "without_it", "label")
-    )
-    p = np.where(np.isnan(without), own, without)
-    table = np.repeat(np.arange(len(bags)), len(p))
-    if kind == "classes":
-        table, known = p.argmax(axis=1), label.max(axis=1) == 1.0
-        label = np.where(known, label.argmax(axis=1), np.nan)
-        p = p.max(axis=1)
-        apart, unsure = known & (label != table), np.where(p < CLEAR[1], p, np.inf)
-    else:
-        p, label = p.T.ravel(), label.T.ravel()
-        apart = ~np.isnan(label) & (np.abs(p - label) >= CLEAR[1])
-        unsure = np.where((p > CLEAR[0]) & (p < CLEAR[1]), np.abs(p - 0.5), np.inf)
-    row = np.tile(np.arange(len(bags[0])), p.size // max(len(bags[0]), 1))
-    apart &= (new | is_unseen(bags[0]))[row]
-    bald = np.column_stack([floats(one["bald"]) for one in bags])[row, table]
-    none = np.full(p.size, np.nan)
-    return Columns(table, row, p, none, none, label, bald, apart, unsure)
-
-
-def _of_numbers(kind: Kind, bags: pa.Table, new: bool) -> Columns:
-    label = floats(bags["label"])
-    predicted, low, high = (
-        without_or(bags, own, without)
-        for own, without in (
-            ("predicted", "without_it"), ("low", "low_without_it"), ("high", "high_without_it"),
-        )
-    )  # fmt: skip
-    apart = ~np.isnan(label) & ((label < low) | (label > high))
+    predicted, label, size = rows.best, rows.label, len(bags[0])
     if kind == "levels":
-        chances = [
-            without_or(bags, name, name.replace("probability_", "without_it_", 1))
-            for name in bags.column_names
-            if name.startswith("probability_")
-        ]
-        apart = ~np.isnan(label) & (np.argmax(chances, axis=0) + 1.0 != label)
-    apart &= new | is_unseen(bags)
-    n, none = len(bags), np.full(len(bags), np.nan)
-    table = np.zeros(n, np.int64)
-    return Columns(
-        table, np.arange(n), predicted, low, high, label, none, apart, np.full(n, np.inf)
-    )
+        predicted, label = without_or(bags[0], "predicted", "without_it"), rows.label + 1.0
+    table = np.repeat(np.arange(len(bags)), size)
+    unsure = np.full(len(label), np.inf)
+    if kind == "number":
+        apart = (label < rows.low) | (label > rows.high)
+    elif kind == "levels":
+        apart = rows.best.argmax(axis=1) != rows.label
+    elif kind == "classes":
+        table, predicted = predicted.argmax(axis=1), predicted.max(axis=1)
+        apart, unsure = label != table, np.where(predicted < CLEAR[1], predicted, np.inf)
+    else:
+        apart, middle = np.abs(predicted - label) >= CLEAR[1], np.abs(predicted - 0.5)
+        unsure = np.where((predicted > CLEAR[0]) & (predicted < CLEAR[1]), middle, np.inf)
+    apart &= rows.known & (new | rows.is_unseen)
+    row, bald = np.arange(len(label)) % max(size, 1), np.full(len(label), np.nan)
+    if kind not in ("number", "levels"):
+        bald = np.column_stack([floats(one["bald"]) for one in bags])[row, table]
+    return Columns(table, row, predicted, label, bald, apart, unsure)
 
 
 def _ranks(
@@ -321,7 +298,12 @@ def _most(name: str) -> int:
 
 
 def _bags(
-    kind: Kind, of: Columns, tables: Sequence[Tables], wanted: IntArray, order: Sequence[str]
+    kind: Kind,
+    tested: Rows,
+    of: Columns,
+    tables: Sequence[Tables],
+    wanted: IntArray,
+    levels: Sequence[str],
 ) -> dict[int, Bag]:
     """Return the bags of some rows, by row; each table is read once."""
     found: dict[int, Bag] = {}
@@ -335,30 +317,22 @@ def _bags(
             given = record.get("label_given") or record.get("level") or ""
             if kind == "classes" and label is not None:
                 given = tables[int(label)].of_class
+            level = levels[int(tested.best[i].argmax())] if kind == "levels" else ""
             found[i] = Bag(
                 name=record["bag_id"],
                 of_class=table.of_class,
                 predicted=float(of.predicted[i]),
-                low=_number_or_none(of.low[i]),
-                high=_number_or_none(of.high[i]),
+                low=_number_or_none(tested.low[i]),
+                high=_number_or_none(tested.high[i]),
                 label=label,
                 given=given,
-                level=_level(table.bags, int(of.row[i]), order),
+                level=level,
                 held_out=record["held_out"],
                 size=int(last - first),
                 bald=_number_or_none(of.bald[i]),
                 instances=own,
             )
     return found
-
-
-def _level(bags: pa.Table, row: int, order: Sequence[str]) -> str:
-    """Return the most probable level of a bag, without its own label where that is known."""
-    if not order:
-        return ""
-    own = bags.slice(row, 1)
-    chances = [without_or(own, f"probability_{one}", f"without_it_{one}")[0] for one in order]
-    return order[int(np.argmax(chances))]
 
 
 def _foremost(kind: Kind, of: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
@@ -410,8 +384,9 @@ def _marks(of: Tables) -> tuple[dict[str, FloatArray], int]:
         return {}, 0
     likely = of.instances.filter(pc.greater(of.instances["probability"], 0.5)).select(KEYS)
     # A join matches no nulls.
-    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
-              for one in (of.markers, likely)]  # fmt: skip
+    tables = [
+        one.set_column(2, "modality", one["modality"].fill_null("")) for one in (of.markers, likely)
+    ]
     found = tables[0].join(tables[1], KEYS, join_type="left semi")
     by = ["modality", "feature"]
     sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")]).to_pylist()
@@ -443,12 +418,6 @@ def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
     true = known["primary"].fill_null(False).to_numpy()
     counts = [np.histogram(chance[given & (true == side)], BINS, (0.0, 1.0))[0] for side in (0, 1)]
     return np.array(counts)
-
-
-def is_unseen(bags: pa.Table) -> BoolArray:
-    """Return whether the fit predicts each bag without its label, [B]."""
-    held = bags["held_out"].to_numpy(zero_copy_only=False)
-    return np.asarray(held | bags["without_it"].is_valid().to_numpy())
 
 
 def _number_or_none(value: float) -> float | None:

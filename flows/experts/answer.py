@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ValidationError
 
 from flows import storage
 from flows.evaluate.rivals import COUNT, NUMBER
@@ -22,20 +21,29 @@ from flows.evaluate.tested import (
     of_number,
 )
 from flows.evaluate.thresholds import AT, Threshold, thresholds_of
-from flows.experts.effects import MOST_OF_CLASS, Effects, effects_shown
 from flows.experts.input.encoding import Encoding
 from flows.experts.input.units import GROUP
-from flows.experts.parts import Chain, Expert, Part, chains_of, experts_in, parts_of
-from flows.experts.records import Outside, Row, Tested
+from flows.experts.parts import (
+    MOST_OF_CLASS,
+    Chain,
+    Effects,
+    Expert,
+    Part,
+    chains_of,
+    effects_shown,
+    experts_in,
+    parts_of,
+)
+from flows.experts.reasons import Outside, Row, Tested
 from flows.experts.schema import model_column, probability_of
 from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored
 from flows.experts.settings import ExpertSettings
 from flows.experts.tested import BASE, OWN
 from flows.family import Finished
 from flows.records.runs import RunRecord
-from flows.report.answers import of_results
+from flows.report.answers import answer_of_fit
 from flows.tables.names import digests_of
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import effective_size
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.model import AdditiveExperts
@@ -315,16 +323,12 @@ def _names_of(encoding: Encoding, kind: Kind, settings: ExpertSettings) -> Names
 
 def _counts_of(finished: Finished, scored: Sequence[Scored]) -> Counts:
     notes = [one.notes for one in finished.ingested]
-    effective = None
-    if WEIGHT in finished.settings.columns:
-        total, squares = (sum(one[name] for one in notes) for name in ("weight", "squared_weight"))
-        effective = total**2 / squares if squares else 0.0
     return Counts(
         rows=sum(one.rows for one in scored),
         unlabelled=int(sum(one["unlabelled"] for one in notes)),
         fitted=sum(one.fitted for one in scored),
         positives=sum(one.positives for one in scored),
-        effective=effective,
+        effective=effective_size(notes, finished.settings),
     )
 
 
@@ -336,11 +340,8 @@ def _tested_on(is_new: bool, tested: Tested | None) -> Literal["new", "held out"
 
 def _of_fit(record: RunRecord | None) -> OfFit | None:
     """Return what a fit has measured; None where its record is one of another version."""
-    if record is None:
-        return None
-    try:
-        fit: Answer = of_results(ExpertSettings, record.results)
-    except ValidationError:
+    fit: Answer | None = answer_of_fit(ExpertSettings, record)
+    if fit is None:
         return None
     return OfFit(fit.test, fit.thresholds, fit.folds, fit.base)
 

@@ -1,23 +1,224 @@
-"""What a model is made of: its parts with their weights, its experts, and a sampler's chains."""
+"""What a model is made of: parts, weights, experts, chains, and what columns add to predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from flows.experts.scored import NumberModel, Shares
 from vbmodels.core.chains import Diagnosis
+from vbmodels.core.scales import order_of
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
 from vbmodels.experts.bmem.metropolis import QUANTITIES
+from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
+
+MOST_BARS, MOST_PAIRS, MOST_OF_CLASS = 12, 6, 3
+"""Bars of the strongest columns, pairs, and columns of each of several classes."""
+DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a high value of a column adds beyond a low one, or a level beyond the others.
+
+    Attributes
+    ----------
+    column, level
+        What it is of; no level for a number.
+    more
+        How many other columns, which measure much the same, go with it.
+    change, sd
+        What is added, and its standard deviation.
+    turns
+        Whether the column adds more on the way than at its ends.
+    """
+
+    column: str
+    level: str
+    more: int
+    change: float
+    sd: float
+    turns: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the values of a column add, less the mean over rows; see `vbmodels.experts.effects`."""
+
+    column: str
+    more: int
+    kind: str
+    at: tuple[float, ...]
+    levels: tuple[str, ...]
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+    data: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two columns add together beyond their curves."""
+
+    columns: tuple[str, str]
+    rows: tuple[str, ...]
+    across: tuple[str, ...]
+    mean: tuple[tuple[float, ...], ...]
+    sd: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What columns add to a sum.
+
+    Attributes
+    ----------
+    of
+        The class that the sum is of, where there are several.
+    strengths
+        Standard deviation over rows of what each column and pair adds, the largest first.
+    bars, curves
+        Those of the columns that move predictions most, the surest first.
+    bars_in_all
+        How many bars there would be.
+    bar_ends, ends
+        Ends of the scales of bars and of curves.
+    alike
+        Columns that share a bar; -1 for one that falls where the first rises.
+    pairs, pairs_in_all, top
+        The strongest pairs, how many there are, and the largest size of what one adds.
+    """
+
+    of: str
+    strengths: dict[str, float]
+    bars: tuple[Bar, ...]
+    curves: tuple[Curve, ...]
+    bars_in_all: int
+    bar_ends: tuple[float, float]
+    ends: tuple[float, float]
+    alike: tuple[dict[str, float], ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    pairs_in_all: int = 0
+    top: float = 0.0
+
+
+def effects_shown(
+    effects: Sequence[Effect],
+    pairs: Sequence[PairEffect] = (),
+    groups: Sequence[GroupEffect] = (),
+    of: str = "",
+    most: int = MOST_BARS,
+) -> Effects | None:
+    """Return what is shown of effects; None where nothing adds anything."""
+    strengths = {one.column: one.spread for one in effects if one.spread > 0.0}
+    strengths |= {" and ".join(one.columns): one.spread for one in pairs if one.spread > 0.0}
+    if not strengths:
+        return None
+    every, more = _with_groups([one for one in effects if one.spread > 0.0], groups)
+    largest = sorted(every, key=lambda one: -one.size)[:most]
+    largest.sort(key=lambda one: not one.sure)
+    change, sd = (np.array([getattr(o, n) for o in largest]) for n in ("change", "change_sd"))
+    shown = pairs[:MOST_PAIRS]
+    return Effects(
+        of,
+        dict(sorted(strengths.items(), key=lambda one: -one[1])),
+        tuple(_bar(one, more.get(one.column, 0)) for one in largest),
+        tuple(_curve(one, more.get(one.column, 0)) for one in largest),
+        len(every),
+        _common_ends([(change, 1.1 * sd)], 2.0),
+        _common_ends([(one.mean, one.sd) for one in largest], 0.5),
+        tuple(dict(one.columns) for one in groups),
+        tuple(
+            Pair(one.columns, one.rows, one.across, _table(one.mean), _table(one.sd))
+            for one in shown
+        ),
+        len(pairs),
+        max((float(np.abs(one.mean).max()) for one in shown), default=0.0) or 1.0,
+    )
+
+
+def _with_groups(
+    effects: Sequence[Effect], groups: Sequence[GroupEffect]
+) -> tuple[list[Effect], dict[str, int]]:
+    """Put groups in the place of their columns; return by name how many others each holds."""
+    found, more = list(effects), {}
+    for columns, change, change_sd, mean, sd in groups:
+        name = next(iter(columns))
+        first = next(one for one in effects if one.column in columns)
+        found = [one for one in found if one.column not in columns]
+        more[name] = len(columns) - 1
+        found.append(
+            replace(
+                first,
+                column=name,
+                kind="quantiles",
+                at=100.0 * QUANTILES,
+                mean=mean,
+                sd=sd,
+                data=np.empty(0),
+                spread=0.0,
+                change=change,
+                change_sd=change_sd,
+            )
+        )
+    return found, more
+
+
+def _bar(one: Effect, more: int) -> Bar:
+    turns = not one.level and not more and abs(one.change) < one.spread
+    return Bar(one.column, one.level, more, float(one.change), float(one.change_sd), turns)
+
+
+def _curve(one: Effect, more: int) -> Curve:
+    order: Any = slice(None)
+    if one.kind == "levels":
+        order = _by_scale(one.levels)
+    levels = tuple(np.array(one.levels, object)[order].tolist())
+    data = one.data[order] if one.data.size == len(levels) else one.data
+    numbers = (_row(values) for values in (one.mean[order], one.sd[order], data))
+    return Curve(one.column, more, one.kind, _row(one.at), levels, *numbers)
+
+
+def _row(values: FloatArray) -> tuple[float, ...]:
+    return tuple(float(f"{value:.{DIGITS}g}") for value in np.asarray(values, float).tolist())
+
+
+def _table(values: FloatArray) -> tuple[tuple[float, ...], ...]:
+    return tuple(_row(row) for row in values)
+
+
+def _by_scale(levels: Sequence[str]) -> list[int]:
+    """Return the places of levels in the order of their scale, those of no scale last.
+
+    >>> _by_scale(["medium", "high", "missing", "low"]), _by_scale(["b", "a"])
+    ([3, 0, 1, 2], [0, 1])
+    """
+    named = [one for one in levels if one != "missing"]
+    order = order_of(named) or order_of(named[:-1])  # the last may be rare levels together
+    places = {level: place for place, level in enumerate(order)}
+    return sorted(range(len(levels)), key=lambda k: places.get(levels[k], len(order)))
+
+
+def _common_ends(
+    found: Sequence[tuple[FloatArray, FloatArray]], beyond: float
+) -> tuple[float, float]:
+    """Return the ends of one scale for all: bands too, but for what is far ``beyond`` the means."""
+    least = min(0.0, *(float(mean.min()) for mean, _ in found))
+    most = max(0.0, *(float(mean.max()) for mean, _ in found))
+    room = beyond * (most - least) or 1.0
+    low = min(float((mean - 1.96 * sd).min()) for mean, sd in found)
+    high = max(float((mean + 1.96 * sd).max()) for mean, sd in found)
+    low, high = min(low, 0.0), max(high, 0.0)
+    return float(f"{max(low, least - room):.3g}"), float(f"{min(high, most + room):.3g}")
+
 
 NOTHING = 1e-9
 """A part's weight below which it has none."""

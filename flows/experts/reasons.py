@@ -1,4 +1,4 @@
-"""Rows of a partition that people look at, and why each is predicted as it is."""
+"""Rows of the answer: what is predicted of them, and the cells that move them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,116 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input.design import Forms, rows_from
-from flows.experts.input.encoding import Encoding, outside
-from flows.experts.input.ingest import raw_of
-from flows.experts.records import Move, Picked, Row, Why
+from flows.experts.input.design import Forms
+from flows.experts.input.encoding import Encoding, outside, raw_of
 from flows.tables.mixed import NUMBER
-from flows.tables.mixed_rows import cells_of
+from flows.tables.roles import cells_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.columns import Encoded
 from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
+
+
+@dataclass(frozen=True)
+class Move:
+    """A cell, its column's name first, and what it adds to the log odds of its row.
+
+    With it go ``more`` cells, of columns that measure much the same.
+    """
+
+    cell: str
+    adds: float
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Why:
+    """What moves the log odds of a row most.
+
+    Attributes
+    ----------
+    moves
+        Cells, each compared with the mean or the most frequent level of its column.
+    others, rest
+        How many other cells there are, and what they add.
+    start
+        Log odds of a row of means and most frequent levels.
+    total
+        Those of the row, the sum of all.
+    """
+
+    moves: tuple[Move, ...]
+    others: int
+    rest: float
+    start: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row and what is predicted of it; of a tested one without its label.
+
+    Attributes
+    ----------
+    name, label
+        As the file has them; no label where there is none.
+    predicted
+        The predicted number, or the most probable of several classes.
+    chance
+        Probability of the positive one of two labels, or of the most probable class.
+    low, high
+        95 % interval of a number.
+    why
+        What moves it.
+    outside
+        Whether a number of its is outside the range of the fit.
+    """
+
+    name: str
+    label: float | str | None
+    predicted: float | str | None = None
+    chance: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: Why | None = None
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A number outside the range that its column had in the fit."""
+
+    row: str
+    column: str
+    value: float
+    low: float
+    high: float
+
+
+Picked = tuple[tuple[float, Row], ...]
+"""Rows with what they are sorted by, the smallest first."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What there is in the table of tested rows.
+
+    Attributes
+    ----------
+    models
+        This model, the base, and others.
+    folds
+        How many there were; 0 where rows were held out.
+    seconds
+        What fitting folds and others took.
+    worst
+        With folds, the rows that are predicted worst.
+    """
+
+    models: tuple[str, ...]
+    folds: int
+    seconds: float
+    worst: Picked = ()
+
 
 NAMED, MOST_NAMED, LEAST, MOST_COLUMNS = 4, 8, 0.05, 300
 """Cells that are named, and at most where the rest adds more than each; the least log odds of one;
@@ -83,7 +184,7 @@ class Reasons:
         forms, every = self.forms, self._units
         assert self.predict is not None
         cells = np.vstack([without_each(own, usual, every), usual])
-        p = self.predict(rows_from(cells, forms.encoding, forms.design, forms.basis))
+        p = self.predict(forms.rows(cells, np.zeros(len(cells)), np.arange(len(cells))))
         moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
         for count in range(NAMED, MOST_NAMED + 1):
             most = both_ways(moved, count, LEAST)

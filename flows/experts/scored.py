@@ -1,4 +1,4 @@
-"""Results of one partition: the tables of its rows, and what it adds to the answer."""
+"""Results of a partition: the tables of its rows and of weights, and what it adds to the answer."""
 
 from __future__ import annotations
 
@@ -13,25 +13,65 @@ from flows import storage
 from flows.evaluate.rivals import class_loss, label_loss
 from flows.evaluate.tested import CLEAR
 from flows.evaluate.thresholds import called_at
-from flows.experts.input import ingest as tables_of
-from flows.experts.input.design import Forms, effects_in, groups_in
+from flows.experts.input.design import Forms
 from flows.experts.input.encoding import Beyond, Encoding, count_beyond
-from flows.experts.input.labels import LABEL
 from flows.experts.input.units import read_names
-from flows.experts.reasons import Reasons, Shown
-from flows.experts.records import Picked, Tested
+from flows.experts.reasons import Picked, Reasons, Shown, Tested
 from flows.experts.schema import CLASS_EXPERTS, EXPERTS, class_rows, expert_rows, number_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.weights import table_of
+from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths
+from flows.tables.roles import ID, LABEL
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.additive.counts import CountAdditive
-from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
+from vbmodels.experts.additive.counts import CountAdditive, CountPosterior
+from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianPosterior, TargetRows
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
-from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
-from vbmodels.experts.forms import names_of
+from vbmodels.experts.forms import AnyPosterior, Names, names_of, weights_of
 from vbmodels.experts.posterior import unweighted
+
+
+def table_of(posterior: AnyPosterior, names: Names) -> list[Any]:
+    """Return the columns of the table of experts."""
+    return [pa.array(values) for values in zip(*weights_of(posterior, names), strict=True)]
+
+
+def parameters_in(model: Any, q: Any) -> list[Parameter]:
+    """Return every weight on the scale of the fit; of several classes by their numbers."""
+    posterior = model.posterior(q)
+    if isinstance(posterior, CountPosterior | GaussianPosterior):
+        name, value = "dispersion", getattr(posterior, "dispersion", 0.0)
+        if isinstance(posterior, GaussianPosterior):
+            name, value = "noise sd", float(np.sqrt(posterior.noise))
+        return [*_coefficients(posterior.part), Parameter(name, "0", value, 0.0)]
+    if isinstance(model, OneVersusRest):
+        return [
+            replace(one, name=f"class {number + 1} {one.name}")
+            for number, part in enumerate(posterior.parts)
+            for one in parameters_of(part)
+        ]
+    return parameters_of(posterior)
+
+
+def _coefficients(part: Part) -> list[Parameter]:
+    pairs = zip(part.coefficients, part.sd, strict=True)
+    return [Parameter("additive", str(d), float(m), float(sd)) for d, (m, sd) in enumerate(pairs)]
+
+
+def parameters_of(posterior: AnyPosterior) -> list[Parameter]:
+    """Return every weight of the additive part, where there is one, and of the best start."""
+    found = []
+    if isinstance(posterior, AdditivePosterior):
+        found = _coefficients(posterior.part)
+    one = posterior.components[0]
+    return found + [
+        Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+        for r, role in enumerate(("gate", "expert"))
+        for k in range(one.mean.shape[1])
+        for d in range(one.mean.shape[2])
+    ]
+
 
 NumberModel = GaussianAdditive | CountAdditive
 BINS = 40
@@ -166,9 +206,9 @@ def score(
     is_new: bool,
 ) -> Scored:
     """Write what is predicted of a partition's rows; return what it adds to the answer."""
-    posterior, forms = model.posterior(q), Forms.of(paths)
+    posterior, forms = model.posterior(q), Forms.read(paths)
     named, groups = read_names(paths, index, settings)
-    names = [named[tables_of.ID], named[LABEL]]
+    names = [named[ID], named[LABEL]]
     held = is_held_out(batch) & (not is_new)
     shares, labels = None, forms.encoding.labels
     if isinstance(model, NumberModel):
@@ -301,7 +341,7 @@ def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
 def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutModel:
     """Write the table of weights, and return what is said of the model."""
     encoding, design, basis = forms.encoding, forms.design, forms.basis
-    url, how = paths.table("experts", 0), (encoding, design, basis)
+    url = paths.table("experts", 0)
     if isinstance(model, OneVersusRest):
         rows: list[pa.Table] = []
         every = []
@@ -309,15 +349,15 @@ def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutMo
             columns = table_of(one, names_of(one, design.columns, basis))
             own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
             rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
-            every.append(effects_in(one, *how)[0])
+            every.append(forms.effects(one)[0])
         storage.write_table(url, pa.concat_tables(rows))
         return AboutModel(encoding, tuple(every))
     number = isinstance(model, NumberModel)
     alone = AdditivePosterior(posterior.part, ()) if number else posterior
     named = names_of(alone, design.columns, basis)
     storage.write_table(url, pa.table(table_of(alone, named), schema=EXPERTS.arrow))
-    effects, pairs = effects_in(posterior, *how)
+    effects, pairs = forms.effects(posterior)
     if number:
         return AboutModel(encoding, (effects,), pairs)
     mixture = tuple(str(one) for one in named.mixture[:-1])
-    return AboutModel(encoding, (effects,), pairs, groups_in(posterior, *how), mixture)
+    return AboutModel(encoding, (effects,), pairs, forms.groups(posterior), mixture)

@@ -29,9 +29,15 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("max_levels", "standardise"),
         "expert": (
-            "prior", "tau", "omega", "gaussian_process", "chains", "warmup", "draws",
+            "prior",
+            "tau",
+            "omega",
+            "gaussian_process",
+            "chains",
+            "warmup",
+            "draws",
         ),
-    }  # fmt: skip
+    }
 
     def decided(self) -> dict[str, Any]:
         """Return what the other settings decide for those that are empty."""

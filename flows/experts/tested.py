@@ -19,13 +19,10 @@ from threadpoolctl import threadpool_limits
 
 from flows import storage
 from flows.evaluate.fits import class_trees, multinomial
-from flows.experts.input import ingest as tables_of
-from flows.experts.input.design import Forms, read_batch, read_design, unit_numbers
-from flows.experts.input.encoding import Encoding
-from flows.experts.input.labels import LABEL
+from flows.experts.input.design import Forms, read_batch, unit_numbers
+from flows.experts.input.encoding import Encoding, raw_of
 from flows.experts.input.units import read_units
-from flows.experts.reasons import Shown
-from flows.experts.records import Picked, Row, Tested
+from flows.experts.reasons import Picked, Row, Shown, Tested
 from flows.experts.schema import probability_of, tested_rows
 from flows.experts.scored import (
     WORST,
@@ -40,6 +37,7 @@ from flows.experts.scored import (
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
+from flows.tables.roles import LABEL
 from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of
@@ -120,9 +118,9 @@ def write_tested(
     began = perf_counter()
     indices = list(range(len(rows)))
     _, units = read_units(paths, 0)
-    columns = len(read_design(paths, work=True).columns)
-    with_trees = settings.baselines and columns * sum(rows) <= LARGEST
-    encoding = Forms.of(paths).encoding
+    forms = Forms.read(paths)
+    with_trees = settings.baselines and len(forms.design.columns) * sum(rows) <= LARGEST
+    encoding = forms.encoding
     if units.folds.size:
         folds = sorted({*units.folds.tolist()} - {-1})
         left = each(_fit_without, folds, model, indices, with_trees, settings, paths)
@@ -222,7 +220,7 @@ def _part_of(
         mean = mean_of(mean) if target.count else mean
         found[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
     if with_trees:
-        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        raw, _ = raw_of(table, forms.encoding.kinds)
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
@@ -236,7 +234,7 @@ def _part_of(
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
-    batch, forms = read_batch(paths, index), Forms.of(paths)
+    batch, forms = read_batch(paths, index), Forms.read(paths)
     rows = storage.read_table(paths.table("rows", index))
     labels, ends = forms.encoding.labels, None
     names = [probability_of(one) for one in (labels if len(labels) > 2 else labels[-1:])]
@@ -272,7 +270,7 @@ def _fit_without(
     batches, tested = [], []
     for index, table in zip(indices, tables, strict=True):
         keys, units = read_units(paths, index)
-        raw, _ = tables_of.raw_of(table, forms.encoding.kinds)
+        raw, _ = raw_of(table, forms.encoding.kinds)
         out = units.held_out(keys, fold)
         batches.append(forms.batch(table, raw, units.number_of(keys.cells), ~out))
         tested.append(out)

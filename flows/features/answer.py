@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from flows import storage
-from flows.family import Finished, Ingested
-from flows.features.copies import Copies, find_copies
-from flows.features.hidden_cells import CellTest, evaluate_cells
-from flows.features.input.check import Column
+from flows.family import Finished
+from flows.features.input.categories import Column
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
     AnswerPatterns,
     Combination,
+    Copies,
     Together,
     combinations_of,
+    find_copies,
     together_of,
 )
 from flows.features.settings import FeatureSettings
-from flows.features.simpler_models import RowSample, SimplerModels, compare_models
+from flows.features.simpler_models import (
+    CellTest,
+    RowSample,
+    SimplerModels,
+    compare_models,
+    evaluate_cells,
+)
 from flows.records.runs import RunRecord
-from flows.report.answers import of_results
-from flows.tables.row_weights import WEIGHT
+from flows.report.answers import answer_of_fit
+from flows.tables.roles import effective_size
 from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal
@@ -173,7 +177,7 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
     is_untaught = filling is None and isinstance(q, CompletedGlobal) and q.completion is not None
     found = Answer(
         rows=sum(one.rows for one in parts),
-        effective=effective_size(finished.ingested, finished.settings),
+        effective=effective_size([one.notes for one in finished.ingested], finished.settings),
         columns=tuple(_column(one) for one in columns),
         features=tuple(features),
         starts=0 if stable.found_by is None else stable.of + 1,
@@ -195,9 +199,8 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
 def _scored(found: Answer, finished: Finished, record: RunRecord) -> Answer:
     """Return a score's answer, with the features as the fit describes them."""
     scored = replace(found, scored=Scored(finished.files, finished.seen))
-    try:
-        fit: Answer = of_results(FeatureSettings, record.results)
-    except ValidationError:  # of an older version
+    fit: Answer | None = answer_of_fit(FeatureSettings, record)
+    if fit is None:
         return scored
     features = (
         replace(one, share=new.share, sure=new.sure, at_fit=one.share)
@@ -206,16 +209,6 @@ def _scored(found: Answer, finished: Finished, record: RunRecord) -> Answer:
     return replace(
         scored, features=tuple(features), starts=fit.starts, clearest=fit.clearest, cells=fit.cells
     )
-
-
-def effective_size(ingested: Sequence[Ingested], settings: FeatureSettings) -> float | None:
-    """Return how many rows of one weight say as much; None where rows are not weighted."""
-    if WEIGHT not in settings.columns:
-        return None
-    total, squares = (
-        sum(one.notes[name] for one in ingested) for name in ("weight", "squared_weight")
-    )
-    return total**2 / squares if squares else 0.0
 
 
 def _column(one: Column) -> AnswersOfColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,31 +12,27 @@ import pyarrow as pa
 from flows import storage
 from flows.family import (
     Checked,
-    CheckedPiece,
     Each,
     Finished,
     Ingested,
-    Prepared,
 )
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
-from flows.features.hidden_cells import hidden_table
-from flows.features.input import check
 from flows.features.input import coding as feature_coding
-from flows.features.input.check import CheckedTable, checked_file
+from flows.features.input.columns import faults_of_fit
+from flows.features.input.simulate import write_table
 from flows.features.meaning import meaning_sums
 from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
-from flows.features.simpler_models import sample_rows
+from flows.features.simpler_models import hidden_table, sample_rows
+from flows.one_table import ReadsColumns, columns_of
 from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths
 from flows.storage import InputFile
 from flows.tables import partition
-from flows.tables.checks import other_columns, shared_names
-from flows.tables.mixed_rows import ID
 from flows.tables.partition import Part
-from vbmodels.core.seen import Seen
+from flows.tables.roles import ID
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.imputation.predict import HiddenCells, together
@@ -47,76 +43,57 @@ from vbmodels.features.table import FeatureBatch
 T = TypeVar("T")
 
 
-class FeaturesFamily:
+class FeaturesFamily(ReadsColumns):
     """The features family; see `flows.family.Family`."""
 
     name = "features"
-    suffixes = storage.SUFFIXES
     settings = FeatureSettings
-
-    def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
-        """List the faults of one file."""
-        return checked_file(file, settings)
-
-    def read_header(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
-        """List the faults of one file's columns."""
-        return check.read_header(file, settings)
-
-    def merge(
-        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: FeatureSettings
-    ) -> CheckedTable:
-        """Return what the pieces of a file say of it."""
-        return check.merge(pieces, settings)
-
-    def validate_dataset(
-        self, files: Sequence[InputFile], checked: Sequence[Checked]
-    ) -> list[Fault]:
-        """List what files say differently."""
-        faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
-        return other_columns([f.url for f in files], [_columns(c) for c in checked]) + faults
+    table = CATEGORIES_IN
+    prepare = staticmethod(feature_coding.code_parts)
+    model = staticmethod(forms.make)
+    simulate = staticmethod(write_table)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List the columns that cannot be read."""
-        return check.faults_of_fit(files, [c for c in checked if isinstance(c, CheckedTable)])
+        return faults_of_fit(files, columns_of(checked))
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
     ) -> list[Part]:
         """Cut the rows by number."""
-        rows = [c.rows for c in checked]
         if settings.inference != "laplace":
-            return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+            return super().plan(files, checked, settings)
+        rows = [one.rows for one in checked]
         _refuse_many_rows(sum(rows))
         return partition.cut(files, rows, sum(rows), 1)
 
     def ingest(self, part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
         """Store a partition's cells as text."""
-        return feature_coding.store_cells(part, settings, paths)
-
-    def prepare(
-        self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
-        """Fix the categories of every column, then code the cells of every partition."""
-        return feature_coding.code_parts(parts, settings, paths, fitted, each)
-
-    def model(self, settings: FeatureSettings) -> Any:
-        """Return the model to fit."""
-        return forms.make(settings)
+        return feature_coding.store_cells(part.index, self.read_rows(part, settings), paths)
 
     def score(
-        self, model: Any, q: Any, batch: FeatureBatch, local: Any, index: int, *,
-        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> FeatureSummary:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: FeatureBatch,
+        local: Any,
+        index: int,
+        *,
+        settings: FeatureSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> FeatureSummary:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = _finished(forms.apply, model, q, batch, local, settings)
         if any(column.structural for column in columns):
             chosen = ~feature_coding.skipped_cells(found, batch, columns)
             found = replace(
-                found, rows=found.rows[chosen], columns=found.columns[chosen],
+                found,
+                rows=found.rows[chosen],
+                columns=found.columns[chosen],
                 cells=found.cells[chosen],
-            )  # fmt: skip
+            )
         ids = storage.read_table(paths.part("names", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
@@ -152,9 +129,16 @@ class FeaturesFamily:
         )
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[FeatureSummary], *,
-        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[FeatureSummary], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[FeatureSummary],
+        *,
+        settings: FeatureSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[Sequence[FeatureSummary], Any]:
         """Write what the simpler models say of the hidden cells of all partitions."""
         cells = [one.hidden for one in summaries if one.hidden is not None]
         if cells:
@@ -168,7 +152,8 @@ class FeaturesFamily:
         self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the column dictionary: new rows are coded by it."""
-        storage.copy(feature_coding.dictionary_url(paths), feature_coding.kept_url(paths))
+        file = feature_coding.FILE
+        storage.copy(paths.kept(file, work=True), paths.kept(file))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
@@ -178,12 +163,6 @@ class FeaturesFamily:
         """Return what was found."""
         fit = _finished(forms.read, finished.model, finished.q, finished.settings)
         return answer_of(finished, fit)
-
-    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
-        """Draw a table with known features."""
-        from flows.features.input.simulate import write_table
-
-        return write_table(target, rows, seed)
 
 
 def _finished(say: Callable[..., T], *of_fit: Any) -> T:
@@ -198,10 +177,6 @@ def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) ->
     """Return the names of the rows that have hidden cells, or may have some."""
     rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
     return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
-
-
-def _columns(checked: Checked) -> Mapping[str, Seen]:
-    return checked.columns if isinstance(checked, CheckedTable) else {}
 
 
 def _refuse_many_rows(rows: int) -> None:

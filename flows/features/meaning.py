@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.evaluate.estimate import Estimate
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
 from vbmodels.features.contrasts import contrast_sums, information, places
 from vbmodels.features.draw_kernels import draw_uniform, row_keys

@@ -62,8 +62,8 @@ from flows.report.answers import as_results
 from flows.report.render import lines_of
 from flows.storage import InputFile
 from flows.tables import partition
-from flows.tables.checks import shared_names
 from flows.tables.column_table import declared
+from flows.tables.names import shared_names
 from flows.tables.partition import Part, chunks
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes

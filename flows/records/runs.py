@@ -91,6 +91,10 @@ class RunPaths:
         folder = storage.join(self.root, name)
         return folder if part is None else storage.join(folder, f"part-{part:05d}.parquet")
 
+    def kept(self, name: str, work: bool = False) -> str:
+        """The URL of what scores of the run need beside its posterior, or while it works."""
+        return storage.join(self.work if work else storage.join(self.root, "posterior"), name)
+
     def file(self, name: str) -> str:
         """The URL of a file of the run."""
         return storage.join(self.root, name)

@@ -6,9 +6,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from flows.records.runs import RunRecord
 from flows.settings import RunSettings
 
 
@@ -36,6 +37,14 @@ def of_results(settings: type[RunSettings], results: dict[str, Any]) -> Any:
         If they are those of another version.
     """
     return _adapter(settings.answer).validate_python(results)
+
+
+def answer_of_fit(settings: type[RunSettings], record: RunRecord | None) -> Any:
+    """Return the answer of the fit that is applied; None where it is of another version."""
+    try:
+        return None if record is None else of_results(settings, record.results)
+    except ValidationError:
+        return None
 
 
 @cache

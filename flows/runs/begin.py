@@ -46,7 +46,7 @@ from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
 from flows.storage import StorageError
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import WEIGHT
 
 
 class DamagedWork(RunError):

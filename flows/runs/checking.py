@@ -33,7 +33,7 @@ from flows.storage import InputFile, Sources, StorageError
 from flows.tables.column_table import id_option
 from flows.tables.names import listed
 from flows.tables.partition import unreadable
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import WEIGHT
 from flows.tables.table import ROW_ID, Table, matches
 
 _LOOKED = 20  # files whose columns are compared with names in settings

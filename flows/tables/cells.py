@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.tables.table import ANY, Column, Kind
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray
 
@@ -141,9 +142,15 @@ def is_single(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return is_single(kind.value_type)
     tests = (
-        pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
-        pa.types.is_date, pa.types.is_timestamp, pa.types.is_null, is_text,
-    )  # fmt: skip
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_null,
+        is_text,
+    )
     return any(test(kind) for test in tests)
 
 
@@ -165,3 +172,59 @@ def holds_same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_floating(wanted):
         return pa.types.is_floating(found) or pa.types.is_integer(found)
     return bool(found == wanted)
+
+
+def of_codes(column: Column) -> bool:
+    """Whether floats in a column of text denote categories."""
+    return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
+
+
+def as_it_comes(column: Column) -> bool:
+    """Whether a column's cells are taken in whatever type a file has them."""
+    return column.type == ANY
+
+
+def can_read(column: Column, kind: pa.DataType) -> bool:
+    """Whether a file's column of this type can be read as a declared one."""
+    if as_it_comes(column):
+        return is_single(kind)
+    if pa.types.is_null(kind):
+        return column.nullable
+    return any(holds_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
+
+
+def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
+    """Return a file's column in the type that is declared; one of any type is not copied.
+
+    Raises `pyarrow.ArrowInvalid` if a value has no place in that type.
+    """
+    if as_it_comes(column):
+        return cells
+    cells = decoded(cells)
+    if of_codes(column) and pa.types.is_floating(cells.type):
+        missing = pa.scalar(None, cells.type)
+        cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
+    if pa.types.is_list(column.arrow) and not is_list(cells.type):
+        return _lists_of_one(cells, column.arrow)
+    # A whole number beyond 2**53 is taken for the float next to it.
+    cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
+    """Return single cells as lists of one, null where a cell is missing."""
+    own = cells.cast(kind.value_type)
+    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
+    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
+    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells are lists."""
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+def _accepted(column: Column) -> list[pa.DataType]:
+    return [kind.arrow if isinstance(kind, Kind) else kind for kind in column.accepts]

@@ -1,14 +1,13 @@
 """Whether files are what a table declares: read slab by slab, every fault with its row.
 
 What only one family knows of its rows it looks for itself, in the chunks that a `Checker` hands
-on, and reports in the same place (`Checker.found`).
-"""
+on, and reports in the same place (`Checker.found`)."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,12 +16,60 @@ import pyarrow.compute as pc
 
 from flows.faults import Fault, InputError, shown
 from flows.tables import reading
-from flows.tables.cell_rules import Said, broken_rules
-from flows.tables.cells import decoded, is_text, words_for
-from flows.tables.names import Places, digests_of, file_name, row_of, seen_before
-from flows.tables.reading import as_it_comes, cast, of_codes
+from flows.tables.cells import as_it_comes, cast, decoded, is_text, of_codes, words_for
+from flows.tables.names import Places, digests_of, row_of, seen_before
 from flows.tables.table import Column, Table
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+EXACT = 2**53  # below it a float differs from its neighbours by less than one
+
+Said = str | Callable[..., str]
+"""A part of a sentence: the same for all rows, or made from the number of one."""
+
+
+def broken_rules(
+    cells: pa.ChunkedArray, column: Column
+) -> Iterator[tuple[BoolArray, str, Said, str | None]]:
+    """Yield which cells break each rule for single values, and how that is said."""
+    given = np.asarray(cells.is_valid())
+
+    def shown(row: int) -> str:
+        return str(cells[row].as_py())
+
+    if column.values:
+        listed = ", ".join(f"{value:g}" for value in column.values)
+        expected = f"{listed} or null" if column.nullable else listed
+        yield given & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
+    elif column.finite and not pa.types.is_list(column.arrow):
+        numbers = _floats(cells)
+        yield (
+            ~np.isfinite(numbers) & (given | (not column.nullable)),
+            "a finite number",
+            lambda row: str(numbers[row]) if given[row] else "null",
+            "fill the cell or leave the row out",
+        )
+    elif not (column.nullable or column.names):
+        yield ~given, "a value", "null", None
+    if column.bounds and given.any():
+        number = pc.fill_null(cells, 0).to_numpy()
+        for bound in column.bounds:
+            low = bound.least is not None and number < bound.least
+            high = bound.most is not None and number > bound.most
+            yield given & (low | high), bound.words, shown, bound.remedy
+    if of_codes(column) and pa.types.is_floating(cells.type):
+        codes = cells.to_numpy().astype(np.float64)
+        sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
+        yield (
+            ~np.isnan(codes) & ~sound,
+            "whole numbers as codes of categories, below 2**53",
+            lambda row: f"{codes[row]:g}",
+            "cut the column into classes or leave it out",
+        )
+
+
+def _floats(cells: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(pc.cast(cells, pa.float64(), safe=False).to_numpy(), np.float64)
+
 
 MAX_ROWS = 20
 """Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
@@ -50,9 +97,14 @@ class Found:
             self._kinds.setdefault(fault, [fault])
 
     def rows(
-        self, rows: Sequence[int] | IntArray, column: str | None, expected: Said, found: Said,
-        remedy: str | None = None, most: int = MAX_ROWS,
-    ) -> None:  # fmt: skip
+        self,
+        rows: Sequence[int] | IntArray,
+        column: str | None,
+        expected: Said,
+        found: Said,
+        remedy: str | None = None,
+        most: int = MAX_ROWS,
+    ) -> None:
         """Keep one fault of each of the first rows, which count from 0 in the present slab."""
         if not len(rows):
             return
@@ -61,10 +113,16 @@ class Found:
         new = [int(row) for row in rows[: max(0, most - len(kept))]]
         self._more[kind] += len(rows) - len(new)
         kept += [
-            Fault(self.file, _said(expected, row), _said(found, row), column,
-                  self.first + row + 1, remedy)
+            Fault(
+                self.file,
+                _said(expected, row),
+                _said(found, row),
+                column,
+                self.first + row + 1,
+                remedy,
+            )
             for row in new
-        ]  # fmt: skip
+        ]
 
     def faults(self) -> list[Fault]:
         """List them, kind by kind."""
@@ -181,10 +239,12 @@ class Checker:
                 self._repeated(again, at)
                 return
             found.rows(
-                list(again), self.table.id.name, "a name used once",
+                list(again),
+                self.table.id.name,
+                "a name used once",
                 lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
                 f"give every {row} its own name",
-            )  # fmt: skip
+            )
 
     def _repeated(self, again: Mapping[int, int], at: Places) -> None:
         """Say once that a column of names is none: it repeats."""
@@ -210,8 +270,14 @@ class Checker:
         return {fault.column for fault in faults}
 
     def _none(self) -> None:
-        self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
-                              remedy="leave the file out or fill it"))  # fmt: skip
+        self.found.add(
+            Fault(
+                self.found.file,
+                f"at least one {self.table.row}",
+                "0 rows",
+                remedy="leave the file out or fill it",
+            )
+        )
 
     def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read a file's columns, and cells of text as the values they denote; report others."""
@@ -224,26 +290,26 @@ class Checker:
             given = reading.given(self.table, given, self.numbers)
         except reading.UnreadableCells as error:
             more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
-            what = "a number in every cell of a feature"
-            out = f", or leave the column out (--exclude {error.column})"
-            if error.label:
-                what, out = "a number in every label, as threshold is set", ""
-            if error.order:
-                what = f"one of the levels {', '.join(error.order)} in every label"
-            remedy = f"correct these cells, or name them as missing (--set missing=WORD){out}"
+            expected, remedy = error.expected, "correct these cells, or name them as missing"
+            remedy += " (--set missing=WORD)"
+            if not error.is_label:
+                remedy += f", or leave the column out (--exclude {error.column})"
             if error.other:
                 sign = {",": "point", ".": "comma"}[error.other]
-                what = f"{what}, with a decimal {sign} as in the first rows"
+                expected += f", with a decimal {sign} as in the first rows"
                 remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
-            self.found.rows([error.row], error.column, what, f"{shown(error.cell)}{more}", remedy)
+            cell = f"{shown(error.cell)}{more}"
+            self.found.rows([error.row], error.column, expected, cell, remedy)
             raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
-                np.flatnonzero(cells), name, words_for(read[name].type, self.table.separator),
+                np.flatnonzero(cells),
+                name,
+                words_for(read[name].type, self.table.separator),
                 lambda row, name=name: shown(given[name][row].as_py()),
                 self.table.declared([name])[name].remedy,
-            )  # fmt: skip
+            )
         return read, set(wrong)
 
     def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
@@ -298,10 +364,12 @@ class Checker:
         if column.names:
             empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
             self.found.rows(
-                empty, name, f"the name of a {column.names}",
+                empty,
+                name,
+                f"the name of a {column.names}",
                 lambda row: "an empty text" if cells[row].is_valid else "null",
                 f"give every {column.names} a name",
-            )  # fmt: skip
+            )
             if column.unique:
                 self._names.append(pc.fill_null(cells, "").to_pylist())
         if pa.types.is_list(column.arrow):
@@ -311,10 +379,12 @@ class Checker:
                 wrong = np.asarray(pc.is_null(cells.flatten()))
                 rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
                 self.found.rows(
-                    rows, name, "a list without nulls",
+                    rows,
+                    name,
+                    "a list without nulls",
                     lambda row: f"a null at place {cells[row].as_py().index(None) + 1}",
                     "leave the null out or fill it",
-                )  # fmt: skip
+                )
 
     def _finite(self, cells: pa.ListArray, column: Column, name: str) -> None:
         """Report lists with a number that is missing, not finite or too large."""
@@ -326,29 +396,25 @@ class Checker:
         if column.gaps:
             some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
             wrong &= ~np.isnan(values) | ~some[parents]
-        rows = np.unique(parents[wrong])
-
-        def first(row: int) -> tuple[int, float | None]:
-            for place, value in enumerate(own := cells[row].as_py()):
-                gap = value is None or np.isnan(value)
-                if gap and column.gaps and some[row]:
-                    continue
-                if gap or not abs(value) <= largest or not np.isfinite(value):
-                    return place, value
-            raise AssertionError(own)
+        places = np.flatnonzero(wrong)
+        rows, first = np.unique(parents[places], return_index=True)
+        place = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
+        starts = np.searchsorted(parents, rows)
+        start = dict(zip(rows.tolist(), starts.tolist(), strict=True))
+        entries = cells.flatten()
 
         def expected(row: int) -> str:
-            value = first(row)[1]
-            large = value is not None and np.isfinite(value)
-            return f"numbers of at most {largest:g} in size" if large else "finite numbers"
+            if np.isfinite(values[place[row]]):
+                return f"numbers of at most {largest:g} in size"
+            return "finite numbers"
 
         def found(row: int) -> str:
-            place, value = first(row)
-            shown = "null" if value is None else "NaN" if value != value else str(value)
-            return f"{shown} at place {place + 1}"
+            entry = entries[place[row]].as_py()
+            text = "null" if entry is None else str(entry).replace("nan", "NaN")
+            return f"{text} at place {place[row] - start[row] + 1}"
 
-        self.found.rows(rows, name, expected, found,
-                        "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
+        remedy = "fill the gap, rescale the numbers or leave the row out"
+        self.found.rows(rows, name, expected, found, remedy)
 
     def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
         """Report rows that have none of two columns."""
@@ -356,8 +422,13 @@ class Checker:
         there = [name for name in either.columns if name in read] if either else []
         if either and there:
             missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
-            self.found.rows(np.flatnonzero(missing), there[0], f"a {' or '.join(either.columns)}",
-                            "null", either.fill)  # fmt: skip
+            self.found.rows(
+                np.flatnonzero(missing),
+                there[0],
+                f"a {' or '.join(either.columns)}",
+                "null",
+                either.fill,
+            )
 
     def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
         """Report lists whose length differs from that of the list they go with."""
@@ -372,97 +443,6 @@ class Checker:
             lambda row: str(own[row]),
             f"give each {other.removesuffix('s')} its {name}, or leave the list null",
         )
-
-
-_FEW_NAMES = 3
-"""Names in two files that are named one by one."""
-
-
-def shared_names(
-    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
-) -> list[Fault]:
-    """List the rows whose name is in an earlier file too.
-
-    Parameters
-    ----------
-    table
-        What the files are.
-    files
-        Their names.
-    names
-        The names of the rows of each, or their digests; none where they are named after their
-        file.
-    """
-    once, remedy = "a name used once over all files", f"give every {table.row} its own name"
-    faults = []
-    if table.id is not None and not table.id.required:
-        faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
-    order = sorted(range(len(files)), key=lambda i: files[i])
-    again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
-    of_file: dict[int, list[int]] = {}
-    for place in again:
-        of_file.setdefault(at.of(place)[0], []).append(place)
-    for number, places in of_file.items():
-        if len(places) > _FEW_NAMES:
-            some = ", ".join(repr(at.name(place)) for place in places[:_FEW_NAMES])
-            earlier = sorted({files[order[at.of(again[place])[0]]] for place in places})
-            has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
-            faults.append(
-                Fault(
-                    files[order[number]],
-                    once,
-                    f"{len(places):,} names that {has} too: {some}, ...",
-                    None if table.id is None else table.id.name,
-                    remedy=remedy,
-                )
-            )
-            continue
-        found = Found(files[order[number]])
-        found.first = -int(at.starts[number])
-        found.rows(
-            places,
-            None if table.id is None else table.id.name,
-            once,
-            lambda place: (
-                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too"
-            ),
-            remedy,
-        )
-        faults += found.faults()
-    return faults
-
-
-def _alike(files: Sequence[str]) -> list[Fault]:
-    """List files of equal names whose rows would be named alike, after their file."""
-    first: dict[str, str] = {}
-    return [
-        Fault(
-            file=file,
-            column="id",
-            expected="names of rows, or a file name of its own",
-            found=f"none, and the file name of {before}",
-            remedy="add a column id, or rename a file",
-        )
-        for file in files
-        if (before := first.setdefault(file_name(file), file)) != file
-    ]
-
-
-def other_columns(
-    files: Sequence[str], columns: Sequence[Collection[str]], labelled: bool = False
-) -> list[Fault]:
-    """List files with other columns than the first; ``labelled``: one may be a label."""
-    faults = []
-    for file, own in zip(files[1:], columns[1:], strict=True):
-        if odd := sorted(set(own) ^ set(columns[0])):
-            remedy, names = "give all files the same columns", ", ".join(odd[:5])
-            lacks, has = (files[0], file) if set(odd) <= set(own) else (file, files[0])
-            expected, found = f"the columns of {has}", f"a difference in {names}"
-            if len(odd) == 1:
-                expected, found = "", f"no column {names}, which {has} has"
-                remedy += f"; if {names} is the label, add --column label={names}" * labelled
-            faults.append(Fault(lacks, expected, found, remedy=remedy))
-    return faults
 
 
 def lengths_of(lists: pa.ListArray) -> IntArray:

@@ -229,8 +229,10 @@ def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
         if one.left_out:
             reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
     for why, names in reasons.items():
-        hint = f"; {option} names the rows by it" if (option := id_option(names[0])) else ""
-        lines.append(f"left out: {_some(names)} ({why}){hint * (unnamed and why.startswith('id'))}")
+        line = f"left out: {_some(names)} ({why})"
+        if unnamed and why.startswith("id") and (option := id_option(names[0])):
+            line += f"; {option} names the rows by it"
+        lines.append(line)
     return lines
 
 
@@ -318,7 +320,7 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
         parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), LABEL if long else used]
         lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
         if long or (used.startswith(LABEL) and len(holds) > own):
-            lines.append(f"  {f'{used}; ' * long}{holds}")
+            lines.append(f"  {used}; {holds}" if long else f"  {holds}")
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
     return lines

@@ -56,9 +56,11 @@ Where = Callable[[int], str]
 
 
 def taken(
-    column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), semicolons: bool = False,
+    column: pa.ChunkedArray | pa.Array,
+    missing: Sequence[str] = (),
+    semicolons: bool = False,
     where: Where | None = None,
-) -> tuple[pa.Array, Seen]:  # fmt: skip
+) -> tuple[pa.Array, Seen]:
     """Return a file's column as doubles or as text, and what it was seen to hold.
 
     Parameters
@@ -85,9 +87,17 @@ def taken(
         given = len(cells) - cells.null_count
         ones = int(pc.sum(cells).as_py() or 0)
         return cells.cast(pa.int8()).cast(pa.float64()), Seen(
-            given, cells.null_count, plain=given, point=given, comma=given, flags=given,
-            ones=ones, typed_flags=given, low=0.0 if given else None, high=1.0 if given else None,
-        )  # fmt: skip
+            given,
+            cells.null_count,
+            plain=given,
+            point=given,
+            comma=given,
+            flags=given,
+            ones=ones,
+            typed_flags=given,
+            low=0.0 if given else None,
+            high=1.0 if given else None,
+        )
     elif not is_text(kind) and not pa.types.is_null(kind):
         cells = cells.cast(pa.float64(), safe=False)
     if pa.types.is_floating(cells.type):
@@ -147,9 +157,11 @@ def _seen_text(
         read = _floats(values)[0]
         same = np.isin(read, [v for v in numbers if v is not None])
         gone = pc.or_(gone, pa.array(same))
-    absent = np.asarray(gone) if not declared or missing else np.asarray(
-        pc.is_in(values, value_set=pa.array(["", *named], pa.string()))
-    )  # fmt: skip
+    absent = (
+        np.asarray(gone)
+        if not declared or missing
+        else np.asarray(pc.is_in(values, value_set=pa.array(["", *named], pa.string())))
+    )
     if absent.any():
         words = values.filter(pa.array(absent))
         text = pc.if_else(pc.is_in(text, value_set=words), pa.scalar(None, pa.string()), text)
@@ -218,12 +230,21 @@ def _seen_cells(
     ends = ends_in(numbers[read], counts[read])
     ends["shares"] = ends.get("shares", 0) - found.pop("shares_with_unit", 0)
     return Seen(
-        given, missing, plain=plain_cells, point=point, comma=comma,
-        zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
-        ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
-        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()), examples=examples,
-        **ends, **found,
-    )  # fmt: skip
+        given,
+        missing,
+        plain=plain_cells,
+        point=point,
+        comma=comma,
+        zeros=int(counts[zeros].sum()),
+        flags=int(counts[yes | no].sum()),
+        ones=int(counts[yes].sum()),
+        semicolons=given if semicolons else 0,
+        words=words,
+        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()),
+        examples=examples,
+        **ends,
+        **found,
+    )
 
 
 def _first(values: pa.Array, forms: Mapping[str, BoolArray]) -> dict[str, tuple[str, str]]:
@@ -264,20 +285,30 @@ def _seen_decorated(
         _matches(digits, one) & either for one in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
     )
     several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
-    examples = _first(rest, {
-        DECIMAL_POINT: at["."] & ~at[","], DECIMAL_COMMA: at[","] & ~at["."],
-        IN_GROUPS: several, DOT_OR_GROUP: dots, COMMA_OR_GROUP: commas,
-        **with_unit,
-    })  # fmt: skip
+    examples = _first(
+        rest,
+        {
+            DECIMAL_POINT: at["."] & ~at[","],
+            DECIMAL_COMMA: at[","] & ~at["."],
+            IN_GROUPS: several,
+            DOT_OR_GROUP: dots,
+            COMMA_OR_GROUP: commas,
+            **with_unit,
+        },
+    )
     own = np.where(at["."], values["."], values[","])
     united = np.logical_or.reduce([np.zeros(len(own), bool), *with_unit.values()])
     return (own, values[","]), {
-        "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
-        "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
-        "groups": int(counts[several].sum()), "units": units, "examples": examples,
+        "point": int(counts[at["."]].sum()),
+        "comma": int(counts[at[","]].sum()),
+        "dot_groups": int(counts[dots].sum()),
+        "comma_groups": int(counts[commas].sum()),
+        "groups": int(counts[several].sum()),
+        "units": units,
+        "examples": examples,
         "shares_with_unit": int(counts[united & (own >= 0.0) & (own <= 1.0)].sum()),
         **_seen_words(rest.filter(pa.array(~either)), counts[~either]),
-    }  # fmt: skip
+    }
 
 
 def _seen_words(odd: pa.Array, counts: IntArray) -> dict[str, Any]:
@@ -351,7 +382,7 @@ def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
     return pc.if_else(pc.equal(cells, DASH), pa.scalar(None, pa.string()), cells)
 
 
-def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
+def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers of a kind, and which cannot be read.
 
     ``cells``: as `taken` gives them. ``rule``: how they are read: numbers, flags (1 and 0) or dates
@@ -362,7 +393,6 @@ def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
     values, wrong
         NaN where a cell is missing or cannot be read; [N] each.
     """
-    rule = Rule(rule) if isinstance(rule, str) else rule  # type: ignore[arg-type]
     if typed(cells):
         values = np.array(cells.to_numpy(zero_copy_only=False))
         values[np.isnan(values)] = np.nan  # of one bit pattern

@@ -1,16 +1,18 @@
-"""Names of rows: made where there are none, and those of many that occur twice."""
+"""Names of rows and of columns: made where there are none, and those of files that do not agree."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.faults import Fault
+from flows.tables.table import Table
 from vbmodels.core.state import IntArray
 
 
@@ -68,6 +70,15 @@ def file_name(url: str) -> str:
     return url.rstrip("/").rsplit("/", 1)[-1]
 
 
+def in_files(urls: Sequence[str]) -> str:
+    """Say where something is that is of all files.
+
+    >>> in_files(["a.csv"]), in_files(["a.csv", "b.csv"])
+    ('a.csv', '2 files')
+    """
+    return urls[0] if len(urls) == 1 else f"{len(urls)} files"
+
+
 def row_of(url: str, numbers: int | IntArray = 0) -> Callable[[int], str]:
     """Return what says where a row is.
 
@@ -112,3 +123,94 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most]) + more
+
+
+_FEW_NAMES = 3
+"""Names in two files that are named one by one."""
+
+
+def shared_names(
+    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
+) -> list[Fault]:
+    """List the rows whose name is in an earlier file too.
+
+    Parameters
+    ----------
+    table
+        What the files are.
+    files
+        Their names.
+    names
+        The names of the rows of each, or their digests; none where they are named after their
+        file.
+    """
+    once, remedy = "a name used once over all files", f"give every {table.row} its own name"
+    faults = []
+    if table.id is not None and not table.id.required:
+        faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
+    order = sorted(range(len(files)), key=lambda i: files[i])
+    again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
+    of_file: dict[int, list[int]] = {}
+    for place in again:
+        of_file.setdefault(at.of(place)[0], []).append(place)
+    for number, places in of_file.items():
+        if len(places) > _FEW_NAMES:
+            some = ", ".join(repr(at.name(place)) for place in places[:_FEW_NAMES])
+            earlier = sorted({files[order[at.of(again[place])[0]]] for place in places})
+            has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
+            faults.append(
+                Fault(
+                    files[order[number]],
+                    once,
+                    f"{len(places):,} names that {has} too: {some}, ...",
+                    None if table.id is None else table.id.name,
+                    remedy=remedy,
+                )
+            )
+            continue
+        faults += [
+            Fault(
+                files[order[number]],
+                once,
+                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too",
+                None if table.id is None else table.id.name,
+                place - int(at.starts[number]) + 1,
+                remedy,
+            )
+            for place in places
+        ]
+    return faults
+
+
+def _alike(files: Sequence[str]) -> list[Fault]:
+    """List files of equal names whose rows would be named alike, after their file."""
+    first: dict[str, str] = {}
+    return [
+        Fault(
+            file=file,
+            column="id",
+            expected="names of rows, or a file name of its own",
+            found=f"none, and the file name of {before}",
+            remedy="add a column id, or rename a file",
+        )
+        for file in files
+        if (before := first.setdefault(file_name(file), file)) != file
+    ]
+
+
+def other_columns(
+    files: Sequence[str], columns: Sequence[Collection[str]], labelled: bool = False
+) -> list[Fault]:
+    """List files with other columns than the first; ``labelled``: one may be a label."""
+    faults = []
+    for file, own in zip(files[1:], columns[1:], strict=True):
+        if odd := sorted(set(own) ^ set(columns[0])):
+            remedy, names = "give all files the same columns", ", ".join(odd[:5])
+            lacks, has = (files[0], file) if set(odd) <= set(own) else (file, files[0])
+            expected, found = f"the columns of {has}", f"a difference in {names}"
+            if len(odd) == 1:
+                expected, found = "", f"no column {names}, which {has} has"
+                if labelled:
+                    remedy += f"; if {names} is the label, add --column label={names}"
+            faults.append(Fault(lacks, expected, found, remedy=remedy))
+    return faults

@@ -122,7 +122,7 @@ def checked(
     Yields
     ------
     slice, checker, rows
-        Where they are; what takes further faults in them; the rows as `read` gives them.
+        Where they are; what takes further faults in them; the rows in declared types.
 
     Raises
     ------
@@ -189,16 +189,6 @@ def read_slice(s: Slice, table: Table) -> pa.Table:
         return storage.read_rows(s.url, s.start, s.stop, table.in_files)
     except storage.DamagedError as error:
         raise InputError([unreadable(s.url, error)]) from error
-
-
-def read(part: Part, table: Table) -> pa.Table:
-    """Read a partition's rows as a table of the declared types; absent columns are null."""
-    read = []
-    for s in part.slices:
-        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files)
-        given = reading.named(table, reading.given(table, rows), s.url, s.start)
-        read.append(reading.read(table, given))
-    return merge(read, table)
 
 
 def merge(pieces: Sequence[pa.Table], table: Table) -> pa.Table:

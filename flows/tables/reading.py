@@ -15,14 +15,20 @@ import pyarrow.compute as pc
 from flows.faults import Fault, nearest
 from flows.storage import CELLS, SEPARATOR
 from flows.tables import mixed
-from flows.tables.cells import decoded, holds_same, is_number, is_single, is_text, read_cells
+from flows.tables.cells import (
+    as_it_comes,
+    can_read,
+    decoded,
+    is_list,
+    is_number,
+    is_text,
+    read_cells,
+)
 from flows.tables.names import listed, row_names
 from flows.tables.table import (
-    ANY,
     NUMBERS,
     TEXT,
     Column,
-    Kind,
     PositiveLabel,
     Table,
     is_pattern,
@@ -32,61 +38,6 @@ from vbmodels.core.cells import number_of
 from vbmodels.core.columns import Rule
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray
-
-
-def of_codes(column: Column) -> bool:
-    """Whether floats in a column of text denote categories."""
-    return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
-
-
-def as_it_comes(column: Column) -> bool:
-    """Whether a column's cells are taken in whatever type a file has them."""
-    return column.type == ANY
-
-
-def can_read(column: Column, kind: pa.DataType) -> bool:
-    """Whether a file's column of this type can be read as a declared one."""
-    if as_it_comes(column):
-        return is_single(kind)
-    if pa.types.is_null(kind):
-        return column.nullable
-    return any(holds_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
-
-
-def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
-    """Return a file's column in the type that is declared; one of any type is not copied.
-
-    Raises `pyarrow.ArrowInvalid` if a value has no place in that type.
-    """
-    if as_it_comes(column):
-        return cells
-    cells = decoded(cells)
-    if of_codes(column) and pa.types.is_floating(cells.type):
-        missing = pa.scalar(None, cells.type)
-        cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
-    if pa.types.is_list(column.arrow) and not _is_list(cells.type):
-        return _lists_of_one(cells, column.arrow)
-    # A whole number beyond 2**53 is taken for the float next to it.
-    cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-
-
-def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
-    """Return single cells as lists of one, null where a cell is missing."""
-    own = cells.cast(kind.value_type)
-    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
-    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
-    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
-    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(test(kind) for test in tests)
-
-
-def _accepted(column: Column) -> list[pa.DataType]:
-    return [kind.arrow if isinstance(kind, Kind) else kind for kind in column.accepts]
 
 
 def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.Table:
@@ -153,11 +104,8 @@ def _label_numbers(
     """
     if positive.order:
         return _places(column, positive, table.missing, seen)
-    try:
-        return _read_numbers(positive.column, column, table, seen)
-    except UnreadableCells as error:
-        error.label = True
-        raise
+    expected = "a number in every label, as threshold is set"
+    return _read_numbers(positive.column, column, table, seen, expected)
 
 
 def _places(
@@ -176,9 +124,11 @@ def _places(
     place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
     odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
     if odd.size:
-        row = int(odd[0])
+        row, levels = int(odd[0]), ", ".join(positive.order)
+        expected = f"one of the levels {levels} in every label"
+        cell = str(cells[row].as_py())
         raise UnreadableCells(
-            positive.column, row, str(cells[row].as_py()), odd.size, positive.order
+            positive.column, row, cell, odd.size, expected=expected, is_label=True
         )
     found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
     return found
@@ -313,16 +263,6 @@ def separator_of(schema: pa.Schema) -> str:
     return (schema.metadata or {}).get(SEPARATOR, b"").decode()
 
 
-def read(table: Table, rows: pa.Table) -> pa.Table:
-    """Return columns, by the table's names, in the types that are declared.
-
-    Absent ones are null.
-    """
-    rows, _ = spelt(table, rows)
-    known = table.declared(rows.column_names)
-    return filled(table, pa.table({name: cast(rows[name], c) for name, c in known.items()}))
-
-
 def filled(table: Table, rows: pa.Table) -> pa.Table:
     """Return columns in the types that are declared, in that order, with null absent ones."""
     there = set(rows.column_names)
@@ -344,11 +284,16 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
     columns = listed(theirs or names, 8) or "none"
     own, times = table.declared(names), Counter(names)
     wrong = [
-        Fault(file, "", f"not in the file ({c.type})", c.name,
-              remedy=f"{_for_absent(c, found, table)} (the columns are {columns})")
+        Fault(
+            file,
+            "",
+            f"not in the file ({c.type})",
+            c.name,
+            remedy=f"{_for_absent(c, found, table)} (the columns are {columns})",
+        )
         for c in table.columns
         if c.required and c.name not in names
-    ]  # fmt: skip
+    ]
     for name, column in own.items():
         if not name.strip():
             numbers = ", ".join(str(i) for i, own in enumerate(names, 1) if own == name)
@@ -408,6 +353,9 @@ def _without_id(name: str) -> str:
     return lower.removesuffix("id").rstrip("_. -") or lower
 
 
+_IN_FEATURES = "a number in every cell of a feature"
+
+
 class UnreadableCells(ValueError):
     """Cells of a column of numbers are none.
 
@@ -415,21 +363,25 @@ class UnreadableCells(ValueError):
     ----------
     column, row, cell, count
         The column, the first of these cells with its row from 0, and how many there are.
-    label
-        Whether these are labels, compared with a threshold.
-    order
-        The levels of labels that are in an order.
     other
         The decimal sign by which this cell is a number, where it is not that of its column.
+    expected, is_label
+        What is expected of each cell, and whether these are labels.
     """
 
     def __init__(
-        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = (),
+        self,
+        column: str,
+        row: int,
+        cell: str,
+        count: int,
         other: str = "",
-    ) -> None:  # fmt: skip
+        expected: str = _IN_FEATURES,
+        is_label: bool = False,
+    ) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
-        self.label, self.order, self.other = bool(order), tuple(order), other
+        self.other, self.expected, self.is_label = other, expected, is_label
 
 
 @dataclass
@@ -492,7 +444,7 @@ def length_of_lists(column: pa.ChunkedArray, separator: str) -> int:
         cells, odd = read_cells(cells, NUMBERS.arrow, False, separator)
         if odd.any():
             return 0
-    elif not (_is_list(column.type) and is_number(column.type.value_type)):
+    elif not (is_list(column.type) and is_number(column.type.value_type)):
         return 0
     lengths = pc.list_value_length(cells).to_pylist()
     least = 2 if is_text(column.type) else 0
@@ -527,12 +479,14 @@ def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[s
 
 
 def _read_numbers(
-    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers
+    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers, of_label: str = ""
 ) -> FloatArray:
+    """Return cells as numbers; ``of_label`` says what is expected of each, where it is a label."""
     if not is_text(column.type) and not table.missing:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
-    rule = Rule(mixed.NUMBER, decimal=table.decimal_of(name))
+    decimal = "," if table.called.get(name, name) in table.commas else "."
+    rule = Rule(mixed.NUMBER, decimal=decimal)
     values, wrong = mixed.numbers(cells, rule)
     if not is_text(column.type):
         return np.where(wrong, np.inf, values)
@@ -540,7 +494,8 @@ def _read_numbers(
         row = int(np.flatnonzero(wrong)[0])
         cell, other = str(cells[row].as_py()), "." if rule.decimal == "," else ","
         other = other if number_of(cell, other) is not None else ""
-        raise UnreadableCells(name, row, cell, int(wrong.sum()), other=other)
+        expected = of_label or _IN_FEATURES
+        raise UnreadableCells(name, row, cell, int(wrong.sum()), other, expected, bool(of_label))
     found.columns[name] = found.columns.get(name, Seen()) + seen
     return values
 

@@ -294,6 +294,7 @@ class Table:
         """Return this table as some files have it, as the settings of a run say."""
         return replace(
             self,
+            columns=(*self.columns, *(one for one in self.named if one.name in spelling.columns)),
             called=spelling.columns,
             separator=spelling.list_separator,
             missing=tuple(getattr(spelling, "missing", ())),
@@ -325,10 +326,6 @@ class Table:
     def id(self) -> Column | None:
         """The column that names the rows, each once."""
         return next((c for c in self.columns if c.unique), None)
-
-    def decimal_of(self, name: str) -> str:
-        """Return the decimal sign of the numbers of a column, by the files' name or ours."""
-        return "," if self.called.get(name, name) in self.commas else "."
 
     @property
     def in_files(self) -> list[str] | None:

@@ -659,7 +659,7 @@ def test_a_later_cell_with_another_decimal_sign_is_refused_with_its_row(
     tmp_path, monkeypatch, capsys
 ):
     """What the first rows of bags show holds for all, in whatever pieces they are read."""
-    monkeypatch.setattr("flows.bags.input.input_columns.LOOKED", 8)
+    monkeypatch.setattr("flows.bags.input.roles.LOOKED", 8)
     path = tmp_path / "t.csv"
     cells = ["1,234" if i > 30 else f"{i % 9},5" for i in range(60)]
     rows = [f'b{i // 2},{i // 2 % 2},"{cell}"' for i, cell in enumerate(cells)]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
-from flows.bags.models import models as bag_models
+from flows.bags import models as bag_models
 from flows.bags.settings import BagSettings
 from vbmodels.bags.bags import UNLABELLED, Instances, bags
 from vbmodels.bags.mil_gp.kernel import KernelOptions

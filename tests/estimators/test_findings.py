@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.experts.weights import table_of
+from flows.experts.scored import table_of
 from tests.estimators import data
 from vbmodels.bags.embedding.contributions import feature_weights
 from vbmodels.estimators import (

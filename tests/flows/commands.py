@@ -7,6 +7,7 @@ import json
 import pytest
 
 from flows.cli import main
+from flows.tables import partition
 
 
 def run(capsys, *arguments):
@@ -50,3 +51,8 @@ def answer(capsys, *arguments):
 def setting_args(*settings):
     """Return settings NAME=VALUE as arguments."""
     return [part for setting in settings for part in ("--set", setting)]
+
+
+def read_part(part, table):
+    """Return a partition's rows as an ingest reads them."""
+    return partition.merge([rows for _, _, rows in partition.checked(part, table)], table)

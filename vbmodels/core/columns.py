@@ -110,14 +110,14 @@ class Unclear(ValueError):
     ----------
     expected, found, remedy
         Parts of a sentence.
-    has_odd
-        Whether some of its cells are wrong, and not how all of them are meant.
+    mend
+        What to do about some of its cells that are wrong; empty where the question is how all of
+        them are meant.
     """
 
-    def __init__(self, expected: str, found: str, remedy: str, has_odd: bool = False) -> None:
-        self.has_odd = has_odd
+    def __init__(self, expected: str, found: str, remedy: str, mend: str = "") -> None:
         super().__init__(f"expected {expected}, found {found}; {remedy}")
-        self.expected, self.found, self.remedy = expected, found, remedy
+        self.expected, self.found, self.remedy, self.mend = expected, found, remedy, mend
 
 
 def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = False) -> Rule:
@@ -202,18 +202,18 @@ def rules_of(
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
     odd = [cell for cell in seen.odd if what != "a date" or not dates_in([(cell, 1)])]
-    such = f", such as {_listed(odd)}" if odd else ""
-    others = seen.cells - parsed
+    others, such = seen.cells - parsed, f", such as {_listed(odd)}" if odd else ""
     remedy = "correct these cells"
     if others == 1 and odd and odd[0].strip(" :").lower() in _TOTALS:
         remedy = "remove the line if it is one of totals, correct the cell"
     word = odd[0] if odd and re.fullmatch(r"[\w.?/-]{1,30}", odd[0]) else "WORD"
+    cells, words = ("cell", "its word") if others == 1 else ("cells", "their words")
+    mend = f"{remedy}, name {words} as missing (--set missing={word})"
     return Unclear(
         f"{what} in every cell, as in {parsed:,} of {seen.cells:,}",
-        f"{others:,} other {'cell' if others == 1 else 'cells'}{such}",
-        f"{remedy}, name {'its word' if others == 1 else 'their words'} as missing "
-        f"(--set missing={word}), or name the column in categories (--set categories=COLUMN)",
-        has_odd=True,
+        f"{others:,} other {cells}{such}",
+        f"{mend}, or name the column in categories (--set categories=COLUMN)",
+        mend,
     )
 
 

@@ -156,7 +156,7 @@ def _text(cell: Any) -> str:
 def refuse_unclear(name: str, cells: Sequence[Any], unclear: Unclear) -> None:
     """Raise `ValueError` for a column that cannot be read."""
     place = ""
-    if unclear.has_odd:
+    if unclear.mend:
         readers = [CellReader(name, Rule(kind)) for kind in ("number", "date")]
         odd = [
             n

@@ -220,7 +220,7 @@ def take_codes(
     """
     read = {}
     for name, one in unclear.items():
-        if one.has_odd and seen[name].numbers and not seen[name].measured:
+        if one.mend and seen[name].numbers and not seen[name].measured:
             read[name] = Rule(remark=f"codes and words: {one.found}")
         elif not cut and 2 * max(seen[name].dates.values(), default=0) > seen[name].cells:
             read[name] = Rule("date")

@@ -1,19 +1,19 @@
-"""The form that all partitions of a run of bags share: modalities, widths, classes."""
+"""The form that all partitions of a run of bags share, and what it lets expect."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from flows import storage
-from flows.bags.input import classes as bag_classes
 from flows.bags.input import instances as instances_of
+from flows.bags.input import labels as bag_classes
 from flows.bags.input.groups import Groups
 from flows.bags.settings import BagSettings
 from flows.faults import Fault, InputError
@@ -21,8 +21,11 @@ from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from flows.tables.column_table import doubtful_numbers, numbers_in_text
-from vbmodels.bags.bags import UNLABELLED, Bags
+from flows.tables.names import listed
+from flows.tables.roles import merge_seen
+from vbmodels.bags.bags import UNLABELLED, Bags, few_bags
 from vbmodels.bags.multilabel import (
+    FEWER_WORDS,
     MOST_WORDS,
     MultiLabelBags,
     unit_rows,
@@ -35,16 +38,6 @@ MEASURED = 10_000
 """Rows of a partition that a spread is taken of."""
 FEWEST_GAPS = 5
 """Instances with and without a feature's value from which its gaps have a column of their own."""
-
-
-def form_url(paths: RunPaths) -> str:
-    """Return the URL of the common form while a run works."""
-    return storage.join(paths.work, "form.json")
-
-
-def kept_url(paths: RunPaths) -> str:
-    """Return the URL of the common form in a finished run, next to its posterior."""
-    return storage.join(paths.root, "posterior", "bags.json")
 
 
 class BagForm(json_files.Form):
@@ -66,64 +59,115 @@ class BagForm(json_files.Form):
     names: list[str] = Field(default_factory=list)
 
 
+UNNAMED = "one without a name"
 _SAME_COLUMNS = "score data with the same columns, or fit it in a new run"
 
 
-class AboutBags(BagForm):
-    """What one partition has of it, and its words.
+class FeatureSums(NamedTuple):
+    """Of a modality: the sum of each feature, how many of it are missing, and all instances."""
 
-    ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
-    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
-    ``known`` counts instances with a label of their own, and their bags; ``numbers`` is what
-    columns of text hold that are read as numbers, ``labels`` the rows of each label that is a
-    word, and ``split`` how many of its ``bags`` have instances in several files.
+    total: list[float]
+    gaps: list[int]
+    rows: int
+
+    @classmethod
+    def of(cls, features: np.ndarray) -> FeatureSums:
+        """Sum the features of instances [n, D]."""
+        missing = np.isnan(features)
+        total = np.where(missing, 0.0, features).sum(axis=0, dtype=np.float64)
+        return cls(total.tolist(), missing.sum(axis=0).tolist(), len(features))
+
+    def plus(self, other: FeatureSums) -> FeatureSums:
+        """Add those of other instances; where there are none, no feature is known."""
+        if not (self.total and other.total):
+            return self if self.total else other
+        total, gaps = np.add(self.total, other.total), np.add(self.gaps, other.gaps)
+        return FeatureSums(total.tolist(), gaps.tolist(), self.rows + other.rows)
+
+
+class AboutBags(json_files.Form):
+    """What ingest says of a partition; the sum of two is that of both.
+
+    Attributes
+    ----------
+    sums
+        By modality.
+    own
+        Features of a bag itself.
+    classes, exclusive
+        As of `BagForm`.
+    words
+        Columns of text, of more than can be fitted; else 0.
+    known, known_bags
+        Instances with a label of their own, and their bags.
+    numbers, labels
+        What columns of text hold that are read as numbers; rows of each label that is a word.
+    bags, split
+        Bags, and those with instances in several files.
     """
 
+    sums: dict[str, FeatureSums]
+    own: int = 0
+    classes: list[str] = Field(default_factory=list)
+    exclusive: bool = True
     words: int = 0
-    sums: list[list[float]] = Field(default_factory=list)
-    gaps: list[list[int]] = Field(default_factory=list)
-    rows: list[int] = Field(default_factory=list)
-    known: list[int] = Field(default_factory=lambda: [0, 0])
+    known: int = 0
+    known_bags: int = 0
     numbers: dict[str, Seen] = Field(default_factory=dict)
     labels: dict[str, int] = Field(default_factory=dict)
     bags: int = 0
     split: int = 0
 
+    def __add__(self, other: AboutBags) -> AboutBags:
+        none = FeatureSums([], [], 0)
+        names = sorted(self.sums.keys() | other.sums.keys())
+        return AboutBags(
+            sums={n: self.sums.get(n, none).plus(other.sums.get(n, none)) for n in names},
+            own=max(self.own, other.own),
+            classes=sorted({*self.classes, *other.classes}),
+            exclusive=self.exclusive and other.exclusive,
+            words=max(self.words, other.words),
+            known=self.known + other.known,
+            known_bags=self.known_bags + other.known_bags,
+            numbers=merge_seen([self.numbers, other.numbers]),
+            labels=Counter(self.labels) + Counter(other.labels),
+            bags=self.bags + other.bags,
+            split=self.split + other.split,
+        )
 
-def known_instances(data: Bags) -> list[int]:
+    @property
+    def rows(self) -> int:
+        """All instances."""
+        return sum(one.rows for one in self.sums.values())
+
+
+def known_instances(data: Bags) -> tuple[int, int]:
     """Return how many instances have a label of their own, and in how many bags these are."""
     bags = [one.bag[one.known != UNLABELLED] for one in data.modalities if one.known.size]
     every = np.concatenate([np.zeros(0, np.int64), *bags])
-    return [every.size, np.unique(every).size]
+    return every.size, np.unique(every).size
 
 
-def instance_label_warning(
-    about: Sequence[dict[str, Any]], form: dict[str, Any], settings: BagSettings
-) -> list[str]:
+def instance_label_warning(about: AboutBags, form: BagForm, settings: BagSettings) -> list[str]:
     """Say by what the known labels of instances are used, or that they are not."""
-    count, bags = np.sum([one["known"] for one in about], axis=0).tolist()
-    if not count:
+    if not about.known:
         return []
-    named = f"nstance labels of {count:,} instances in {bags:,} bags are"
-    if form["classes"]:
-        return [f"I{named} not used: bags have labels of several classes."]
-    if settings.model == "gp_probit" and settings.form == "direct":
-        return [f"I{named} used by the Gaussian process."]
-    if settings.model == "auto" and settings.witness_memory and not settings.numeric:
-        return [f"I{named} used by the Gaussian process alone."]
     model = "a label that is a number" if settings.numeric else f"model={settings.model}"
-    return [f"I{named} not used by {model}: model=auto and gp_probit use them."]
+    used = f"not used by {model}: model=auto and gp_probit use them"
+    if form.classes:
+        used = "not used: bags have labels of several classes"
+    elif settings.model == "gp_probit" and settings.form == "direct":
+        used = "used by the Gaussian process"
+    elif settings.model == "auto" and settings.witness_memory and not settings.numeric:
+        used = "used by the Gaussian process alone"
+    return [
+        f"Instance labels of {about.known:,} instances in {about.known_bags:,} bags are {used}."
+    ]
 
 
-def numbers_of_text(
-    about: Sequence[dict[str, Any]], settings: BagSettings
-) -> tuple[list[str], list[str]]:
+def numbers_of_text(about: AboutBags, settings: BagSettings) -> tuple[list[str], list[str]]:
     """Return notes on what numbers in text were read as, and warnings of which it is in doubt."""
-    seen: dict[str, Seen] = {}
-    for one in about:
-        for name, own in one["numbers"].items():
-            theirs = settings.columns.get(name, name)
-            seen[theirs] = seen.get(theirs, Seen()) + Seen(**own)
+    seen = {settings.columns.get(name, name): one for name, one in about.numbers.items()}
     rules = {
         name: Rule("number", decimal="," if name in settings.decimal_comma else ".")
         for name in seen
@@ -131,27 +175,23 @@ def numbers_of_text(
     return numbers_in_text(seen, rules), doubtful_numbers(seen, rules, settings)
 
 
-def joined_labels(about: Sequence[dict[str, Any]]) -> list[str]:
+def joined_labels(about: AboutBags) -> list[str]:
     """Say which labels differ in case alone, so that they are one, with their rows."""
-    counts: Counter[str] = Counter()
-    for one in about:
-        counts.update(one["labels"])
     alike: dict[str, list[str]] = {}
-    for label, rows in sorted(counts.items()):
+    for label, rows in sorted(about.labels.items()):
         alike.setdefault(label.lower(), []).append(f"{label} ({rows:,})")
     joined = [" = ".join(group) for group in alike.values() if len(group) > 1]
     return [f"Labels that differ in case are one (rows): {'; '.join(joined)}."] if joined else []
 
 
-def split_bags(about: Sequence[dict[str, Any]], files: int) -> list[str]:
+def split_bags(about: AboutBags, files: int) -> list[str]:
     """Say how many bags have instances in several files."""
-    split, bags = (sum(one[name] for one in about) for name in ("split", "bags"))
-    if not split:
+    if not about.split:
         return []
     where = "both files" if files == 2 else f"several of {files:,} files"
     return [
-        f"{split:,} of {bags:,} bags have rows in {where} and are one bag each: give different "
-        "bags different names."
+        f"{about.split:,} of {about.bags:,} bags have rows in {where} and are one bag each: give "
+        "different bags different names."
     ]
 
 
@@ -161,98 +201,70 @@ def too_many_words(data: Bags) -> int:
     return max((x.shape[1] for x in wide if unit_rows(x[:1000].astype(float)).all()), default=0)
 
 
-def read_form(url: str) -> dict[str, Any]:
-    """Read the common form."""
-    return json_files.read(url, BagForm).model_dump()
+FILE = "bags.json"
 
 
-def read_about(paths: RunPaths, index: int) -> dict[str, Any]:
+def read_form(paths: RunPaths, work: bool = True) -> BagForm:
+    """Read the common form of a run at work, or of a finished one."""
+    return json_files.read(paths.kept(FILE, work), BagForm)
+
+
+def read_about(paths: RunPaths, index: int) -> AboutBags:
     """Read what ingest said of a partition."""
-    return json_files.read(paths.part("about", index, "json"), AboutBags).model_dump()
+    return json_files.read(paths.part("about", index, "json"), AboutBags)
 
 
-def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the modalities of all partitions, sorted, and their numbers of features."""
-    widths = {
-        name: width
-        for one in about
-        for name, width in zip(one["modalities"], one["widths"], strict=True)
-        if width
-    }
-    names = sorted(widths) or [""]
-    fill, gaps, rows = _means(about, names, widths)
-    classes = sorted({name for one in about for name in one["classes"]})
-    enough = [
-        np.flatnonzero((missing >= FEWEST_GAPS) & (count - missing >= FEWEST_GAPS)).tolist()
-        for missing, count in zip(gaps, rows, strict=True)
-    ]
-    return {
-        "modalities": names,
-        "widths": [widths.get(name, 0) for name in names],
-        "own": max(one["own"] for one in about),
-        "classes": classes,
-        "exclusive": len(classes) > 1 and all(one["exclusive"] for one in about),
-        "fill": [one.tolist() for one in fill],
-        "indicators": enough,
-        "names": [],
-    }
+def form_of(about: AboutBags, names: Sequence[str] = ()) -> BagForm:
+    """Return the form of all partitions: modalities, sorted, their numbers of features and means.
 
-
-def with_names(form: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return the form with the names of its columns, where all modalities have these.
-
-    A feature that has gaps enough in one modality then has an indicator in all.
+    ``names`` are those of the features, which it has where all modalities have these. A feature
+    that has gaps enough in one modality then has an indicator in all.
     """
-    if any(width != len(names) for width in form["widths"]):
-        return form
-    missing = sorted({d for own in form["indicators"] for d in own})
-    return {
-        **form,
-        "indicators": [missing] * len(form["indicators"]),
-        "names": [*names, *(f"{names[d]} missing" for d in missing)],
-    }
+    sums = {name: one for name, one in about.sums.items() if one.total}
+    sums = sums or {"": FeatureSums([], [], 0)}
+    fill, indicators = [], []
+    for one in sums.values():
+        gaps = np.array(one.gaps, np.int64)
+        fill.append((np.array(one.total) / np.maximum(one.rows - gaps, 1)).tolist())
+        is_enough = (gaps >= FEWEST_GAPS) & (one.rows - gaps >= FEWEST_GAPS)
+        indicators.append(np.flatnonzero(is_enough).tolist())
+    widths, columns = [len(one.total) for one in sums.values()], list(names)
+    if any(width != len(names) for width in widths):
+        columns = []
+    else:
+        missing = sorted({d for own in indicators for d in own})
+        indicators = [missing] * len(indicators)
+        columns += [f"{names[d]} missing" for d in missing]
+    return BagForm(
+        modalities=list(sums),
+        widths=widths,
+        own=about.own,
+        classes=about.classes,
+        exclusive=len(about.classes) > 1 and about.exclusive,
+        fill=fill,
+        indicators=indicators,
+        names=columns,
+    )
 
 
-def columns_named(form: dict[str, Any], k: int) -> list[str]:
+def columns_named(form: BagForm, k: int) -> list[str]:
     """Return a name or number for each column of modality k."""
-    if form["names"]:
-        return list(form["names"])
-    missing = [f"{d + 1} (missing)" for d in form["indicators"][k]]
-    return [*(str(d + 1) for d in range(form["widths"][k])), *missing]
+    if form.names:
+        return form.names
+    missing = [f"{d + 1} (missing)" for d in form.indicators[k]]
+    return [*(str(d + 1) for d in range(form.widths[k])), *missing]
 
 
-def _means(
-    about: Sequence[dict[str, Any]], names: Sequence[str], widths: dict[str, int]
-) -> tuple[list[FloatArray], list[FloatArray], list[int]]:
-    """Return each modality's means, how many values of each feature are missing, and its rows."""
-    sums = [np.zeros(widths.get(name, 0)) for name in names]
-    gaps, rows = [np.zeros_like(one) for one in sums], [0] * len(names)
-    for one in about:
-        parts = zip(one["modalities"], one["sums"], one["gaps"], one["rows"], strict=True)
-        for name, total, missing, count in parts:
-            if name in names and len(total) == widths.get(name, 0):
-                k = names.index(name)
-                sums[k] = sums[k] + np.array(total)
-                gaps[k] = gaps[k] + np.array(missing)
-                rows[k] += count
-    means = [
-        total / np.maximum(count - missing, 1)
-        for total, missing, count in zip(sums, gaps, rows, strict=True)
-    ]
-    return means, gaps, rows
-
-
-def gaps_of(about: Sequence[dict[str, Any]], form: dict[str, Any]) -> dict[str, tuple[int, bool]]:
+def gaps_of(about: AboutBags, form: BagForm) -> dict[str, tuple[int, bool]]:
     """Return how many values of each feature are missing, and whether a column says which."""
-    widths = dict(zip(form["modalities"], form["widths"], strict=True))
-    _, gaps, _ = _means(about, form["modalities"], widths)
     found = {}
-    parts = zip(form["modalities"], gaps, form["indicators"], strict=True)
-    for modality, missing, indicated in parts:
-        of = f" of modality {modality}" if modality and len(gaps) > 1 else ""
-        for d in np.flatnonzero(missing).tolist():
-            name = form["names"][d] if form["names"] else f"feature {d + 1}"
-            found[f"{name}{of}"] = int(missing[d]), d in indicated
+    for modality, indicated in zip(form.modalities, form.indicators, strict=True):
+        of = f" of modality {modality}" if modality and len(form.modalities) > 1 else ""
+        sums = about.sums.get(modality, FeatureSums([], [], 0))
+        for d, missing in enumerate(sums.gaps):
+            name = form.names[d] if form.names else f"feature {d + 1}"
+            if missing:
+                found[f"{name}{of}"] = missing, d in indicated
     return found
 
 
@@ -265,17 +277,9 @@ def gap_warnings(gaps: dict[str, tuple[int, bool]]) -> list[str]:
     found = []
     for indicated, text in texts.items():
         some = [f"{name} ({count:,})" for name, (count, own) in gaps.items() if own == indicated]
-        more = f" and {len(some) - 8} more" if len(some) > 8 else ""
         if some:
-            found.append(text.format(f"{', '.join(some[:8])}{more}"))
+            found.append(text.format(listed(some, 8)))
     return found
-
-
-def sums_of(features: np.ndarray) -> tuple[list[float], list[int], int]:
-    """Return the sums of some rows' features, how many are missing, and the rows."""
-    missing = np.isnan(features)
-    total = np.where(missing, 0.0, features).sum(axis=0, dtype=np.float64)
-    return total.tolist(), missing.sum(axis=0).tolist(), len(features)
 
 
 def filled(
@@ -295,9 +299,7 @@ def filled(
     return replace(data, modalities=tuple(parts))
 
 
-def kept_form(
-    fitted: RunPaths, about: Sequence[dict[str, Any]], names: Sequence[str]
-) -> dict[str, Any]:
+def kept_form(fitted: RunPaths, about: AboutBags, names: Sequence[str]) -> BagForm:
     """Return the form of the fitted run, refusing new data that have another.
 
     ``names`` are the new data's features; none where lists hold these.
@@ -308,93 +310,90 @@ def kept_form(
         With one fault for each feature that is not there, and for each modality that was not
         fitted or has other features.
     """
-    kept = read_form(kept_url(fitted))
-    gone = [one for one in kept["names"][: max(kept["widths"])] if one not in names]
+    kept, new = read_form(fitted, work=False), form_of(about)
+
+    def fault(expected: str, found: str, column: str | None = None) -> Fault:
+        return Fault(fitted.root, expected, found, column, remedy=_SAME_COLUMNS)
+
+    gone = [one for one in kept.names[: max(kept.widths)] if one not in names]
     if names and gone:
-        raise InputError(
-            [
-                Fault(
-                    file=fitted.root,
-                    column=one,
-                    expected="the features of the fitted run",
-                    found="data without this column",
-                    remedy=_SAME_COLUMNS,
-                )
-                for one in gone
-            ]
-        )
-    widths = dict(zip(kept["modalities"], kept["widths"], strict=True))
-    new = form_of(about)
-    faults = []
-    for name, width in zip(new["modalities"], new["widths"], strict=True):
-        if width and width != widths.get(name):
-            known = ", ".join(f"{k or 'one without a name'} ({w})" for k, w in widths.items())
-            faults.append(
-                Fault(
-                    file=fitted.root,
-                    expected=f"the modalities (features) of the fitted run: {known}",
-                    found=f"{name or 'one without a name'} ({width})",
-                    remedy=_SAME_COLUMNS,
-                )
-            )
-    if new["own"] != kept["own"]:
-        faults.append(
-            Fault(
-                file=fitted.root,
-                column="bag_features",
-                expected=f"{kept['own']} features of a bag, as in the fitted run",
-                found=str(new["own"]),
-                remedy=_SAME_COLUMNS,
-            )
-        )
+        lacks = "data without this column"
+        raise InputError([fault("the features of the fitted run", lacks, one) for one in gone])
+    widths = dict(zip(kept.modalities, kept.widths, strict=True))
+    known = ", ".join(f"{name or UNNAMED} ({width})" for name, width in widths.items())
+    expected = f"the modalities (features) of the fitted run: {known}"
+    faults = [
+        fault(expected, f"{name or UNNAMED} ({width})")
+        for name, width in zip(new.modalities, new.widths, strict=True)
+        if width and width != widths.get(name)
+    ]
+    if new.own != kept.own:
+        expected = f"{kept.own} features of a bag, as in the fitted run"
+        faults.append(fault(expected, str(new.own), "bag_features"))
     if faults:
         raise InputError(faults)
     return kept
 
 
-def build(
-    item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form: dict[str, Any]
-) -> tuple[str, list[list[float]], list[list[float]], list[list[int]], list[list[list[float]]]]:
-    """Store a partition in the common form; return its URL, every feature's range, where there
-    are classes how many bags have and have not each one, and every feature's median and spread.
+@dataclass(frozen=True)
+class Built:
+    """A partition's arrays, and what its features are, by modality.
+
+    Attributes
+    ----------
+    url
+        Where the arrays are.
+    low, high
+        The ends of each feature.
+    spreads
+        The median and the spread of each feature, [2, D]; none without instances.
+    counts
+        Bags that do not have each class, and those that have.
     """
+
+    url: str
+    low: list[FloatArray]
+    high: list[FloatArray]
+    spreads: list[FloatArray | None]
+    counts: list[list[int]]
+
+
+def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form: BagForm) -> Built:
+    """Store a partition in the common form."""
     index, groups = item
-    url = paths.part("read", index, "npz")
-    data = read_state(url, Bags)
-    about = read_about(paths, index)
-    wide = instances_of.widen(
-        data,
-        tuple(about["modalities"]),
-        tuple(form["modalities"]),
-        np.array(form["widths"]),
+    data = instances_of.widen(
+        read_state(paths.part("read", index, "npz"), Bags),
+        tuple(read_about(paths, index).sums),
+        tuple(form.modalities),
+        np.array(form.widths),
         settings.precision,
     )
-    wide = filled(wide, form["fill"], form["indicators"])
-    target = paths.part("partitions", index, "npz")
-    classes = form.get("classes") or []
+    data = filled(data, form.fill, form.indicators)
     rows = storage.read_table(paths.part("bag_rows", index))
     held = rows["held_out"].to_numpy(zero_copy_only=False)
     if (groups.held != held).any():
         held, place = groups.held, rows.column_names.index("held_out")
         rows = rows.set_column(place, "held_out", pa.array(held))
         storage.write_table(paths.part("bag_rows", index), rows)
-    label = np.where(held, np.int8(UNLABELLED), wide.label)
-    numbers = np.where(held, np.nan, wide.target) if wide.target.size else wide.target
-    wide = replace(
-        without_known(wide, held | bool(form.get("classes"))),
-        label=label,
+    data = replace(
+        without_known(data, held | bool(form.classes)),
+        label=np.where(held, np.int8(UNLABELLED), data.label),
         group=groups.number,
-        target=numbers,
+        target=np.where(held, np.nan, data.target) if data.target.size else data.target,
     )
-    labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    labels = bag_classes.matrix(rows["labels"].to_pylist(), form.classes)
     labels = bag_classes.hidden(labels, held)
-    batch = MultiLabelBags(wide, labels) if classes else wide
-    storage.write_bytes(target, to_bytes(batch))
     # What ingest left stays until the run is published: a resumed run builds from it again.
-    counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
-    low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
-    high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
-    return target, low, high, counts, [_spread(m.features) for m in wide.modalities]
+    url = paths.part("partitions", index, "npz")
+    batch = MultiLabelBags(data, labels) if form.classes else data
+    storage.write_bytes(url, to_bytes(batch))
+    return Built(
+        url,
+        [one.features.min(axis=0, initial=np.inf) for one in data.modalities],
+        [one.features.max(axis=0, initial=-np.inf) for one in data.modalities],
+        [_spread(one.features) for one in data.modalities],
+        [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T],
+    )
 
 
 def without_known(data: Bags, held: BoolArray) -> Bags:
@@ -410,18 +409,134 @@ def without_known(data: Bags, held: BoolArray) -> Bags:
     return replace(data, modalities=tuple(parts))
 
 
-def _spread(rows: np.ndarray) -> list[list[float]]:
-    """Return the median and the spread of each column of some rows, [2, D]; none without rows.
+def _spread(rows: np.ndarray) -> FloatArray | None:
+    """Return the median and the spread of each column of some rows, [2, D]; None without rows.
 
     The spread is the distance of the quartiles; where those are alike, the median distance of the
     values that differ from them.
     """
     if not rows.size:
-        return []
+        return None
     some = rows[:: max(1, len(rows) // MEASURED)]
     low, middle, high = np.quantile(some, [0.25, 0.5, 0.75], axis=0)
     width = high - low
     for d in np.flatnonzero(width == 0.0):
         away = np.abs(some[:, d] - middle[d])
         width[d] = np.median(away[away > 0.0]) if away.any() else 0.0
-    return [middle.tolist(), width.tolist()]
+    return np.array([middle, width])
+
+
+FAR_OUT = 1e4
+"""Spreads beyond which a value swamps its feature."""
+
+
+def warnings_of(
+    counts: Sequence[int], form: BagForm, built: Sequence[Built], numeric: bool
+) -> tuple[list[str], list[str]]:
+    """Say what the data let expect: few bags, a class lost to testing; note constant features.
+
+    ``counts`` are the fitted bags with the labels 0 and 1.
+    """
+    if min(counts) == 0 and not form.classes:
+        what, low, high = "classes", "labelled 0", "labelled 1"
+        if numeric:
+            what, low, high = "halves", "below the threshold", "from it on"
+        raise InputError.of(
+            file="settings",
+            column="held_out",
+            expected=f"labelled bags of both {what} left for the fit",
+            found=f"{counts[0]} {low} and {counts[1]} {high}",
+            remedy="hold fewer bags out",
+        )
+    warnings, notes = [], []
+    if form.classes:
+        of_classes = np.sum([one.counts for one in built], axis=0)
+        warnings += bag_classes.one_sided(form.classes, of_classes)
+    if few := few_bags(float(sum(counts)), sum(form.widths) + form.own):
+        warnings.append(few)
+    for k, name in enumerate(form.modalities):
+        low_end, high_end = _ends(built, k)
+        where = f" of modality {name}" if name else ""
+        columns = [f"{column}{where}" for column in columns_named(form, k)]
+        notes += _constant(where, columns_named(form, k), low_end == high_end)
+        warnings += _swamped(columns, low_end, high_end, [one.spreads[k] for one in built])
+    return warnings, notes
+
+
+def _ends(built: Sequence[Built], k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the features of modality k in all partitions."""
+    low = np.min([one.low[k] for one in built], axis=0)
+    return low, np.max([one.high[k] for one in built], axis=0)
+
+
+def _constant(where: str, columns: Sequence[str], is_constant: BoolArray) -> list[str]:
+    """Note which features of a modality have one value."""
+    same = [columns[d] for d in np.flatnonzero(is_constant).tolist()]
+    if len(same) == 1:
+        return [f"Feature {same[0]}{where} is constant, so not used."]
+    if not same:
+        return []
+    which = listed(same, 5)
+    return [
+        f"{len(same):,} of {is_constant.size:,} features{where} are constant, so not used: {which}."
+    ]
+
+
+def constant_columns(form: BagForm, built: Sequence[Built]) -> set[str]:
+    """Return the named features that have one value in all instances."""
+    if not form.names:
+        return set()
+    ends = [_ends(built, k) for k in range(len(form.modalities))]
+    low, high = np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+    return {form.names[d] for d in np.flatnonzero(low == high).tolist()}
+
+
+def _swamped(
+    columns: Sequence[str], low: FloatArray, high: FloatArray, spreads: Sequence[FloatArray | None]
+) -> list[str]:
+    """Warn of features in which a value lies so far out that z-scores see nothing else."""
+    found = np.array([one for one in spreads if one is not None])
+    if not found.size:
+        return []
+    middle, width = np.median(found[:, 0], axis=0), found[:, 1].max(axis=0)
+    away = np.maximum(high - middle, middle - low)
+    far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
+    return [
+        f"Feature {columns[d]} has a value {away[d]:.3g} from its median where the others "
+        f"spread over {width[d]:.3g}: scaled, they are all alike; look for a code for missing "
+        "values, clip it or take its logarithm."
+        for d in far[:5].tolist()
+    ]
+
+
+def many_words(model: str, found: int) -> Fault:
+    """Say that a model cannot take so many words."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"at most {MOST_WORDS:,} words (features of rows of length 1) with model={model}",
+        found=f"{found:,}",
+        remedy=FEWER_WORDS,
+    )
+
+
+def one_modality(model: str, names: Sequence[str]) -> Fault:
+    """Say that a model cannot take several modalities."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"instances of one modality with model={model}",
+        found=f"{len(names)}: {', '.join(name or UNNAMED for name in names)}",
+        remedy="give it one modality, or take model=vmmic",
+    )
+
+
+def without_instances(model: str) -> Fault:
+    """Say that a model has nothing to learn from where no bag has an instance."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"instances in some bag with model={model}",
+        found="none in any bag",
+        remedy="give instances their features, or take model=embedding or model=vmmic",
+    )

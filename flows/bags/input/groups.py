@@ -1,21 +1,161 @@
-"""The groups of bags that are held out together: named ones, and exact copies."""
+"""Which bags belong together: what names their groups, and exact copies, are held out together."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.bags.settings import BagSettings
+from flows.bags.input.roles import LOOKED, FirstRows
+from flows.bags.settings import HELD_OUT, BagSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
+from flows.storage import InputFile
+from flows.tables import mixed
+from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import digests_of
+from flows.tables.roles import ColumnContents
+from flows.tables.table import matches
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.multilabel import ONE_GROUP, join_groups, row_hash
+from vbmodels.bags.shared_labels import (
+    find_group_parts,
+    first_parts,
+    is_measured,
+    measure_agreement,
+    repeats_enough,
+)
+from vbmodels.core.cells import number_of
 from vbmodels.core.state import BoolArray, IntArray
+
+MANY_BAGS, MANY_GROUPS = 500, 50  # with a label, from which some are held out by default
+MOST_BAGS = 5_000  # with a label, that are looked at
+FEWEST_VALUES = 10  # of a column that names groups: fewer are a grade, a stage or a subtype
+
+_GROUP_NAME = re.compile(
+    r"(patient|subject|participant|donor|animal|mouse|individual|family|case|specimen|block)"
+    r"([ _.-]?(id|no|nr|number|code|key|name|barcode))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class LabelledBags:
+    """Bags of the input with their labels, and what columns that may name groups say of them."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def codes_of(self, column: str) -> IntArray:
+        """Return the place of each bag's cell, or label, among all, [B]; -1 where it is missing."""
+        found = self.labels if column == "label" else self.cells[column]
+        texts = [found.get(bag) for bag in self.labels]
+        given = list(dict.fromkeys(text for text in texts if text is not None))
+        numbers = [number_of(text) for text in given]
+        values = np.array([text.casefold() for text in given])
+        if None not in numbers:
+            values = np.array(numbers, float)
+        places = np.unique(values, return_inverse=True)[1].tolist()
+        place = dict(zip(given, places, strict=True))
+        return np.array([-1 if text is None else place[text] for text in texts], np.int64)
+
+
+def with_groups(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
+    """Return the settings with what groups bags, and the share that is held out by default."""
+    first = FirstRows(files[0], settings).with_all_columns()
+    is_open = "group" not in first.schema.names and settings.group_parts is None
+    if not is_open and settings.held_out is not None:
+        return settings
+    candidates = _candidates(first) if is_open else {}
+    bags = _read_labelled_bags(files, ["group", *candidates], settings)
+    if is_open:
+        settings = _with_found_group(bags, candidates, settings)
+    if settings.held_out is not None:
+        return settings
+    many = len(bags.labels) >= MANY_BAGS
+    if cells := bags.cells.get(settings.columns.get("group", "group")):
+        many &= len(set(cells.values())) >= MANY_GROUPS
+    if parts := settings.group_parts:
+        many &= len({first_parts(bag, parts) for bag in bags.labels}) >= MANY_GROUPS
+    return settings.model_copy(update={"held_out": HELD_OUT if many else 0.0})
+
+
+def _with_found_group(
+    bags: LabelledBags, candidates: dict[str, ColumnContents], settings: BagSettings
+) -> BagSettings:
+    """Return the settings with the group by which labels agree most."""
+    label = bags.codes_of("label")
+    parts, clearest = find_group_parts(list(bags.labels), label)
+    column = ""
+    for name, one in candidates.items():
+        found = _measure_column(name, one, bags.codes_of(name), label)
+        if found and found >= clearest:
+            column, clearest = name, found
+    if not column:
+        return settings.model_copy(update={"group_parts": parts})
+    columns = type(settings.columns)({**settings.columns, "group": column})
+    return settings.model_copy(update={"group_parts": 0, "columns": columns})
+
+
+def _candidates(first: FirstRows) -> dict[str, ColumnContents]:
+    """Return the columns of text, and of whole numbers, that have one value in each bag."""
+    if first.bags is None:
+        return {}
+    features, found = first.settings.columns.get("features", ""), {}
+    for name, one in first.columns.items():
+        may_name = one.rule.kind == CATEGORY
+        may_name |= one.rule.kind == NUMBER and not one.seen.fractions
+        if may_name and first.bags.have_one_value(one.codes) and not matches(name, features):
+            found[name] = one
+    return found
+
+
+def _measure_column(name: str, one: ColumnContents, group: IntArray, label: IntArray) -> float:
+    """Return how clearly a column names groups of bags, 0 where it does not."""
+    if _GROUP_NAME.fullmatch(name.strip()):
+        return np.inf if repeats_enough(group) else 0.0
+    if group.max(initial=-1) < FEWEST_VALUES - 1:
+        return 0.0
+    if one.rule.kind == NUMBER and is_measured(group, label):
+        return 0.0
+    return measure_agreement(group, label)
+
+
+def _read_labelled_bags(
+    files: Sequence[InputFile], others: Sequence[str], settings: BagSettings
+) -> LabelledBags:
+    """Read the first bags with a label, and their cells in other columns; a bag may be in files."""
+    found = LabelledBags(cells={name: {} for name in others})
+    roles = {name: settings.columns.get(name, name) for name in ("bag_id", "label", *others)}
+    for file in files:
+        parquet = storage.parquet_file(file.url)
+        there = {role: name for role, name in roles.items() if name in parquet.schema_arrow.names}
+        if "bag_id" not in there:
+            continue
+        for batch in storage.read_batches(
+            file.url, LOOKED, list(dict.fromkeys(there.values())), parquet.metadata
+        ):
+            rows = pa.Table.from_batches([batch])
+            texts = {
+                role: mixed.texts(mixed.taken(rows[name], settings.missing)[0])
+                for role, name in there.items()
+            }
+            keys = [(role, "first") for role in texts if role != "bag_id"]
+            table = pa.table(texts).group_by("bag_id", use_threads=False).aggregate(keys)
+            ids = table["bag_id"].to_pylist()
+            for role, _ in keys:
+                of = found.labels if role == "label" else found.cells[role]
+                cells = zip(ids, table[f"{role}_first"].to_pylist(), strict=True)
+                for bag, cell in cells:
+                    if bag is not None and cell is not None:
+                        of.setdefault(bag, cell)
+            if len(found.labels) >= MOST_BAGS:
+                return found
+    return found
 
 
 @dataclass(frozen=True)
@@ -119,7 +259,7 @@ def instance_prints(data: Bags) -> pa.Table:
 
 def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[str]:
     """Say how many instances are exact copies of others, and in how many bags they are."""
-    tables = each(_read_prints, list(range(count)), paths)
+    tables = each(storage.read_table, [paths.part("prints", index) for index in range(count)])
     prints, bag = (
         np.concatenate([table[name].to_numpy() for table in tables]) for name in ("print", "bag")
     )
@@ -133,7 +273,3 @@ def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[st
         f"{np.count_nonzero(copied):,} of {copied.size:,} instances, in {bags:,} bags, are exact "
         "copies of others."
     ]
-
-
-def _read_prints(index: int, paths: RunPaths) -> pa.Table:
-    return storage.read_table(paths.part("prints", index))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.bags.input import classes as bag_classes
-from flows.bags.input.columns import positive_instances
+from flows.bags.input import labels as bag_classes
+from flows.bags.input.rows import positive_instances
 from flows.bags.schema import LABEL_GIVEN, LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
@@ -129,16 +129,20 @@ def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
     for bag, group in zip(number.tolist(), cells.to_pylist(), strict=True):
         if group is not None and own.setdefault(bag, group) != group:
             raise InputError.of(
-                file="the data", column="group", expected=f"one group for bag {names[bag]}",
-                found=f"{own[bag]} and {group}", remedy="correct it, or name another column",
-            )  # fmt: skip
+                file="the data",
+                column="group",
+                expected=f"one group for bag {names[bag]}",
+                found=f"{own[bag]} and {group}",
+                remedy="correct it, or name another column",
+            )
     groups = set(own.values())
     # A bag without a group that is called as a group is not of it.
     return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
 
 
-def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray,
-          dtype: str) -> Bags:  # fmt: skip
+def widen(
+    data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray, dtype: str
+) -> Bags:
     """Bring a partition to the modalities of all: what it lacks, it has no instance of."""
     parts = []
     for name, width in zip(wanted, widths.tolist(), strict=True):
@@ -210,19 +214,14 @@ def _instance_rows(table: pa.Table, number: IntArray, kind: IntArray) -> pa.Tabl
     rows = np.flatnonzero(kind >= 0)
     rows = rows[np.argsort(number[rows], kind="stable")]
     names = table["instance_id"].combine_chunks().take(pa.array(rows))
-    place = _place_in_group(number[rows])
+    bags = number[rows]
+    place = np.arange(rows.size) - np.searchsorted(bags, bags, side="left")
     names = pc.coalesce(names, pa.array(place + 1).cast(pa.string()))
     return pa.table(
         {
-            "bag": number[rows],
+            "bag": bags,
             "instance_id": names,
             "modality": kind[rows],
             "primary": table["primary"].combine_chunks().take(pa.array(rows)),
         }
     )
-
-
-def _place_in_group(sorted_numbers: IntArray) -> IntArray:
-    first = np.searchsorted(sorted_numbers, sorted_numbers, side="left")
-    place: IntArray = np.arange(sorted_numbers.size) - first
-    return place

@@ -12,19 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input import ingest as tables_of
-from flows.experts.input.encoding import Encoding, Target, strange
-from flows.experts.input.encoding import read as read_encoding
-from flows.experts.input.labels import LABEL, Labels, signs
+from flows.experts.input.encoding import Encoding, Target, levels_in, raw_of, strange
+from flows.experts.input.labels import Labels, signs
 from flows.experts.input.units import Units, read_units
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, missing_columns, shown
+from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.tables.levels import bounded, merge_levels
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, listed
-from flows.tables.row_weights import WEIGHT
+from flows.tables.roles import ID, LABEL, WEIGHT, bounded, merge_levels
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
@@ -77,31 +75,6 @@ class Design(State):
 _MEND = "mend the cell or leave it empty"
 
 
-def effects_in(
-    posterior: AnyPosterior | GaussianPosterior | CountPosterior, encoding: Encoding,
-    design: Design, basis: Basis | None,
-) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:  # fmt: skip
-    """Return what columns and pairs of columns add in the additive form; nothing in another."""
-    how = encoding.columns, (design.centre, design.scale), basis
-    if isinstance(posterior, GaussianPosterior | CountPosterior):
-        sd = 1.0 if encoding.target is None else encoding.target.unit
-        effects, pairs = effects_of(posterior.part, *how), pair_effects_of(posterior.part, *how)
-        return tuple(one.times(sd) for one in effects), tuple(one.times(sd) for one in pairs)
-    if not isinstance(posterior, AdditivePosterior):
-        return (), ()
-    return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
-
-
-def groups_in(
-    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None
-) -> tuple[GroupEffect, ...]:
-    """Return what groups of columns add in the additive form; nothing in another."""
-    if not isinstance(posterior, AdditivePosterior):
-        return ()
-    how = encoding.columns, (design.centre, design.scale), basis
-    return group_effects(posterior.additive, *how, encoding.groups)
-
-
 def alike_columns(
     sample: RowSample | None, kinds: Sequence[str], encoding: Encoding
 ) -> list[dict[str, float]]:
@@ -110,12 +83,6 @@ def alike_columns(
     at = [kinds.index(name) for name in names]
     fitted = None if sample is None else sample.x[sample.classes.sum(axis=1) > 0.0]
     return [] if fitted is None else correlated(fitted[:, at], names)
-
-
-def read_design(paths: RunPaths, work: bool = False) -> Design:
-    """Return the design of a finished run, or of one at work."""
-    url = storage.join(paths.work if work else storage.join(paths.root, "posterior"), "design.npz")
-    return read_state(url, Design)
 
 
 @dataclass(frozen=True)
@@ -161,27 +128,15 @@ def _added(one: ColumnSums | None, other: ColumnSums | None) -> ColumnSums | Non
     return one + other if one is not None and other is not None else one or other
 
 
-def read_basis(paths: RunPaths, work: bool = False) -> Basis | None:
-    """Return the knots of a finished run, or of one at work; None where its form has none."""
-    url = _basis_url(paths, work)
-    return read_state(url, Basis) if storage.exists(url) else None
-
-
-def write_basis(paths: RunPaths, basis: Basis | None, work: bool = False) -> None:
-    """Keep the knots, if there are any."""
-    if basis is not None:
-        storage.write_bytes(_basis_url(paths, work), to_bytes(basis))
-
-
-def _basis_url(paths: RunPaths, work: bool) -> str:
-    folder = paths.work if work else storage.join(paths.root, "posterior")
-    return storage.join(folder, "knots.npz")
-
-
 def choose_basis(
-    settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, Rule],
-    encoding: Encoding, sums: ColumnSums, design: Design, units: Units,
-) -> Basis | None:  # fmt: skip
+    settings: ExpertSettings,
+    sample: RowSample | None,
+    kinds: Mapping[str, Rule],
+    encoding: Encoding,
+    sums: ColumnSums,
+    design: Design,
+    units: Units,
+) -> Basis | None:
     """Return the knots of the additive form; None for another.
 
     Parameters
@@ -236,7 +191,7 @@ def sums_of(
 ) -> Summed:
     """Sum up a partition's columns, read as they were found to be; labels without a ``fold``."""
     table = storage.read_table(paths.part("rows", index))
-    raw, _ = tables_of.raw_of(table, kinds)
+    raw, _ = raw_of(table, kinds)
     y = None
     if isinstance(labels, Target):
         y, _ = labels.values(_labels(table))
@@ -257,7 +212,7 @@ def sums_of(
     target = None
     if y is not None and fitted.any():
         target = ColumnSums.of(y[fitted][:, None], t[fitted])
-    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes, target)
+    return Summed(sums, levels_in(table, kinds), sample, classes, target)
 
 
 def _labels(table: pa.Table) -> pa.Array:
@@ -314,15 +269,15 @@ def build(
     url, counts
         Where the arrays are, and cells that the fit knew nothing of (`encoding.strange`).
     """
-    forms = replace(Forms.of(paths), copies=copies)
+    forms = replace(Forms.read(paths), copies=copies)
     design, encoding = forms.design, forms.encoding
     table = storage.read_table(paths.part("rows", index))
     kinds = encoding.kinds
     there = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
     if lacks := missing_columns("experts", list(kinds), there):
         raise lacks
-    names = table[tables_of.ID].to_pylist()
-    raw, wrong = tables_of.raw_of(table, kinds)
+    names = table[ID].to_pylist()
+    raw, wrong = raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
     found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
     if found:
@@ -346,6 +301,9 @@ def build(
     return url, {}
 
 
+COLUMNS, _DESIGN, _KNOTS = "columns.json", "design.npz", "knots.npz"
+
+
 @dataclass(frozen=True)
 class Forms:
     """What columns become in a fit; ``copies`` is by how much less each row weighs."""
@@ -353,19 +311,52 @@ class Forms:
     encoding: Encoding
     design: Design
     basis: Basis | None
-    copies: float
+    copies: float = 1.0
 
     @classmethod
-    def of(cls, paths: RunPaths) -> Forms:
-        """Return those of a run at work, in which a row counts once."""
-        return cls(working_encoding(paths), read_design(paths, True), read_basis(paths, True), 1.0)
+    def read(cls, paths: RunPaths, work: bool = True) -> Forms:
+        """Return those of a run at work, or of a finished one, in which a row counts once."""
+        knots = paths.kept(_KNOTS, work)
+        return cls(
+            json_files.read(paths.kept(COLUMNS, work), Encoding),
+            read_state(paths.kept(_DESIGN, work), Design),
+            read_state(knots, Basis) if storage.exists(knots) else None,
+        )
+
+    def write(self, paths: RunPaths, work: bool = True) -> None:
+        """Keep them with a run at work, or a finished one: new rows are brought to them."""
+        json_files.write(paths.kept(COLUMNS, work), self.encoding)
+        storage.write_bytes(paths.kept(_DESIGN, work), to_bytes(self.design))
+        if self.basis is not None:
+            storage.write_bytes(paths.kept(_KNOTS, work), to_bytes(self.basis))
+
+    def effects(
+        self, posterior: AnyPosterior | GaussianPosterior | CountPosterior
+    ) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
+        """Return what columns and pairs of columns add in the additive form; nothing in another."""
+        how = self.encoding.columns, (self.design.centre, self.design.scale), self.basis
+        if isinstance(posterior, GaussianPosterior | CountPosterior):
+            sd = 1.0 if self.encoding.target is None else self.encoding.target.unit
+            effects, pairs = effects_of(posterior.part, *how), pair_effects_of(posterior.part, *how)
+            return tuple(one.times(sd) for one in effects), tuple(one.times(sd) for one in pairs)
+        if not isinstance(posterior, AdditivePosterior):
+            return (), ()
+        return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
+
+    def groups(self, posterior: AnyPosterior) -> tuple[GroupEffect, ...]:
+        """Return what groups of columns add in the additive form; nothing in another."""
+        if not isinstance(posterior, AdditivePosterior):
+            return ()
+        how = self.encoding.columns, (self.design.centre, self.design.scale), self.basis
+        return group_effects(posterior.additive, *how, self.encoding.groups)
 
     @classmethod
     def without(
         cls, fold: int, indices: Sequence[int], settings: ExpertSettings, paths: RunPaths
     ) -> Forms:
         """Return those of a fit without a fold: of its labels it knows nothing."""
-        encoding, design = working_encoding(paths), read_design(paths, work=True)
+        forms = cls.read(paths)
+        encoding, design = forms.encoding, forms.design
         labels = encoding.target or encoding.classes
         kinds, units = encoding.kinds, read_units(paths, indices[0])[1]
         parts = [sums_of(index, kinds, labels, settings, paths, fold) for index in indices]
@@ -387,14 +378,13 @@ class Forms:
         fitted: BoolArray | None = None,
     ) -> Any:
         """Return rows of a table with cells [N, C] as the model's; of new data none is fitted."""
-        encoding, names = self.encoding, table[tables_of.ID].to_pylist()
+        encoding, names = self.encoding, table[ID].to_pylist()
         codes, t, y = _labels_in(table, encoding, names)
         given = np.zeros(len(t)) if fitted is None else ((t != 0.0) & fitted).astype(float)
         weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
         classes = self.design.weights[np.maximum(codes, 0)]
         weight = given * weighs * classes / (self.copies * self.design.mean_weight)
-        own = t, digests_of(names), weight, groups
-        rows = rows_from(raw, encoding, self.design, self.basis, own, self.copies)
+        rows = self.rows(raw, t, digests_of(names), weight, groups)
         if y is not None and isinstance(rows, CodedRows):
             is_count = encoding.target is not None and encoding.target.count
             return CountRows(rows, y) if is_count else TargetRows(rows, y)
@@ -403,32 +393,36 @@ class Forms:
             return of(rows, codes, len(encoding.labels))
         return rows
 
-
-def rows_from(
-    raw: FloatArray, encoding: Encoding, design: Design, basis: Basis | None,
-    own: tuple[FloatArray, IntArray, FloatArray | None, IntArray | None] | None = None,
-    copies: float = 1.0,
-) -> Rows | CodedRows:  # fmt: skip
-    """Return raw cells [N, C] as the model's rows; ``own``: labels, keys, weights and groups."""
-    t, key, weight, groups = own or (np.zeros(len(raw)), np.arange(len(raw)), None, None)
-    x = encoded(raw, encoding.columns)
-    steps = None if basis is None else coded(x, basis.knots)
-    x = scaled(x, design.centre, design.scale)
-    if basis is not None:
-        x = np.clip(x, -basis.limit, basis.limit)
-    rows = Rows.of(x, t, key, weight, design.sparse, groups)
-    return rows if basis is None or steps is None else CodedRows(rows, steps, basis, copies)
+    def rows(
+        self,
+        raw: FloatArray,
+        signs: FloatArray,
+        keys: IntArray,
+        weight: FloatArray | None = None,
+        groups: IntArray | None = None,
+    ) -> Rows | CodedRows:
+        """Return raw cells [N, C] as rows of the model; ``keys`` are digests of their names."""
+        x = encoded(raw, self.encoding.columns)
+        steps = None if self.basis is None else coded(x, self.basis.knots)
+        x = scaled(x, self.design.centre, self.design.scale)
+        if self.basis is not None:
+            x = np.clip(x, -self.basis.limit, self.basis.limit)
+        rows = Rows.of(x, signs, keys, weight, self.design.sparse, groups)
+        if self.basis is None or steps is None:
+            return rows
+        return CodedRows(rows, steps, self.basis, self.copies)
 
 
 def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:
     """Return the encoding with a number as label, whose scale the sums say."""
     if sums is None or bool(sums.constant[0]):
         raise InputError.of(
-            file="settings", column="test_share",
+            file="settings",
+            column="test_share",
             expected="rows with different numbers left for the fit",
             found="one number" if sums is not None else "none",
             remedy="lower test_share or give more rows",
-        )  # fmt: skip
+        )
     scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
     return encoding.model_copy(update={"labels": [], "target": scaled})
 
@@ -458,11 +452,6 @@ def _labels_in(
     codes = np.where(np.isnan(y), -1, 0)
     y = np.where(codes < 0, 0.0, target.scaled(y))
     return codes, (codes + 1).astype(np.float64), y
-
-
-def working_encoding(paths: RunPaths) -> Encoding:
-    """Return what becomes of the columns, of a run at work."""
-    return read_encoding(paths, work=True)
 
 
 def _refuse_unreadable(

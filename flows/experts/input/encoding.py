@@ -1,30 +1,45 @@
-"""What became of every column and label: chosen from counts, kept for scoring, reported."""
+"""What became of every column and label: read over all rows, kept for scoring, reported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from math import inf
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from flows import storage
-from flows.experts.input.labels import Labels, in_order, labels_of
+from flows.experts.input.labels import Labels, label_faults
 from flows.experts.settings import ExpertSettings
+from flows.faults import Fault, shown
+from flows.one_table import CheckedColumns
 from flows.records import json_files
-from flows.records.runs import RunPaths
+from flows.storage import InputFile
 from flows.tables import mixed
-from flows.tables.mixed import CATEGORY, NUMBER
-from flows.tables.names import listed
+from flows.tables.checks import Checker
+from flows.tables.mixed import CATEGORY
+from flows.tables.names import in_files, listed
+from flows.tables.roles import (
+    Contents,
+    Taken,
+    bounded,
+    cells_of,
+    column_rules,
+    count_levels,
+    unclear_faults,
+    unknown_columns,
+)
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.seen import Seen, ends_of
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import (
     ColumnSums,
     Encoded,
+    level_key,
     read_categories,
     read_numbers,
     unseen,
@@ -32,9 +47,87 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.options import RARE_BELOW
 
+
+class AboutRows(json_files.Form):
+    """What ingest says of a partition."""
+
+    contents: Contents
+
+
+def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:
+    """Return kept rows as raw cells (`vbmodels.experts.columns`), and cells that are unreadable.
+
+    Parameters
+    ----------
+    table
+        Rows as `flows.tables.roles.joined` keeps them.
+    kinds
+        How the columns to read are read.
+
+    Returns
+    -------
+    raw, wrong
+        [N, D], and by column those that are no cells of its kind; [N].
+    """
+    columns, wrong = [], {}
+    for name, rule in kinds.items():
+        cells = cells_of(table, name)
+        if rule.kind == CATEGORY:
+            columns.append(_keys(mixed.texts(cells, rule)))
+            continue
+        values, odd = mixed.numbers(cells, rule)
+        columns.append(values)
+        if odd.any():
+            wrong[name] = odd
+    return np.column_stack(columns) if columns else np.empty((len(table), 0)), wrong
+
+
+def levels_in(table: pa.Table, kinds: Mapping[str, Rule]) -> dict[str, Levels]:
+    """Count the levels of a partition's columns of categories."""
+    named = {name: rule for name, rule in kinds.items() if rule.kind == CATEGORY}
+    return bounded({n: count_levels(mixed.texts(cells_of(table, n), r)) for n, r in named.items()})
+
+
+def _keys(text: pa.Array) -> FloatArray:
+    coded = text.dictionary_encode()
+    keys = np.array([*map(level_key, coded.dictionary.to_pylist()), np.nan])
+    return np.asarray(keys[coded.indices.fill_null(len(keys) - 1).to_numpy()])
+
+
+def check_finite(checker: Checker, taken: Taken) -> None:
+    """Report numbers that are infinite."""
+    for name, cells in taken.cells.items():
+        if mixed.typed(cells):
+            values = cells.to_numpy(zero_copy_only=False)
+            checker.found.rows(
+                np.flatnonzero(np.isinf(values)),
+                name,
+                "a finite number",
+                lambda row, values=values: str(values[row]),
+                "mend the cell or leave it empty",
+            )
+
+
+def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
+    """List what keeps these files from being fitted."""
+    settings: ExpertSettings = checked[0].settings
+    where = in_files([file.url for file in files])
+    contents = reduce(add, (one.contents for one in checked))
+    faults = unknown_columns([*checked[0].contents.seen], settings)
+    _, unclear = column_rules(contents.seen, settings)
+    for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
+        cells = [
+            replace(fault, file=file.url, row=row, found=shown(cell))
+            for file, one in zip(files, checked, strict=True)
+            for row, cell in one.odd.get(name, ())
+            if unclear[name].mend
+        ]
+        faults += cells or [fault]
+    return faults + label_faults(where, contents, settings)
+
+
 MOST_BEYOND = 20
 """Rows that are named as examples."""
-_FILE = "columns.json"
 _TWO_SIDED, _LEAST = 1.959964, 1e-300
 
 
@@ -89,7 +182,7 @@ class Target(json_files.Form):
 
 
 class Encoding(json_files.Form):
-    """The contents of ``columns.json``.
+    """What became of columns and labels: the contents of ``columns.json``.
 
     Attributes
     ----------
@@ -143,10 +236,14 @@ class Encoding(json_files.Form):
 
 
 def choose(
-    kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
-    labels: Labels | Target, settings: ExpertSettings, rare_below: int = RARE_BELOW,
+    kinds: Mapping[str, Rule],
+    sums: ColumnSums,
+    levels: Mapping[str, Levels],
+    labels: Labels | Target,
+    settings: ExpertSettings,
+    rare_below: int = RARE_BELOW,
     rows_named: Mapping[str, str] | None = None,
-) -> tuple[Encoding, list[str]]:  # fmt: skip
+) -> tuple[Encoding, list[str]]:
     """Choose what every column becomes.
 
     Parameters
@@ -261,12 +358,6 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
     return warnings
 
 
-def ranges_of(encoding: Encoding, seen: Mapping[str, Seen]) -> dict[str, tuple[float, float]]:
-    """Return the ends of the columns of numbers in a table."""
-    rules = {n: rule for n, rule in encoding.kinds.items() if rule.kind == NUMBER}
-    return {n: ends_of(seen[n], rule.decimal) for n, rule in rules.items() if seen[n].cells}
-
-
 class Beyond(NamedTuple):
     """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
 
@@ -297,24 +388,3 @@ def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> B
         some.append((names[i], column, float(raw[i, j]), low, high))
     counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
     return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
-
-
-def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
-    """Keep what became of the columns, of a run at work or with its posterior."""
-    json_files.write(url_of(paths, work), encoding)
-
-
-def read(paths: RunPaths, work: bool = False) -> Encoding:
-    """Return what became of the columns."""
-    return json_files.read(url_of(paths, work), Encoding)
-
-
-def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
-    """Return the classes of the labels that were found."""
-    labels = labels_of(sorted(found), settings.positive)
-    return in_order(labels) or labels if settings.target == "ordered" else labels
-
-
-def url_of(paths: RunPaths, work: bool = False) -> str:
-    """Return its URL, of a finished run or of one at work."""
-    return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

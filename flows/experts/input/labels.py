@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.experts.settings import ExpertSettings
-from flows.tables.column_rules import column_rules
+from flows.faults import Fault, shown
 from flows.tables.mixed import FLAG, NUMBER
+from flows.tables.names import listed
+from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES, Levels
@@ -21,7 +23,6 @@ from vbmodels.core.seen import Seen, ends_of, sentinels_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50
-LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -269,3 +270,111 @@ def unlabelled_warning(labels: Levels) -> list[str]:
         "label and are only predicted. If they should have one, check --column label=YOURS; "
         "blank cells, NA and the words of missing are none."
     ]
+
+
+def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
+    """Return the classes of the labels that were found."""
+    labels = labels_of(sorted(found), settings.positive)
+    return in_order(labels) or labels if settings.target == "ordered" else labels
+
+
+LEAST = 3
+"""Rows of each label, where there are more than two."""
+MOST_LABELS = 1000
+"""Different labels of a file that may be those of classes."""
+
+
+def label_faults(where: str, contents: Contents, settings: ExpertSettings) -> list[Fault]:
+    """List what keeps labels from being fitted."""
+    if label_kind(contents.labels, contents.label_cells, settings) != "classes":
+        return _number_faults(where, contents, settings)
+    few = "join labels to fewer classes"
+    if number_rule(contents.label_cells, settings):
+        few += ", or predict a number: target=number"
+    classes = f"labels of at most {MOST_CLASSES} classes"
+    levels = contents.labels
+    if levels.many or len(levels.counts) > MOST_LABELS:
+        return [_fault(where, classes, f"more than {MOST_LABELS:,} different ones", few)]
+    labels = named_labels(levels.counts, settings)
+    if settings.target == "ordered" and len(labels.names) > 2 and in_order(labels) is None:
+        expected = "numbers or words of a known scale (low, high) for target=ordered"
+        return [_fault(where, expected, listed(labels.names), _NUMBERED)]
+    if len(labels.names) > MOST_CLASSES:
+        return [_fault(where, classes, f"{len(labels.names):,}", few)]
+    positive = settings.positive
+    if positive is not None and (len(labels.names) != 2 or labels.code(positive) < 0):
+        known = " and ".join(labels.names)
+        expected = "one of two labels" if len(labels.names) != 2 else f"one of {known}"
+        return [Fault("settings", expected, positive, "positive")]
+    return _count_faults(where, labels, contents, settings)
+
+
+def _count_faults(
+    where: str, labels: Labels, contents: Contents, settings: ExpertSettings
+) -> list[Fault]:
+    """List the classes that have too few rows, or are too many."""
+    rows = labels.counts(contents.labels.counts)
+    if not any(rows):
+        seen = contents.seen  # words, which labels often are, come first
+        others = listed(sorted(seen, key=lambda name: not seen[name].odd), 8)
+        found = f"none; the other columns are {others}" if others else "none"
+        return [_fault(where, "a label in some of the rows", found, _NAME)]
+    if len(rows) <= 2:
+        only = next(i for i, n in enumerate(rows) if n)
+        found = f"{rows[only]} with {labels.names[only]} alone"
+        fault = _fault(where, "rows with two labels", found, "give rows of both classes")
+        return [] if len(rows) == 2 and all(rows) else [fault]
+    if settings.inference != "additive":
+        return [_not_additive(where, listed(labels.names), settings)]
+    few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]
+    if not few:
+        return []
+    cells = contents.label_cells
+    is_count = number_rule(cells, settings) is not None and is_whole(cells)
+    expected = f"at least {LEAST} rows of each of more than two labels"
+    return [_fault(where, expected, f"fewer of {listed(few)}", _COUNT if is_count else _JOIN)]
+
+
+def _number_faults(where: str, contents: Contents, settings: ExpertSettings) -> list[Fault]:
+    """List what keeps labels from being fitted as numbers."""
+    labels, cells = contents.labels, contents.label_cells
+    of_classes = {
+        "positive": settings.positive is not None,
+        "class_weight": settings.class_weight != "none",
+    }
+    faults = [
+        Fault("settings", "classes", "a label that is a number", name, remedy=f"leave {name} out")
+        for name, is_given in of_classes.items()
+        if is_given
+    ]
+    if settings.inference != "additive":
+        faults.append(_not_additive(where, "a number", settings))
+    if not cells.cells:
+        faults.append(_fault(where, "a number in some of the rows", "none", _NAME))
+    elif number_rule(cells, settings) is None:
+        odd = shown(cells.odd[0]) if cells.odd else "other cells"
+        expected = f"numbers for target={settings.target}"
+        faults.append(_fault(where, expected, odd, "mend the cells, or take target=classes"))
+    elif settings.target == "count" and not is_whole(cells):
+        found = "fractions" if cells.fractions else f"{lowest(cells):g}"
+        expected = "whole numbers from 0 for target=count"
+        faults.append(_fault(where, expected, found, "take target=number"))
+    elif not labels.many and len(labels.counts) < 2:
+        found = f"{next(iter(labels.counts))} in every row"
+        faults.append(_fault(where, "labels of several values", found, _NAME))
+    return faults
+
+
+def _not_additive(where: str, found: str, settings: ExpertSettings) -> Fault:
+    expected = f"labels of two classes for inference={settings.inference}"
+    return _fault(where, expected, found, "take inference=additive")
+
+
+_NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
+_JOIN = "join rare labels or leave their rows without one"
+_COUNT = "if they are counts, --set target=count; else join rare labels"
+_NAME = "name the column that holds it (--column label=YOURS), or fill it"
+
+
+def _fault(where: str, expected: str, found: str, remedy: str) -> Fault:
+    return Fault(where, expected, found, LABEL, remedy=remedy)

@@ -7,38 +7,37 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
+import numpy as np
+
 from flows import storage
 from flows.experts.input import encoding as of_encoding
-from flows.experts.input import ingest as tables_of
 from flows.experts.input.design import (
+    COLUMNS,
     Design,
+    Forms,
     Summed,
     alike_columns,
     build,
     choose_basis,
     choose_scale,
-    read_basis,
-    read_design,
     replace_target,
     sums_of,
-    write_basis,
 )
-from flows.experts.input.encoding import Encoding, Target
-from flows.experts.input.ingest import AboutCells
+from flows.experts.input.encoding import AboutRows, Encoding, Target
 from flows.experts.input.labels import (
-    LABEL,
     Labels,
     label_kind,
     label_read,
     label_warnings,
+    named_labels,
     number_read,
     number_rule,
     number_warning,
     unlabelled_warning,
 )
-from flows.experts.input.log_target import logged_where_better
 from flows.experts.input.units import (
-    FOLDS,
+    TEST_FOLDS,
+    RowUnits,
     find_units,
     hold_out_warnings,
     may_name_groups,
@@ -49,65 +48,121 @@ from flows.family import Each, Prepared
 from flows.faults import InputError
 from flows.records import json_files
 from flows.records.runs import RunPaths
-from flows.tables.column_rules import column_rules
 from flows.tables.column_table import doubtful_numbers, numbers_in_text, suggestions
 from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import listed
 from flows.tables.partition import Part
+from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
-from vbmodels.core.state import State, to_bytes
+from vbmodels.core.seen import ends_of
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
-from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
+    FURTHEST,
     ONE_VALUE,
     constant_columns,
+    encoded,
     encoded_sums,
     names_of,
+    scaled,
 )
 from vbmodels.experts.options import RARE_BELOW
-from vbmodels.experts.rows import Rows
+from vbmodels.experts.rows import FOLDS, Rows, part_of
+
+LEAST_GAIN, LEAST_ROWS = 0.02, 40
+"""Nats a row by which the log must predict better, and rows from which on that is looked at."""
+
+
+def logged(target: Target, label: FloatArray) -> Target:
+    """Return the target on the log, with the mean and sd of the logarithms of fitted labels."""
+    logs = np.log(np.sort(label))
+    return target.model_copy(
+        update={"logged": True, "log_mean": float(logs.mean()), "log_sd": float(logs.std())}
+    )
+
+
+def logged_where_better(
+    target: Target,
+    sample: RowSample,
+    columns: Sequence[int],
+    encoding: Encoding,
+    design: Design,
+    units: RowUnits,
+) -> Target:
+    """Return the target, on the log where a sample of the fitted rows is predicted better by that.
+
+    ``columns`` are those of the sample that ``encoding`` is of.
+    """
+    cells, first = np.unique(units.cells, return_index=True)
+    if not cells.size or units.label.min() <= 0.0:
+        return target
+    at = np.minimum(np.searchsorted(cells, sample.group), cells.size - 1)
+    known = cells[at] == sample.group
+    x = encoded(np.take(sample.x[known], columns, axis=1), encoding.columns)
+    x = np.clip(scaled(x, design.centre, design.scale), -FURTHEST, FURTHEST)
+    y, group = units.label[first[at[known]]], units.units.number_of(sample.group[known])
+    return logged(target, units.label) if predicts_better(x, y, group) else target
+
+
+def predicts_better(x: FloatArray, y: FloatArray, group: IntArray) -> bool:
+    """Say whether positive numbers y [n] are predicted better on the log, from rows x [n, D].
+
+    The predictions are those of ridge regressions on the columns and their squares, fitted without
+    the rows that they are for; rows of one ``group`` [n] are left out together.
+    """
+    if y.size < LEAST_ROWS or y.min() <= 0.0 or y.min() == y.max():
+        return False
+    design = np.column_stack([x, x**2, np.ones(y.size)])
+    fold, logs = part_of(group, FOLDS), np.log(y)
+    gain = np.full(y.size, np.nan)
+    for one in range(FOLDS):
+        held = fold == one
+        if held.any() and 2 * np.count_nonzero(~held) > y.size:
+            gain[held] = _log_density(design, logs, held) - _log_density(design, y, held)
+            gain[held] -= logs[held]
+    gain = gain[~np.isnan(gain)]
+    error = gain.std() / np.sqrt(max(gain.size, 1))
+    return bool(gain.size and gain.mean() > max(LEAST_GAIN, 2.0 * error))
+
+
+def _log_density(design: FloatArray, y: FloatArray, held: BoolArray) -> FloatArray:
+    """Return the log density of held-out rows [m] under a ridge regression on the others."""
+    centre, sd = y[~held].mean(), y[~held].std()
+    z, x = (y - centre) / sd, design[~held]
+    penalised = x.T @ x + np.eye(x.shape[1])
+    weights = np.linalg.solve(penalised, x.T @ z[~held])
+    used = float(np.trace(np.linalg.solve(penalised, x.T @ x)))
+    noise = float(np.sum((z[~held] - x @ weights) ** 2)) / max(len(x) - used, 1.0)
+    away = z[held] - design[held] @ weights
+    return np.asarray(-0.5 * away**2 / noise - 0.5 * np.log(2.0 * np.pi * noise) - np.log(sd))
 
 
 def prepared(
-    parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
-    fitted: RunPaths | None, each: Each,
-) -> Prepared:  # fmt: skip
+    parts: Sequence[Part],
+    settings: ExpertSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+) -> Prepared:
     """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
     urls = [paths.part("about", index, "json") for index in indices]
-    about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
-    copies = 1.0
-    columns: tuple[ColumnRead, ...] = ()
-    notes: tuple[str, ...] = ()
-    further_fits = 0.0
+    about = reduce(add, (json_files.read(url, AboutRows).contents for url in urls))
     if fitted is None:
         chosen = _choose_columns(parts, about, settings, paths, each)
-        encoding, design, basis, copies = (
-            chosen.encoding, chosen.design, chosen.basis, chosen.copies
-        )  # fmt: skip
-        warnings, columns, notes = chosen.warnings, chosen.columns, chosen.notes
-        further_fits = chosen.further_fits
     else:
-        design, basis, warnings = read_design(fitted), read_basis(fitted), ()
-        names = [str(name) for name in design.columns]
-        encoding = of_encoding.read(fitted)
-        known = encoding.target is not None or len(encoding.labels) >= 2
-        if names_of(encoding.columns) != names or not known:
-            url = of_encoding.url_of(fitted)
-            raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
-        if encoding.target is None:
-            _refuse_labels(about.labels.counts, encoding)
-    of_encoding.write(paths, encoding, work=True)
-    write_basis(paths, basis, work=True)
-    storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
-    built = each(build, indices, paths, fitted is not None, copies)
+        chosen = ChosenColumns(_known_forms(fitted, about))
+    encoding, warnings, notes = chosen.forms.encoding, chosen.warnings, chosen.notes
+    chosen.forms.write(paths)
+    built = each(build, indices, paths, fitted is not None, chosen.forms.copies)
     warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
-    batch: type[State] = Rows if basis is None else CodedRows
+    batch: type[State] = Rows if chosen.forms.basis is None else CodedRows
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
     elif len(encoding.labels) > 2:
@@ -124,27 +179,47 @@ def prepared(
     if missing and not any("have no label" in text for text in warnings):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
     partitions = tuple(url for url, _ in built)
-    return Prepared(partitions, batch, warnings, (), columns, notes, further_fits)
+    return Prepared(partitions, batch, warnings, (), chosen.columns, notes, chosen.further_fits)
 
 
 @dataclass(frozen=True)
 class ChosenColumns:
     """What every column becomes in a fit, and what is said of it."""
 
-    encoding: Encoding
-    design: Design
-    basis: Basis | None
-    copies: float
-    warnings: tuple[str, ...]
-    columns: tuple[ColumnRead, ...]
-    notes: tuple[str, ...]
-    further_fits: float
+    forms: Forms
+    warnings: tuple[str, ...] = ()
+    columns: tuple[ColumnRead, ...] = ()
+    notes: tuple[str, ...] = ()
+    further_fits: float = 0.0
+
+
+def _known_forms(fitted: RunPaths, about: Contents) -> Forms:
+    """Return what columns became in a fit, whose labels new rows must have."""
+    forms = Forms.read(fitted, work=False)
+    encoding, names = forms.encoding, [str(name) for name in forms.design.columns]
+    known = encoding.target is not None or len(encoding.labels) >= 2
+    if names_of(encoding.columns) != names or not known:
+        url = fitted.kept(COLUMNS)
+        raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
+    unknown = [] if encoding.target else encoding.classes.unknown(about.labels.counts)
+    if unknown:
+        raise InputError.of(
+            file="the new data",
+            column=LABEL,
+            expected=f"labels of the fit: {listed(encoding.labels)}",
+            found=listed(unknown),
+            remedy="correct the labels, or leave them empty",
+        )
+    return forms
 
 
 def _choose_columns(
-    parts: Sequence[Part], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
+    parts: Sequence[Part],
+    about: Contents,
+    settings: ExpertSettings,
+    paths: RunPaths,
     each: Each,
-) -> ChosenColumns:  # fmt: skip
+) -> ChosenColumns:
     seen = about.seen
     every, _ = column_rules(seen, settings)
     ids = {
@@ -154,13 +229,7 @@ def _choose_columns(
         if (why := names_rows(name, seen[name], None, rule.kind))
     }
     kinds = {name: rule for name, rule in every.items() if name not in ids}
-    labels: Labels | Target
-    kind = label_kind(about.labels, about.label_cells, settings)
-    if kind != "classes":
-        rule = number_rule(about.label_cells, settings) or Rule(NUMBER)
-        labels = Target(rule=rule, count=kind == "count")
-    else:
-        labels = of_encoding.named_labels(about.labels.counts, settings)
+    labels = _read_labels(about, settings)
     indices = [part.index for part in parts]
     found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
     units = found.units
@@ -200,46 +269,64 @@ def _choose_columns(
             f"Every row occurs {copies:.0f} times (or a multiple): each counts 1/{copies:.0f}, "
             "and copies are left out together.",
         )
-    copies *= units.design_effect
     used = [one.name for one in encoding.columns]
-    groups = alike_columns(summed.sample, [*kinds], encoding)
-    ranges = of_encoding.ranges_of(encoding, seen)
     encoding = encoding.model_copy(
         update={
-            "ranges": ranges,
-            "groups": groups,
+            "ranges": {
+                name: ends_of(seen[name], rule.decimal)
+                for name, rule in encoding.kinds.items()
+                if rule.kind == NUMBER and seen[name].cells
+            },
+            "groups": alike_columns(summed.sample, [*kinds], encoding),
             "repeated": found.repeated,
             "design_effect": units.design_effect,
         }
     )
-    said += hold_out_warnings(found)
-    theirs = settings.columns.get(LABEL, LABEL)
-    if isinstance(labels, Target):
-        assert encoding.target is not None
-        if settings.target == "auto" or encoding.target.logged:
-            said.append(number_warning(about.labels, labels.count, encoding.target.logged))
-        said += suggestions({theirs: about.label_cells}, {}, [theirs])
-    else:
-        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
-        said += suggestions({theirs: about.label_cells}, {theirs: about.labels}, [theirs])
+    said += [*hold_out_warnings(found), *_say_of_labels(about, labels, encoding, settings)]
     said += suggestions(seen, summed.levels, used, weighs=True)
-    read_as = {name: every[name] for name in used}
-    cells = seen
+    read_as, cells = {name: every[name] for name in used}, seen
     if isinstance(labels, Target):
         name = settings.columns.get(LABEL, LABEL)
         read_as, cells = {name: labels.rule, **read_as}, {name: about.label_cells, **seen}
-    said += doubtful_numbers(cells, read_as, settings)
-    said += about.weights.said(settings)
+    said += [*doubtful_numbers(cells, read_as, settings), *about.weights.said(settings), *more]
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
-    further = float(FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
-    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table, notes, further)
+    further = float(TEST_FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
+    forms = Forms(encoding, design, basis, copies * units.design_effect)
+    return ChosenColumns(forms, tuple(said), table, notes, further)
+
+
+def _say_of_labels(
+    about: Contents, labels: Labels | Target, encoding: Encoding, settings: ExpertSettings
+) -> list[str]:
+    """Say what of labels could be meant otherwise, or looks like codes of missing cells."""
+    column, said = settings.columns.get(LABEL, LABEL), []
+    seen = {column: about.label_cells}
+    if not isinstance(labels, Target):
+        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
+        return said + suggestions(seen, {column: about.labels}, [column])
+    is_logged = encoding.target is not None and encoding.target.logged
+    if settings.target == "auto" or is_logged:
+        said.append(number_warning(about.labels, labels.count, is_logged))
+    return said + suggestions(seen, {}, [column])
+
+
+def _read_labels(about: Contents, settings: ExpertSettings) -> Labels | Target:
+    kind = label_kind(about.labels, about.label_cells, settings)
+    if kind == "classes":
+        return named_labels(about.labels.counts, settings)
+    rule = number_rule(about.label_cells, settings) or Rule(NUMBER)
+    return Target(rule=rule, count=kind == "count")
 
 
 def _columns(
-    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels | Target,
-    reasons: Mapping[str, str], settings: ExpertSettings,
-) -> tuple[ColumnRead, ...]:  # fmt: skip
+    every: Mapping[str, Rule],
+    about: Contents,
+    summed: Summed,
+    labels: Labels | Target,
+    reasons: Mapping[str, str],
+    settings: ExpertSettings,
+) -> tuple[ColumnRead, ...]:
     """Return the table of columns: those that predict, the label, and the weight."""
     theirs = settings.columns
     name = theirs.get(LABEL, LABEL)
@@ -288,17 +375,4 @@ def _refuse_columns(
             expected=f"at most {MOST_COLUMNS} columns for inference=additive",
             found=f"{len(columns)}",
             remedy="give fewer columns, lower max_levels, or take inference=cavi",
-        )
-
-
-def _refuse_labels(counts: Mapping[str, int], encoding: Encoding) -> None:
-    """Refuse labels of new rows that the fit does not know."""
-    unknown = encoding.classes.unknown(counts)
-    if unknown:
-        raise InputError.of(
-            file="the new data",
-            column=LABEL,
-            expected=f"labels of the fit: {listed(encoding.labels)}",
-            found=listed(unknown),
-            remedy="correct the labels, or leave them empty",
         )

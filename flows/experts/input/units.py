@@ -12,18 +12,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows import storage
-from flows.experts.input import ingest as tables_of
-from flows.experts.input.encoding import Target
-from flows.experts.input.labels import LABEL, Labels
+from flows.experts.input.encoding import Target, raw_of
+from flows.experts.input.labels import Labels
 from flows.experts.schema import ROW_GROUP
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.tables import mixed
 from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import digests_of, file_name
 from flows.tables.partition import Part
+from flows.tables.roles import ID, LABEL
 from vbmodels.core.columns import Rule, looks_like_id
 from vbmodels.core.sampling import hashed
 from vbmodels.core.seen import Seen
@@ -31,7 +30,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.columns import cell_keys
 
 GROUP = ROW_GROUP.name
-HELD_OUT, FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000
+HELD_OUT, TEST_FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000
 """Share of the rows that is held out; folds, and labelled rows below which these test all rows."""
 REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
@@ -199,14 +198,14 @@ def _keep_keys(
     paths: RunPaths,
 ) -> tuple[RowKeys, dict[str, Decided | None]]:
     table = storage.read_table(paths.part("rows", index))
-    raw, _ = tables_of.raw_of(table, kinds)
+    raw, _ = raw_of(table, kinds)
     keys = keys_of(raw, list(kinds), table, labels, prefix)
     storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
     known = ~np.isnan(keys.label)
     places = {name: j for j, name in enumerate(kinds)}
     found = {}
     for name, rule in named.items():
-        own = raw if name in places else tables_of.raw_of(table, {name: rule})[0]
+        own = raw if name in places else raw_of(table, {name: rule})[0]
         values = own[:, places.get(name, 0)]
         given = known & ~np.isnan(values)
         found[name] = Decided.of(values[given], keys.label[given], np.ones(int(given.sum())))
@@ -278,7 +277,7 @@ def keys_of(
         codes = labels.of_rows(given)
         label = np.where(codes < 0, np.nan, codes)
     cells = raw[:, np.argsort(np.array(columns))]
-    names = digests_of([one.removeprefix(prefix) for one in table[tables_of.ID].to_pylist()])
+    names = digests_of([one.removeprefix(prefix) for one in table[ID].to_pylist()])
     if GROUP not in table.column_names:
         return RowKeys(cell_keys(cells), names, names, label)
     of = table[GROUP].to_pylist()
@@ -293,17 +292,8 @@ def read_names(
 ) -> tuple[pa.Table, list[pa.ChunkedArray]]:
     """Return a partition's rows with names and labels, and their groups; [] without groups."""
     grouped = [GROUP] if GROUP in settings.columns else []
-    table = storage.read_table(paths.part("rows", index), [tables_of.ID, LABEL, *grouped])
+    table = storage.read_table(paths.part("rows", index), [ID, LABEL, *grouped])
     return table, [table[name] for name in grouped]
-
-
-def row_groups(rows: pa.Table, settings: ExpertSettings) -> list[pa.Array]:
-    """Return the names of the groups of rows, null where a row has none; [] without groups."""
-    if GROUP not in settings.columns:
-        return []
-    if GROUP not in rows.column_names:
-        return [pa.nulls(len(rows), pa.string())]
-    return [mixed.texts(mixed.taken(rows[GROUP])[0])]
 
 
 def neighbours_alike(label: FloatArray, numeric: bool) -> float:
@@ -413,7 +403,7 @@ def dealt(
     classes = np.zeros(names.size) if numeric else label
     order = np.lexsort((hashed(own, 3 + 8 * seed, 1)[0], classes[first]))
     folds = np.empty(own.size, np.int64)
-    folds[order] = np.arange(own.size) % FOLDS
+    folds[order] = np.arange(own.size) % TEST_FOLDS
     for one in np.unique(classes):
         there = np.unique(of[classes == one])
         if np.unique(folds[there]).size < 2:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,31 @@ from pydantic import Field
 from flows import storage
 from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, missing_columns
-from flows.features.input.check import Column, encode, piece, recoded, rules_of
-from flows.features.input.columns import Survey, columns_of, compare_columns, survey_codes
-from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, IMPUTED
+from flows.features.input.categories import Column, encode, recoded
+from flows.features.input.columns import columns_of, compare_columns, rules_of
+from flows.features.input.pairs import Survey, survey_codes
+from flows.features.schema import FEATURE_WEIGHTS, IMPUTED
 from flows.features.settings import FeatureSettings
+from flows.one_table import Rows
 from flows.records import json_files
 from flows.records.runs import Dropped, RunPaths
-from flows.tables import mixed, partition
+from flows.tables import mixed
 from flows.tables.column_table import doubtful_numbers, numbers_in_text
-from flows.tables.levels import bounded, count_levels, merge_levels
-from flows.tables.mixed_rows import ID, cells_of, joined, merge_seen, take
 from flows.tables.names import digests_of, listed
 from flows.tables.partition import Part
-from flows.tables.row_weights import WEIGHT, WeightSums, with_named
+from flows.tables.roles import (
+    ID,
+    WEIGHT,
+    Contents,
+    bounded,
+    cells_of,
+    count_levels,
+    joined,
+    merge_levels,
+)
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import Reported, RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
@@ -40,57 +49,56 @@ from vbmodels.features.table import FeatureBatch, bearable, feature_batch, forei
 
 
 class AboutCells(json_files.Form):
-    """What ingest says of a partition: rows, what columns hold, categories, and weights."""
+    """What ingest says of a partition: its rows, what they hold, and their categories."""
 
     rows: int
-    seen: dict[str, Seen]
+    contents: Contents
     levels: dict[str, Levels]
-    weights: WeightSums
+
+
+FILE = "columns.json"
 
 
 class Dictionary(json_files.Form):
-    """The contents of ``columns.json``: the columns as they are modelled."""
+    """The contents of `FILE`: the columns as they are modelled."""
 
     columns: list[Column] = Field(min_length=1)
 
 
-def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
+def store_cells(index: int, rows: Rows, paths: RunPaths) -> Ingested:
     """Store a partition's cells, count what its columns hold and its categories."""
-    pieces, found = [], []
-    for checkers, rows in partition.checked_together(part, with_named(CATEGORIES_IN, settings)):
-        found.append(take(CATEGORIES_IN, rows, checkers[0], settings, len(checkers) == 1))
-        seen = found[-1].seen
-        # What rows of several files hold is said once: it is added up over files.
-        none = dict.fromkeys(seen, Seen())
-        pieces += [piece(c, none if i else seen) for i, c in enumerate(checkers)]
-        del rows  # before the next are read
-    table = joined(found)
-    storage.write_table(paths.part("cells", part.index), table)
-    levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in found[0].cells})
-    sums = WeightSums.of(table[WEIGHT].combine_chunks())
-    whole = merge_seen([one.seen for one in found])
-    about = AboutCells(rows=table.num_rows, seen=whole, levels=levels, weights=sums)
-    json_files.write(paths.part("about", part.index, "json"), about)
+    table = joined(rows.taken)
+    storage.write_table(paths.part("cells", index), table)
+    names = rows.contents.seen
+    levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in names})
+    about = AboutCells(rows=table.num_rows, contents=rows.contents, levels=levels)
+    json_files.write(paths.part("about", index, "json"), about)
     return Ingested(
-        rows_read=part.rows, rows_kept=table.num_rows, notes=sums.notes, checked=tuple(pieces)
+        rows_read=table.num_rows,
+        rows_kept=table.num_rows,
+        notes=rows.contents.weights.notes,
+        checked=rows.checked,
     )
 
 
 def code_parts(
-    parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
+    parts: Sequence[Part],
+    settings: FeatureSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
     each: Each,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Find the categories of every column and code every partition."""
     urls = [paths.part("about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
     levels = bounded(merge_levels([one.levels for one in about]))
-    seen = merge_seen([one.seen for one in about])
+    contents = reduce(add, (one.contents for one in about))
+    seen, weights = contents.seen, contents.weights
     indices = [part.index for part in parts]
     firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
     numbered = list(zip(indices, firsts[:-1], strict=True))
     table: tuple[ColumnRead, ...] = ()
     notes: list[str] = []
-    weights = sum((one.weights for one in about), WeightSums())
     mean_weight = weights.mean(settings)
     if fitted is None:
         _refuse_few_sweeps(settings)
@@ -104,7 +112,7 @@ def code_parts(
         warnings += doubtful_numbers(seen, rules, settings)
     else:
         kept, warnings = _known(fitted, levels), []
-    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
+    json_files.write(paths.kept(FILE, work=True), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
         f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
@@ -114,9 +122,11 @@ def code_parts(
     empty = [name for one in built for name in one.empty]
     if len(empty) == firsts[-1]:
         raise InputError.of(
-            file="the data", expected="cells in the columns that are used", found="none",
+            file="the data",
+            expected="cells in the columns that are used",
+            found="none",
             remedy="give other columns",
-        )  # fmt: skip
+        )
     dropped = Dropped(
         reason="row without any cell",
         count=len(empty),
@@ -163,19 +173,9 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
-def dictionary_url(paths: RunPaths) -> str:
-    """Return where a run keeps its columns while it works."""
-    return storage.join(paths.work, "columns.json")
-
-
-def kept_url(paths: RunPaths) -> str:
-    """Return where a finished run keeps its columns."""
-    return storage.join(paths.root, "posterior", "columns.json")
-
-
-def read_dictionary(paths: RunPaths) -> list[Column]:
-    """Return the columns as they are modelled."""
-    return json_files.read(dictionary_url(paths), Dictionary).columns
+def read_dictionary(paths: RunPaths, work: bool = True) -> list[Column]:
+    """Return the columns as a run at work, or a finished one, models them."""
+    return json_files.read(paths.kept(FILE, work), Dictionary).columns
 
 
 def _weights(table: pa.Table) -> FloatArray:
@@ -211,7 +211,7 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
 
 def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
     """Return the fit's columns, which new data must have, with some of their categories."""
-    kept = json_files.read(kept_url(fitted), Dictionary).columns
+    kept = read_dictionary(fitted, work=False)
     if lacks := missing_columns("features", [c.name for c in kept], list(found)):
         raise lacks
     given = {c.name: recoded(found[c.name], c.rule, c.cuts).counts for c in kept}

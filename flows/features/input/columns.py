@@ -8,24 +8,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from flows.faults import InputError
-from flows.features.input.association import best_cut
-from flows.features.input.check import (
+from flows.faults import Fault, InputError, did_you_mean
+from flows.features.input.categories import (
     RARE,
     Column,
+    classes_of,
     halve,
     order_levels,
     recoded,
-    rules_of,
     shown_names,
 )
+from flows.features.input.pairs import Survey, best_cut, by_no_chance, place_of_yes, reason_of_gaps
 from flows.features.settings import FeatureSettings
+from flows.one_table import CheckedColumns
+from flows.storage import InputFile
 from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
-from flows.tables.names import listed
+from flows.tables.names import in_files, listed
+from flows.tables.roles import column_rules, merge_seen, unclear_faults
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import YES, Levels
+from vbmodels.core.columns import Rule, Unclear
+from vbmodels.core.levels import Levels
 from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
@@ -34,16 +37,43 @@ from vbmodels.features.table import (
     is_measured,
     long_format,
     measured_in_words,
+    take_codes,
     why_left_out,
 )
 
-EXPECTED = 5.0
-"""Rows that would have two answers by chance, from which on it means something that none has."""
-MOST_COMPARED = 400
-"""Columns up to which each is compared with all others."""
-BY_CHANCE = 1e-4
-"""Chance that all rows of a category miss a cell, over all categories, below which that has a
-reason: the question was skipped because of that answer."""
+
+def rules_of(
+    seen: Mapping[str, Seen], settings: FeatureSettings
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how columns are read, and which cannot be.
+
+    Codes among which some cells are words are categories.
+    """
+    return take_codes(seen, *column_rules(seen, settings), cut=bool(settings.bins))
+
+
+NO_COLUMN = "none"
+"""In the setting ``ordered``: no column has an order."""
+
+
+def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
+    """List the columns that cannot be read."""
+    where = in_files([file.url for file in files])
+    settings: FeatureSettings = checked[0].settings
+    seen = merge_seen([one.contents.seen for one in checked])
+    named = {
+        "categories": settings.categories,
+        "ordered": [name for name in settings.ordered if name != NO_COLUMN],
+        "missing": settings.missing_columns(),
+    }
+    expected = f"a column of the input, such as {', '.join(list(seen)[:5])}"
+    faults = [
+        Fault("settings", expected, name, setting, remedy=did_you_mean(name, seen))
+        for setting, names in named.items()
+        for name in names
+        if name not in seen
+    ]
+    return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
 
 
 @dataclass(frozen=True)
@@ -69,9 +99,11 @@ class FoundColumns:
 
 
 def columns_of(
-    seen: Mapping[str, Seen], levels: Mapping[str, Levels], settings: FeatureSettings,
+    seen: Mapping[str, Seen],
+    levels: Mapping[str, Levels],
+    settings: FeatureSettings,
     numbers_of: Callable[[str, Rule], FloatArray],
-) -> FoundColumns:  # fmt: skip
+) -> FoundColumns:
     """Return the columns to model, and why others are left out.
 
     Parameters
@@ -125,17 +157,15 @@ def columns_of(
     if not kept:
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
-    table = tuple(
-        _as_ordered(
-            column_read(
-                name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons
-            ),
-            name in ordered,
-        )
-        for name, rule in rules.items()
-    )
-    used = [column.name for column in kept]
-    names = shown_names(used)
+    table = []
+    for name, rule in rules.items():
+        used = f"left out: {reasons[name]}" if name in reasons else USED
+        read = column_read(name, rule, seen[name], shown[name], used, name not in reasons)
+        if (plain := read.read_as.removeprefix("ordered ")).startswith("category"):
+            read = replace(read, read_as=f"ordered {plain}" if name in ordered else plain)
+        table.append(read)
+    used_names = [column.name for column in kept]
+    names = shown_names(used_names)
     kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
     warnings = [
         *_on_repeated(reasons, shown),
@@ -144,16 +174,9 @@ def columns_of(
         *_on_zeros(kept),
     ]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
-    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
-    return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
-
-
-def _as_ordered(read: ColumnRead, ordered: bool) -> ColumnRead:
-    """Say of a column of categories whether they are used in an order."""
-    plain = read.read_as.removeprefix("ordered ")
-    if not plain.startswith("category"):
-        return read
-    return replace(read, read_as=f"ordered {plain}" if ordered else plain)
+    of_used = {name: shown[name] for name in used_names}
+    warnings += suggestions(seen, of_used, used_names, numbers, weighs=True)
+    return FoundColumns(tuple(kept), reasons, tuple(table), tuple(warnings))
 
 
 def _scale(
@@ -182,17 +205,11 @@ def _scale(
     return scale
 
 
-def _used(reasons: Mapping[str, str], name: str) -> str:
-    return f"left out: {reasons[name]}" if name in reasons else USED
-
-
 def _with(remark: str, more: str) -> str:
     return f"{remark}, {more}" if remark else more
 
 
 def _names_of_classes(cuts: Sequence[float]) -> list[str]:
-    from flows.features.input.check import classes_of
-
     inside = [cuts[0] - 1.0, *cuts]
     return [str(name) for name in classes_of(np.array(inside), cuts).to_pylist()]
 
@@ -318,83 +335,6 @@ def _on_rare(kept: Sequence[Column], settings: FeatureSettings) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What some rows say of columns in pairs; the sum of two is that of both.
-
-    Attributes
-    ----------
-    rows
-        How many.
-    prints
-        Of each column, a digest of all of its cells; [D].
-    cells
-        Rows with each category of all columns; [L].
-    weights
-        The sum of their weights; [L].
-    gaps
-        Of the rows with each category, how many miss each column; [L, D].
-    pairs
-        Rows with both of two categories; [L, L]; none where there are many columns.
-    """
-
-    rows: int
-    prints: IntArray
-    cells: IntArray
-    weights: FloatArray
-    gaps: IntArray
-    pairs: IntArray
-
-    def __add__(self, other: Survey) -> Survey:
-        """Add another partition's."""
-        with np.errstate(over="ignore"):
-            pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-            return Survey(*(a + b for a, b in pairs))
-
-
-def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: FloatArray) -> Survey:
-    """Compare the columns of some rows.
-
-    Parameters
-    ----------
-    codes
-        [N, D] categories, -1 where missing.
-    levels
-        Categories of each column.
-    first
-        Number of the first row in the whole table.
-    weight
-        [N] weights of the rows.
-    """
-    with np.errstate(over="ignore"):
-        row = _mixed(np.arange(first, first + len(codes), dtype=np.uint64))
-        prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * row[:, None]).sum(axis=0)
-    bounds = np.concatenate([[0], np.cumsum(levels)])
-    rows, columns = np.nonzero(codes >= 0)
-    place = bounds[columns] + codes[rows, columns]
-    weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
-    if len(levels) > MOST_COMPARED:
-        none = np.zeros((0, 0), np.int64)
-        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none)
-    hot = np.zeros((len(codes), bounds[-1]), np.float32)
-    hot[rows, place] = 1.0
-    gone = (codes < 0).astype(np.float32)
-    return Survey(
-        rows=len(codes),
-        prints=prints.astype(np.int64),
-        cells=hot.sum(axis=0).astype(np.int64),
-        weights=weights,
-        gaps=(hot.T @ gone).astype(np.int64),
-        pairs=(hot.T @ hot).astype(np.int64),
-    )
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
 def compare_columns(
     found: FoundColumns, surveys: Sequence[Survey]
 ) -> tuple[list[Column], FoundColumns]:
@@ -416,7 +356,7 @@ def compare_columns(
     ]
     if total.cells.size:
         kept = [
-            replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
+            replace(column, structural=reason_of_gaps(d, found.kept, bounds, total))
             for d, column in enumerate(kept)
         ]
         warnings += _on_structural(kept)
@@ -425,7 +365,7 @@ def compare_columns(
     if twice:
         warnings.append(f"Repeated columns are used once: {listed(twice)}.")
     table = tuple(
-        replace(one, used=_used(reasons, one.name)) if one.name in reasons else one
+        replace(one, used=f"left out: {reasons[one.name]}") if one.name in reasons else one
         for one in found.table
     )
     kept = [column for column in kept if column.name not in reasons]
@@ -471,31 +411,6 @@ def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:
     return [c.name for c in kept if len(c.ordered) > 2 and c.name not in gates]
 
 
-def _reason_of_gaps(
-    d: int, columns: Sequence[Column], bounds: IntArray, total: Survey
-) -> tuple[str, tuple[str, ...]] | None:
-    """Return the column of whose categories all rows miss a column, by no chance, and these.
-
-    Of several such columns that which explains most of the missing cells.
-    """
-    found: tuple[str, tuple[str, ...]] | None = None
-    most = 0
-    for other, column in enumerate(columns):
-        rows = total.cells[bounds[other] : bounds[other + 1]]
-        gaps = total.gaps[bounds[other] : bounds[other + 1], d]
-        if other == d or not gaps.any() or gaps.sum() == rows.sum():
-            continue
-        rate = (
-            gaps.sum() / rows.sum()
-        )  # of rows that answer: parts of a questionnaire are no reason
-        always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
-        explained = int(gaps[always].sum())
-        if explained > most:
-            names = [column.levels[r] for r in np.flatnonzero(always)]
-            most, found = explained, (column.name, tuple(names))
-    return found
-
-
 def _on_structural(kept: Sequence[Column]) -> list[str]:
     of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     cells = 0
@@ -520,7 +435,7 @@ def _on_exclusive(
     ones = [
         (column.name, int(bounds[d]) + yes)
         for d, column in enumerate(columns)
-        if column.name not in reasons and (yes := _place_of_yes(column)) is not None
+        if column.name not in reasons and (yes := place_of_yes(column)) is not None
     ]
     groups: list[list[tuple[str, int]]] = []
     for name, at in ones:
@@ -529,9 +444,9 @@ def _on_exclusive(
         else:
             groups.append([(name, at)])
     said = [
-        listed([name for name, _ in group], 6) + _without_yes(group, total)
+        f"{listed([name for name, _ in group], 6)}{_rows_without(group, total)}"
         for group in groups
-        if len(group) > 2 and _by_no_chance([at for _, at in group], total)
+        if len(group) > 2 and by_no_chance([at for _, at in group], total)
     ]
     if not said:
         return []
@@ -541,24 +456,6 @@ def _on_exclusive(
     ]
 
 
-def _place_of_yes(column: Column) -> int | None:
-    """Return which category of a column with two is a yes; None where neither is."""
-    found = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
-    return found[0] if len(column.levels) == 2 and len(found) == 1 else None
-
-
-def _without_yes(group: Sequence[tuple[str, int]], total: Survey) -> str:
+def _rows_without(group: Sequence[tuple[str, int]], total: Survey) -> str:
     none = total.rows - sum(int(total.cells[at]) for _, at in group)
     return f" ({none:,} of {total.rows:,} rows have none)" if none else ""
-
-
-def _by_no_chance(places: Sequence[int], total: Survey) -> bool:
-    """Whether answers that never meet are one question's: one in each row, or each pair expected.
-
-    Answers that few rows have may never meet by chance.
-    """
-    cells = total.cells[list(places)].astype(np.float64)
-    if int(cells.sum()) == total.rows:
-        return True
-    expected = np.outer(cells, cells)[np.triu_indices(len(cells), 1)] / total.rows
-    return bool(expected.min() > EXPECTED)

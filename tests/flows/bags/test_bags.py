@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from flows import storage
-from flows.bags.input.form import BagForm, form_url, kept_url
+from flows.bags.input.form import FILE, BagForm
 from flows.bags.settings import BagSettings
 from flows.catalogue import pipeline_named
 from flows.records import json_files
@@ -206,11 +206,11 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, 
 def test_a_form_that_was_read_in_part_is_not_published(tmp_path):
     paths = RunPaths(str(tmp_path), new_run_id())
     form = BagForm(modalities=["first"], widths=[3], own=0)
-    json_files.write(form_url(paths), form)
-    file = Path(form_url(paths))
+    json_files.write(paths.kept(FILE, work=True), form)
+    file = Path(paths.kept(FILE, work=True))
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(DamagedError):
         pipeline_named("bags").keep(None, BagSettings(), paths, None)
-    json_files.write(form_url(paths), form)
+    json_files.write(paths.kept(FILE, work=True), form)
     pipeline_named("bags").keep(None, BagSettings(), paths, None)
-    assert json_files.read(kept_url(paths), BagForm) == form
+    assert json_files.read(paths.kept(FILE), BagForm) == form

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.bags.models.markers import feature_sums
+from flows.bags.scored import feature_sums
 from flows.records.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.commands import answer, run

@@ -9,13 +9,12 @@ import pytest
 
 from flows import storage
 from flows.bags.family import FAMILY
-from flows.bags.input.input_columns import _refusal
+from flows.bags.input.labels import FoundLabels, refusal
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.settings import load
-from flows.storage import InputFile
-from flows.tables import partition
 from tests.flows.bags.bag_files import fitted, table_of, written
+from tests.flows.commands import read_part
 from vbmodels.core.cells import number_of
 
 
@@ -65,7 +64,7 @@ def test_labels_are_read_as_the_user_means_them(name, bags, tmp_path, monkeypatc
     checked = FAMILY.check(file, settings)
     assert checked.faults == ()
     (part,) = FAMILY.plan([file], [checked], settings)
-    assert partition.read(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
+    assert read_part(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
 
 
 @pytest.mark.parametrize("setting", ["positive=relapse", "threshold=1"])
@@ -77,15 +76,13 @@ def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
     settings = load(BagSettings, None, [setting], columns={"features": "x"})
     (file,) = storage.expand(str(tmp_path / "in.csv"), FAMILY.suffixes)
     (part,) = FAMILY.plan([file], [FAMILY.check(file, settings)], settings)
-    assert partition.read(part, instances_in(settings))["label"].to_pylist() == [1, None, 0]
+    assert read_part(part, instances_in(settings))["label"].to_pylist() == [1, None, 0]
 
 
 @pytest.mark.parametrize("names", [["1", "2", "inf"], ["1e400", "1"], ["nan", "1", "2"]])
 def test_labels_that_are_no_finite_numbers_are_classes(names):
-    file = InputFile("in.csv", 1, "")
-    assert "--set positive=" in str(
-        _refusal([file], "label", names, [number_of(name) for name in names])
-    )
+    labels = FoundLabels("in.csv", "label", names, [number_of(name) for name in names])
+    assert "--set positive=" in str(refusal(labels))
 
 
 @pytest.mark.parametrize("setting", [(), ("positive=responder",)])

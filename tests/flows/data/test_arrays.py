@@ -11,7 +11,7 @@ from flows.bags.family import FAMILY
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.storage import StorageError
-from flows.tables import partition
+from tests.flows.commands import read_part
 
 BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
 LABELS = {"a": 1, "b": 0, "c": 0}
@@ -31,7 +31,7 @@ def read(source, settings=None):
     assert FAMILY.validate_dataset(files, checked) == []
     assert FAMILY.require_labels(files, checked) == []
     (part,) = FAMILY.plan(files, checked, settings)
-    rows = partition.read(part, INSTANCES_IN.of(settings)).to_pylist()
+    rows = read_part(part, INSTANCES_IN.of(settings)).to_pylist()
     bags = {row["bag_id"]: [] for row in rows}
     labels = {row["bag_id"]: row["label"] for row in rows if row["label"] is not None}
     for row in rows:

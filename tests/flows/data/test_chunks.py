@@ -13,7 +13,7 @@ from flows import storage
 from flows.catalogue import pipeline_named
 from flows.keywords.schema import DOCUMENTS
 from flows.tables import partition
-from flows.tables.checks import shared_names
+from flows.tables.names import shared_names
 
 NAMES = [f"n{i}" for i in range(60)]
 

@@ -20,12 +20,12 @@ from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.storage.errors import StorageError
 from flows.storage.formats import converted as formats
-from flows.tables import partition
 from flows.tables.cells import read_cells
 from flows.tables.checks import Checker
 from flows.tables.partition import chunks, cut
 from flows.tables.table import NUMBERS, WORDS
 from tests.faults import pipelines
+from tests.flows.commands import read_part
 
 ROWS = [
     {"doc_id": "a", "text": 'Of "maps"; and,\nmore maps', "keywords": ["maps", "old maps"]},
@@ -77,7 +77,7 @@ def read(url, table=DOCUMENTS):
     assert sum(rows.num_rows for rows in checker.chunks(chunks(url))) == checker.rows
     assert checker.found.faults() == []
     (part,) = cut(storage.expand(url, storage.SUFFIXES), [checker.rows], 1000, None)
-    return partition.read(part, table)
+    return read_part(part, table)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -224,4 +224,4 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path):
     files = storage.expand(str(tmp_path), family.suffixes)
     assert [family.check(file, KeywordSettings()).rows for file in files] == [1, 1]
     parts = cut(files, [1, 1], 10, None)
-    assert partition.read(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]
+    assert read_part(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows import storage
-from flows.bags.input import check as bags_check
+from flows.bags.input.check import check_file
 from flows.bags.settings import BagSettings
-from flows.catalogue import pipeline_named
 from flows.tables import partition
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,15 +107,14 @@ def other_label(columns):
 @pytest.mark.parametrize("change", [None, not_finite, other_label])
 def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, change):
     url = bags_of(tmp_path / "x.parquet", 5000, change=change)
-    table = pq.read_table(url)
-    whole, runs = bags_check.check_bags([(0, table)], url)
-    faults = whole.found.faults()
+    (file,) = storage.expand(url, [".parquet"])
+    whole = check_file(file, BagSettings())
+    faults, runs = whole.faults, whole.runs
     monkeypatch.setattr(partition, "SLAB", 20_000)
     assert len(list(partition.chunks(url))) > 10
-    (file,) = storage.expand(url, [".parquet"])
-    pieces = pipeline_named("bags").check(file, BagSettings())
+    pieces = check_file(file, BagSettings())
     assert pieces.rows == 5000
-    assert list(pieces.faults) == faults
+    assert pieces.faults == faults
     assert bool(faults) == (change is not None)
     if change is None:
         assert pieces.runs.bag_ids == runs.bag_ids
@@ -145,9 +143,8 @@ if name == "features":
     from flows.records.runs import RunPaths
     family.ingest(last, chosen, RunPaths(tempfile.mkdtemp(), "20260101T000000-000000"))
 else:
-    from flows.bags.input.pieces import check_part
-    from flows.bags.schema import INSTANCES_IN
-    check_part(last, False, INSTANCES_IN)
+    from flows.bags.input.check import check_part
+    check_part(last, chosen)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"rows": checked.rows, "bytes": (after - before) * 1024}))
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.experts.effects import effects_shown
+from flows.experts.parts import effects_shown
 from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect
 
 

@@ -8,8 +8,7 @@ from scipy.special import expit
 
 from flows.experts.input.design import Design, Forms
 from flows.experts.input.encoding import Encoding, count_beyond
-from flows.experts.reasons import MOST_COLUMNS, Reasons
-from flows.experts.records import Move, Why
+from flows.experts.reasons import MOST_COLUMNS, Move, Reasons, Why
 from vbmodels.core.columns import Rule
 from vbmodels.experts.columns import Encoded
 

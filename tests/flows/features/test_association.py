@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import pearsonr
 
-from flows.features.input.association import best_cut, score_linear, test_pairs
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
+from flows.features.input.pairs import best_cut, score_linear, test_pairs
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.latent import one_hot

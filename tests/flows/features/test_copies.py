@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flows.features.copies import find_copies
+from flows.features.patterns import find_copies
 from flows.features.simpler_models import sample_rows
 from tests.feature_tables import split_rows
 from tests.flows.commands import printed, setting_args

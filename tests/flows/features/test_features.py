@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.input.check import Column, encode, order_levels
+from flows.features.input.categories import Column, encode, order_levels
 from flows.features.patterns import Combination, answer_patterns, combinations_of
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1

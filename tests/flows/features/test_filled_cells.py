@@ -9,14 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from flows.features.hidden_cells import (
+from flows.features.input.categories import Column
+from flows.features.simpler_models import (
     by_classes,
     by_logistic,
     by_shares,
     evaluate_cells,
     hidden_table,
 )
-from flows.features.input.check import Column
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.features.imputation.predict import HiddenCells

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from flows.features.meaning import features_of, meaning_sums
 from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Stability

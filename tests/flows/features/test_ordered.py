@@ -102,7 +102,7 @@ def test_names_are_shown_without_tags_and_without_the_question_they_begin_with(t
 
 def test_answers_at_both_ends_are_described_by_a_category():
     """The feature moves answers from the middle to both ends: the mean has no direction."""
-    from flows.features.input.check import Column
+    from flows.features.input.categories import Column
 
     rng = np.random.default_rng(0)
     nu = (rng.random((600, 1)) < 0.4).astype(float)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose
 
-from flows.features.input.check import Column
+from flows.features.input.categories import Column
 from flows.features.simpler_models import MOST_ROWS, compare_models, sample_rows
 from tests.feature_tables import split_rows
 from vbmodels.features.table import feature_batch

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.features.input.check import Column
-from flows.features.input.columns import FoundColumns, compare_columns, survey_codes
+from flows.features.input.categories import Column
+from flows.features.input.columns import FoundColumns, compare_columns
+from flows.features.input.pairs import survey_codes
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
 

@@ -9,7 +9,7 @@ from flows.faults import InputError
 from flows.keywords.family import FAMILY
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
-from flows.tables import partition
+from tests.flows.commands import read_part
 
 ROWS = "Abstract,Title,other\nBees dance.,Varroa mites,1\n,Clover,2\nSoil is old.,,3\n"
 
@@ -23,7 +23,7 @@ def texts(folder, called):
         raise InputError(faults)
     table = DOCUMENTS.of(settings)
     parts = FAMILY.plan(files, checked, settings)
-    return [text for part in parts for text in partition.read(part, table)["text"].to_pylist()]
+    return [text for part in parts for text in read_part(part, table)["text"].to_pylist()]
 
 
 def test_columns_with_commas_between_are_paragraphs_in_their_order(tmp_path):

@@ -17,7 +17,8 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from flows import storage
-from flows.bags.input.form import form_url, read_form
+from flows.bags.input.form import read_form
+from flows.bags.rows import Rows, joined_rows
 from flows.bags.schema import rivals_of
 from flows.bags.settings import BagSettings
 from flows.evaluate.fits import class_trees, trees, within_range
@@ -68,31 +69,33 @@ class Held:
     group: IntArray
 
 
-def write(count: int, settings: BagSettings, paths: RunPaths, each: Each) -> dict[str, FloatArray]:
-    """Write the table rivals, of all ``count`` partitions, where there is something to compare.
+def write(
+    rows: Sequence[Rows], settings: BagSettings, paths: RunPaths, each: Each
+) -> dict[str, FloatArray]:
+    """Write the table rivals, where there is something to compare; ``rows`` are of all partitions.
 
     Return what each predicts of all bags; NaN of those that are not tested.
     """
-    if not settings.baselines or read_form(form_url(paths)).get("classes"):
+    if not settings.baselines or read_form(paths).classes:
         return {}
-    places = list(range(count))
-    tested = each(_tested, places, settings, paths)
-    label, held = (np.concatenate([getattr(one, name) for one in tested])
-                   for name in ("label", "held"))  # fmt: skip
-    if np.unique(label[held] if held.any() else label).size < 2:
+    every, places = joined_rows(rows, {}), list(range(len(rows)))
+    is_tested = every.known & every.is_unseen
+    only_held = bool((every.held & is_tested).any())
+    fitted_on = every.held & is_tested if only_held else is_tested
+    if np.unique(every.label[fitted_on]).size < 2:
         return {}
     of_rows, of_bags = np.sum(each(_sizes, places, paths), axis=0).tolist()
-    if not held.any() and of_bags > LARGEST_IN_FOLDS:
+    if not only_held and of_bags > LARGEST_IN_FOLDS:
         return {}
-    with_rows = not settings.numeric and bool(held.any()) and of_rows <= LARGEST
-    parts = each(_read, places, settings, paths, bool(held.any()), with_rows)
+    with_rows = not settings.numeric and only_held and of_rows <= LARGEST
+    items = list(zip(places, rows, strict=True))
+    parts = each(_read, items, paths, only_held, with_rows)
     found = predict(_joined(parts), settings)
     if not found:  # all bags are of one group
         return found
     ends = np.cumsum([part.label.size for part in parts])
     for index, (part, end) in enumerate(zip(parts, ends.tolist(), strict=True)):
-        rows = np.arange(end - part.label.size, end)
-        own = {name: p[rows][part.tested] for name, p in found.items()}
+        own = {name: p[end - part.label.size : end][part.tested] for name, p in found.items()}
         ids = storage.read_table(paths.table("bags", index), ["bag_id"])["bag_id"]
         table = _table(own, ids.filter(pa.array(part.tested)), settings.label_order)
         storage.write_table(paths.table("rivals", index), table)
@@ -215,30 +218,6 @@ def _table(found: dict[str, FloatArray], ids: pa.ChunkedArray, order: Sequence[s
     return pa.concat_tables(parts)
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Labels of the bags of a partition that are tested, and whether these were held out, [n]."""
-
-    label: FloatArray
-    held: BoolArray
-
-
-def _tested(index: int, settings: BagSettings, paths: RunPaths) -> _Labels:
-    label, held, tested = _labels(index, settings, paths)
-    return _Labels(label[tested], held[tested])
-
-
-def _labels(
-    index: int, settings: BagSettings, paths: RunPaths
-) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Return `Held.label`, ``held`` and ``tested``."""
-    scored = storage.read_table(paths.table("bags", index), ["label", "held_out", "without_it"])
-    label = scored["label"].cast(pa.float64()).fill_null(np.nan).to_numpy()
-    held = scored["held_out"].to_numpy(zero_copy_only=False)
-    unseen = held | np.asarray(scored["without_it"].is_valid())
-    return label - float(bool(settings.label_order)), held, unseen & ~np.isnan(label)
-
-
 def _sizes(index: int, paths: RunPaths) -> tuple[int, int]:
     """Count the numbers of a partition's instances, and of the pooled features of its bags."""
     data = _bags(index, paths)
@@ -254,19 +233,17 @@ def _bags(index: int, paths: RunPaths) -> Bags:
     return read_state(paths.part("partitions", index, "npz"), Bags)
 
 
-def _read(
-    index: int, settings: BagSettings, paths: RunPaths, only_held: bool, with_rows: bool
-) -> Held:
+def _read(item: tuple[int, Rows], paths: RunPaths, only_held: bool, with_rows: bool) -> Held:
+    index, rows = item
     data = _bags(index, paths)
-    label, held, tested = _labels(index, settings, paths)
     ids = storage.read_table(paths.part("bag_rows", index), ["bag_id"])["bag_id"].to_pylist()
     first = data.modalities[0]
     with_rows &= len(data.modalities) == 1
     return Held(
         pooled=_pooled(data),
-        label=label,
-        held=held,
-        tested=tested & (held | (not only_held)),
+        label=rows.label,
+        held=rows.held,
+        tested=rows.known & rows.is_unseen & (rows.held | (not only_held)),
         rows=first.features.astype(np.float32) if with_rows else np.empty((0, 0)),
         bag=first.bag if with_rows else np.empty(0, np.int64),
         group=data.group if data.group.size else digests_of(ids),

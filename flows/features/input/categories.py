@@ -1,4 +1,4 @@
-"""Tables of categories: read, checked and coded."""
+"""Columns as they are modelled: their categories, and cells as codes."""
 
 from __future__ import annotations
 
@@ -11,108 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-from pydantic import TypeAdapter
 
-from flows.family import Checked, CheckedPiece, names_of
-from flows.faults import Fault, InputError, did_you_mean
-from flows.features.schema import CATEGORIES_IN
-from flows.features.settings import FeatureSettings
-from flows.storage import InputFile
-from flows.tables import mixed, partition
-from flows.tables.checks import Checker
-from flows.tables.column_rules import column_rules, unclear_faults
-from flows.tables.mixed_rows import count_cells, merge_seen
-from flows.tables.names import as_text
-from flows.tables.partition import chunks
-from flows.tables.row_weights import others_in, with_named
-from vbmodels.core.columns import Rule, Unclear
+from flows.tables import mixed
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.scales import numbers_of
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.table import MISSING, take_codes
+from vbmodels.features.table import MISSING
 
-_SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
-
-NO_COLUMN = "none"
-"""In the setting ``ordered``: no column has an order."""
 RARE = "(rare)"
-
-
-@dataclass(frozen=True)
-class CheckedTable(Checked):
-    """What the check of one file found: what its columns hold, and the settings of the run."""
-
-    columns: Mapping[str, Seen] = field(default_factory=dict)
-    settings: FeatureSettings = field(default_factory=FeatureSettings)
-
-
-def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
-    """Read a file piece by piece; list its faults and count what its columns hold."""
-    checker = Checker(with_named(CATEGORIES_IN, settings), file.url)
-    seen: dict[str, Seen] = {}
-    try:
-        for table in checker.chunks(chunks(file.url)):
-            seen = merge_seen([seen, count_cells(CATEGORIES_IN, table, checker, settings)])
-            del table  # before the next is read
-    except InputError as error:
-        return CheckedTable(0, error.faults)
-    found = tuple(checker.found.faults())
-    return CheckedTable(checker.rows, found, checker.names, seen, settings)
-
-
-def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
-    """List the faults of a file's columns."""
-    try:
-        checker, _ = partition.read_header(file.url, with_named(CATEGORIES_IN, settings))
-    except InputError as error:
-        return CheckedTable(0, error.faults)
-    columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}
-    keys = (file.url,) if checker.named else ()
-    return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns, settings)
-
-
-def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
-    """Return what the check of a file needs to know of some of its rows."""
-    about = _SEEN.dump_python(dict(seen), mode="json", exclude_defaults=True)
-    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
-
-
-def merge(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
-    """Return what the pieces of a file say of it."""
-    columns = merge_seen([_SEEN.validate_python(one.about) for one in pieces])
-    rows = sum(one.rows for one in pieces)
-    return CheckedTable(rows, (), names_of(pieces), columns, settings)
-
-
-def rules_of(
-    seen: Mapping[str, Seen], settings: FeatureSettings
-) -> tuple[dict[str, Rule], dict[str, Unclear]]:
-    """Return how columns are read, and which cannot be.
-
-    Codes among which some cells are words are categories.
-    """
-    return take_codes(seen, *column_rules(seen, settings), cut=bool(settings.bins))
-
-
-def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:
-    """List the columns that cannot be read."""
-    where = files[0].url if len(files) == 1 else f"{len(files)} files"
-    settings = checked[0].settings
-    seen = merge_seen([one.columns for one in checked])
-    named = {
-        "categories": settings.categories,
-        "ordered": settings.ordered,
-        "missing": settings.missing_columns(),
-    }
-    faults = [
-        Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
-              setting, remedy=did_you_mean(name, seen))
-        for setting, names in named.items()
-        for name in names
-        if name not in seen and (setting, name) != ("ordered", NO_COLUMN)
-    ]  # fmt: skip
-    return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
 
 
 @dataclass(frozen=True)

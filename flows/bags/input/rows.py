@@ -1,4 +1,4 @@
-"""What the columns of a file of bags say of each bag, and what is wrong between its rows."""
+"""Rows of bags: what the columns of a file say of each bag, and what is wrong between its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.bags.schema import LABEL_NUMBER
 from flows.tables.checks import Found, lengths_of
 from flows.tables.names import digests_of
 from vbmodels.core.state import FloatArray, IntArray
@@ -60,7 +59,7 @@ def thinned(table: pa.Table) -> Thin:
     )
 
 
-def merge(parts: Sequence[Thin]) -> Thin:
+def join_rows(parts: Sequence[Thin]) -> Thin:
     """Join the chunks of a file."""
     return Thin(
         pa.concat_tables([part.table for part in parts]).combine_chunks(),
@@ -88,8 +87,13 @@ def check_modalities(thin: Thin, found: Found) -> None:
     modality = thin.table["modality"]
     if modality.null_count < len(modality):
         unnamed = np.asarray(modality.is_null()) & (thin.lengths >= 0)
-        found.rows(np.flatnonzero(unnamed), "modality", "the name of a modality", "null",
-                   "name the modality of every instance, or of none")  # fmt: skip
+        found.rows(
+            np.flatnonzero(unnamed),
+            "modality",
+            "the name of a modality",
+            "null",
+            "name the modality of every instance, or of none",
+        )
 
 
 def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
@@ -99,25 +103,29 @@ def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
     for k, name in enumerate(names):
         rows = np.flatnonzero((number == k) & (thin.lengths >= 0))
         if rows.size:
-            widths[name] = _width(thin.lengths, rows, "features", of_modality(name), found)
+            widths[name] = check_width(thin.lengths, rows, "features", of_modality(name), found)
     return widths
 
 
-def own_width(thin: Thin, found: Found) -> int:
-    """Return the number of a bag's own features; report rows that differ."""
-    rows = np.flatnonzero(thin.own >= 0)
-    return _width(thin.own, rows, "bag_features", "", found) if rows.size else 0
-
-
-def _width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
+def check_width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
+    """Return the number of features in the lists of some rows; report rows that differ."""
     width = int(lengths[rows[0]])
     if width == 0:
-        found.rows(rows[:1], column, f"at least one number{what}", "an empty list",
-                   "give the features, or null")  # fmt: skip
+        found.rows(
+            rows[:1],
+            column,
+            f"at least one number{what}",
+            "an empty list",
+            "give the features, or null",
+        )
     else:
-        found.rows(rows[lengths[rows] != width], column,
-                   f"{width} numbers{what}, as in row {rows[0] + 1}",
-                   lambda row: str(lengths[row]), SAME_LENGTH)  # fmt: skip
+        found.rows(
+            rows[lengths[rows] != width],
+            column,
+            f"{width} numbers{what}, as in row {rows[0] + 1}",
+            lambda row: str(lengths[row]),
+            SAME_LENGTH,
+        )
     return width
 
 
@@ -132,19 +140,23 @@ def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
 _NAMED = 3  # bags with two labels that are named; the rest is counted
 
 
-def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np.int8]:
-    """Return every bag's label; name the first row that gives its bag another one."""
-    label = pc.fill_null(table["label"], NOT_KNOWN).to_numpy()
-    per_bag = np.full(int(number.max()) + 1, NOT_KNOWN, np.int8)
-    known = np.flatnonzero(label != NOT_KNOWN)[::-1]
-    per_bag[number[known]] = label[known]  # the first of several wins: it is written last
-    other = np.flatnonzero((label != NOT_KNOWN) & (label != per_bag[number]))
+def label_of_bags(
+    table: pa.Table, number: IntArray, column: str, found: Found
+) -> NDArray[np.float64]:
+    """Return every bag's label, NaN without; name the first row that gives its bag another one."""
+    per_bag = np.full(int(number.max()) + 1, np.nan)
+    if column not in table.column_names:
+        return per_bag
+    label = table[column].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    known = np.flatnonzero(~np.isnan(label))[::-1]
+    per_bag[number[known]] = label[known] + 0.0  # the first of several wins: it is written last
+    other = np.sort(known[label[known] != per_bag[number[known]]])
     other = other[np.sort(np.unique(number[other], return_index=True)[1])]
     found.rows(
         other,
         "label",
-        lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: str(label[row]),
+        lambda row: f"{per_bag[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
+        lambda row: f"{label[row]:g}",
         ONE_LABEL,
         _NAMED,
     )
@@ -152,22 +164,22 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
 
 
 def label_by_instances(
-    table: pa.Table, number: IntArray, per_bag: NDArray[np.int8], found: Found
-) -> NDArray[np.int8]:
+    table: pa.Table, number: IntArray, per_bag: FloatArray, found: Found
+) -> FloatArray:
     """Return every bag's label, positive where it has none and an instance's own label is 1.
 
     Report the instances that are labelled 1 in a bag that is labelled 0.
     """
     positive = positive_instances(table)
-    wrong = positive[per_bag[number[positive]] == 0]
     found.rows(
-        wrong, "instance_label",
+        positive[per_bag[number[positive]] == 0],
+        "instance_label",
         lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
-        "1", "correct the instance's label, or its bag's",
-    )  # fmt: skip
-    out = per_bag.copy()
-    out[number[positive]] = np.maximum(out[number[positive]], 1)
-    return out
+        "1",
+        "correct the instance's label, or its bag's",
+    )
+    per_bag[number[positive]] = np.fmax(per_bag[number[positive]], 1.0)
+    return per_bag
 
 
 def positive_instances(table: pa.Table) -> IntArray:
@@ -175,27 +187,6 @@ def positive_instances(table: pa.Table) -> IntArray:
     if "instance_label" not in table.column_names:
         return np.zeros(0, np.int64)
     return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
-
-
-def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
-    """Return every bag's label where it is a number, else NaN; name rows that give another one."""
-    out: FloatArray = np.full(int(number.max()) + 1, np.nan)
-    if LABEL_NUMBER.name not in table.column_names:
-        return out
-    values = table[LABEL_NUMBER.name].cast(pa.float64()).fill_null(np.nan).to_numpy()
-    known = np.flatnonzero(~np.isnan(values))[::-1]
-    out[number[known]] = values[known] + 0.0  # the first of several wins: it is written last
-    other = np.sort(known[values[known] != out[number[known]]])
-    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
-    found.rows(
-        other,
-        "label",
-        lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: f"{values[row]:g}",
-        ONE_LABEL,
-        _NAMED,
-    )
-    return out
 
 
 def check_own(thin: Thin, number: IntArray, found: Found) -> None:
@@ -208,10 +199,12 @@ def check_own(thin: Thin, number: IntArray, found: Found) -> None:
     reference = np.zeros(int(number.max()) + 1, np.int64)
     reference[bags] = first
     found.rows(
-        given[values[given] != values[given[reference[number[given]]]]], "bag_features",
-        "the same numbers in all rows of a bag", "others",
+        given[values[given] != values[given[reference[number[given]]]]],
+        "bag_features",
+        "the same numbers in all rows of a bag",
+        "others",
         "repeat the bag's features, or give them once",
-    )  # fmt: skip
+    )
     without = np.flatnonzero(~np.isin(number, bags))
     expected = "features for every bag or for none"
     found.rows(without, "bag_features", expected, "null", "give this bag its features")
@@ -229,10 +222,12 @@ def check_instances(table: pa.Table, number: IntArray, found: Found) -> None:
     same = np.all(keys[order][1:] == keys[order][:-1], axis=1)
     again = {int(named[order[i + 1]]): int(named[order[i]]) for i in np.flatnonzero(same)}
     found.rows(
-        sorted(again), "instance_id", "a name used once in its bag and modality",
+        sorted(again),
+        "instance_id",
+        "a name used once in its bag and modality",
         lambda row: f"{names[row].as_py()!r}, which row {again[row] + 1} has too",
         "give every instance its own name",
-    )  # fmt: skip
+    )
 
 
 def named_instances(table: pa.Table) -> tuple[IntArray, IntArray]:

@@ -1,0 +1,378 @@
+"""Labels of bags: which one is positive, numbers, levels in an order, or several classes a bag.
+
+Of two labels the positive one is known by its word. Several classes are one multiple-instance
+problem for each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from shlex import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from flows import storage
+from flows.bags.settings import NUMBER_MODELS, BagSettings
+from flows.faults import Fault, InputError
+from flows.storage import InputFile
+from flows.tables import mixed
+from flows.tables.cells import is_number, is_text
+from flows.tables.checks import Found
+from flows.tables.names import in_files
+from vbmodels.bags.bags import UNLABELLED
+from vbmodels.core.cells import number_of
+from vbmodels.core.levels import NO, YES, positive_of
+from vbmodels.core.scales import scale_of
+from vbmodels.core.state import BoolArray, IntArray
+
+MASK = "bag_label_mask"
+MASK_BITS = 63
+FILES = 20
+"""Files whose labels are looked at."""
+MOST_LABELS = 1000
+"""Different labels beyond which no more files are looked at."""
+MOST_GRADES = 10
+"""Values of a label up to which whole numbers are classes."""
+MOST_FRACTIONS = 3
+"""Values up to which those with fractions are."""
+LEAST_LEVELS, MOST_ORDERED = 3, 7
+"""Levels of a label from which on, and up to which, they are taken as ordered."""
+MOST_NAMED = 8
+"""Labels that are named."""
+
+
+@dataclass(frozen=True)
+class FoundLabels:
+    """The labels of the first files.
+
+    Attributes
+    ----------
+    where, column
+        The file, or how many, and their name of the column.
+    names
+        The labels, sorted; of those that differ in case the most frequent spelling.
+    numbers
+        What they are as numbers, None for one that is none.
+    """
+
+    where: str
+    column: str
+    names: list[str]
+    numbers: list[float | None]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether they are numbers to predict and no classes."""
+        values = [one for one in self.numbers if one is not None]
+        has_fractions = any(one % 1.0 for one in values)
+        most = MOST_FRACTIONS if has_fractions else MOST_GRADES
+        return len(values) == len(self.numbers) and len(values) > most
+
+    def refused(self, expected: str, found: str, remedy: str) -> InputError:
+        """Return the error of labels that cannot be fitted."""
+        return InputError.of(
+            file=self.where, column=self.column, expected=expected, found=found, remedy=remedy
+        )
+
+
+def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
+    """Return the settings with the positive label, where words of two labels say it.
+
+    Raises
+    ------
+    InputError
+        If labels are not of two classes, and neither numbers nor levels in an order.
+    """
+    has_open_order = settings.target == "ordered" and not settings.label_order
+    if settings.positive or (settings.threshold is not None and not has_open_order):
+        return settings
+    column = settings.columns.get("label", "label")
+    if any(name == column and own != "label" for own, name in settings.columns.items()):
+        return settings
+    counts: Counter[str] = Counter()
+    for file in files[:FILES]:
+        parquet = storage.parquet_file(file.url)
+        if column not in parquet.schema_arrow.names:
+            continue
+        kind = parquet.schema_arrow.field(column).type
+        if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
+            return _with_other_type(file, column, kind, settings)
+        if not _has_only_bits(parquet, column) or settings.numeric:
+            counts += _count_labels(file, column, settings)
+        if len(counts) > MOST_LABELS:
+            break
+    spelt = {label.lower(): label for label, _ in reversed(counts.most_common())}
+    names = sorted(spelt.values())
+    decimal = "," if column in settings.decimal_comma else "."
+    where = in_files([file.url for file in files])
+    found = FoundLabels(where, column, names, [number_of(name, decimal) for name in names])
+    if (order := _order_of(names, settings)) or settings.target == "ordered":
+        return _with_order(found, order, settings)
+    if names and (settings.numeric or (settings.target == "auto" and found.are_numbers)):
+        return _with_number(found, settings)
+    return _with_word(found, settings)
+
+
+def _with_other_type(
+    file: InputFile, column: str, kind: pa.DataType, settings: BagSettings
+) -> BagSettings:
+    """Return the settings of labels that are true and false, or of no type of labels."""
+    if not settings.numeric:
+        return settings.written(["true"]) if pa.types.is_boolean(kind) else settings
+    raise InputError.of(
+        file=file.url,
+        column=column,
+        expected=f"numbers or levels (target={settings.target})",
+        found=str(kind),
+        remedy="take target=auto, or name another column (--column label=YOURS)",
+    )
+
+
+def _count_labels(file: InputFile, column: str, settings: BagSettings) -> Counter[str]:
+    cells = storage.read_table(file.url, [column])[column]
+    texts = mixed.texts(mixed.taken(cells, settings.missing)[0]).drop_null().value_counts()
+    return Counter({one["values"].as_py(): one["counts"].as_py() for one in texts})
+
+
+def _with_word(labels: FoundLabels, settings: BagSettings) -> BagSettings:
+    """Return the settings with the positive one of two labels, which its word says."""
+    names = labels.names
+    if all(name.lower() in (*YES, *NO) for name in names):
+        return settings.written([name for name in names if name.lower() in YES])
+    word = positive_of(names) if len(names) == 2 else None
+    if names == ["-1", "1"]:
+        word = "1"
+    if not word:
+        raise refusal(labels)
+    return settings.model_copy(update={"positive": (word,)})
+
+
+def _order_of(names: Sequence[str], settings: BagSettings) -> tuple[str, ...]:
+    """Return the labels as levels in their order; none where they are not in one."""
+    if settings.target == "ordered" and settings.label_order:
+        return settings.label_order
+    is_scale = LEAST_LEVELS <= len(names) <= MOST_ORDERED
+    if settings.target not in ("auto", "ordered") or not is_scale:
+        return ()
+    scale = scale_of(names) if settings.model in NUMBER_MODELS else None
+    return () if scale is None else scale.levels
+
+
+def _with_order(labels: FoundLabels, order: Sequence[str], settings: BagSettings) -> BagSettings:
+    """Return the settings of labels that are levels in an order."""
+    odd = sorted(set(labels.names) - set(order))
+    if not order or odd or len(order) < LEAST_LEVELS:
+        raise labels.refused(
+            f"levels in an order: {', '.join(order) or 'of a known scale'}",
+            ", ".join(odd[:MOST_NAMED] or labels.names[:MOST_NAMED]) or "no label",
+            "name three levels or more, the lowest first: --set label_order=[low,medium,high]",
+        )
+    half = 1.0 + len(order) // 2 if settings.threshold is None else settings.threshold
+    update = {"target": "ordered", "label_order": tuple(order), "threshold": half}
+    return settings.model_copy(update=update)
+
+
+def _with_number(labels: FoundLabels, settings: BagSettings) -> BagSettings:
+    """Return the settings of a label that is a number, with what halves its values."""
+    values = sorted({one for one in labels.numbers if one is not None})
+    if len(values) < 2:
+        raise labels.refused(
+            "numbers that differ (target=number)",
+            f"{values[0]:g} alone" if values else "no number",
+            "name the column of numbers (--column label=YOURS)",
+        )
+    if settings.model not in NUMBER_MODELS:
+        raise labels.refused(
+            f"labels of two classes with model={settings.model}",
+            f"{len(values):,} different numbers from {values[0]:g} to {values[-1]:g}",
+            "take model=auto, or say from which number on a bag is positive: --set "
+            f"threshold={np.median(values):g} (the middle)",
+        )
+    half = {"target": "number", "threshold": values[len(values) // 2]}
+    return settings.model_copy(update=half)
+
+
+def _has_only_bits(file: pq.ParquetFile, name: str) -> bool:
+    """Whether a file's footer says that a column has no other numbers than 0 and 1."""
+    place = file.schema_arrow.get_field_index(name)
+    if not pa.types.is_integer(file.schema_arrow.field(name).type):
+        return False
+    if any(pa.types.is_nested(one.type) for one in list(file.schema_arrow)[:place]):
+        place = next((i for i, path in enumerate(file.schema.names) if path == name), place)
+    for number in range(file.metadata.num_row_groups):
+        found = file.metadata.row_group(number).column(place).statistics
+        if found is None or not found.has_min_max or found.min < 0 or found.max > 1:
+            return False
+    return True
+
+
+def refusal(labels: FoundLabels) -> InputError:
+    """Say what labels are there, and how each kind of them can be fitted."""
+    names, numbers = labels.names, labels.numbers
+    expected = "labels of two classes: 1 and 0, or yes and no"
+    one = f"--set {quote(f'positive={names[-1]}')} fits {names[-1]} against the others"
+    odd = [name for name, number in zip(names, numbers, strict=True) if number is None]
+    if 0 < len(odd) < len(names) / 2 and len(names) - len(odd) > MOST_FRACTIONS:
+        return labels.refused(
+            "numbers, as most labels are",
+            f"{', '.join(odd[:MOST_NAMED])} ({len(odd)} of {len(names)} different labels)",
+            "correct these, or name words for missing labels: --set missing=...",
+        )
+    if not odd and len(names) > 2:
+        grades = [name for _, name in sorted(zip(numbers, names, strict=True))]
+        return labels.refused(
+            expected,
+            f"{len(names)} grades: {', '.join(grades)}",
+            "say from which grade on a bag is positive: --set "
+            f"threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts the "
+            "number",
+        )
+    if len(names) == 1:
+        remedy = "give bags of both classes, or name another column (--column label=YOURS)"
+        return labels.refused(expected, f"{names[0]} alone", remedy)
+    if len(names) == 2:
+        remedy = f"say which one is positive: --set {quote(f'positive={names[1]}')}"
+        return labels.refused(expected, f"{names[0]} and {names[1]}", remedy)
+    some = [*names[:MOST_NAMED], "..."] if len(names) > MOST_NAMED else names
+    return labels.refused(
+        expected,
+        f"{len(names)} classes: {', '.join(some)}",
+        f"{one}, --set {quote(f'positive={names[-2]},{names[-1]}')} these two; --column "
+        f"{quote(f'labels={labels.column}')} --set model=gp_probit fits each class; levels in an "
+        "order: --set target=ordered --set label_order=[LOWEST,...,HIGHEST]",
+    )
+
+
+def has_classes(columns: Sequence[str]) -> bool:
+    """Whether bags have labels of several classes, as lists or as a mask."""
+    return "labels" in columns or MASK in columns
+
+
+def with_lists(table: pa.Table) -> pa.Table:
+    """Turn masks of classes into lists in the column labels, where those say nothing."""
+    if MASK not in table.column_names or table[MASK].null_count == len(table):
+        return table
+    lists = pa.array(
+        [None if mask is None else _classes_of(mask) for mask in table[MASK].to_pylist()],
+        pa.list_(pa.string()),
+    )
+    if "labels" in table.column_names:
+        if table["labels"].null_count < len(table):
+            return table
+        table = table.drop_columns("labels")
+    return table.append_column("labels", lists)
+
+
+@cache
+def _classes_of(mask: int) -> list[str]:
+    return [f"{k:02d}" for k in range(MASK_BITS) if mask >> k & 1]
+
+
+def with_label(table: pa.Table) -> pa.Table:
+    """Say in 'label' whether a bag has any of its classes, where that column says nothing.
+
+    Without a column of labels no bag has one.
+    """
+    if "labels" not in table.column_names:
+        if "label" in table.column_names:
+            return table
+        return table.append_column("label", pa.nulls(len(table), pa.int8()))
+    some = pc.greater(pc.list_value_length(table["labels"]), 0).cast(pa.int8())
+    if "label" not in table.column_names:
+        return table.append_column("label", some)
+    place = table.column_names.index("label")
+    given = table["label"].cast(pa.int8())
+    return table.set_column(place, "label", pc.coalesce(given, some))
+
+
+def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
+    """Report classes in two columns, and classes that the model does not take.
+
+    ``several`` says whether the model takes several classes.
+    """
+    if {"labels", MASK} <= set(columns):
+        found.add(
+            Fault(
+                found.file,
+                "classes of bags in one column",
+                f"labels and {MASK}",
+                MASK,
+                remedy="leave one of the two columns out",
+            )
+        )
+    if "label" in columns or several or not has_classes(columns):
+        return
+    remedy = "take model=gp_probit for labels, or give bags a label"
+    listed = f"none; the columns are {', '.join(columns)}"
+    found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
+
+
+def check_classes(table: pa.Table, column: str, found: Found) -> None:
+    """Report rows that give their bag other classes than an earlier row does."""
+    seen: dict[str, set[str]] = {}
+    other = {}
+    rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
+    for row, (bag, classes) in enumerate(rows):
+        if classes is not None and seen.setdefault(bag, set(classes)) != set(classes):
+            other[row] = bag
+    found.rows(
+        list(other),
+        column,
+        "one list of classes a bag, the same in all its rows",
+        lambda row: f"others for bag {other[row]!r}",
+        "repeat the bag's classes",
+    )
+
+
+def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
+    """Return the list of classes of each numbered bag, null where none is given."""
+    lists: list[list[str] | None] = [None] * n
+    for bag, classes in zip(number.tolist(), table["labels"].to_pylist(), strict=True):
+        if classes is not None:
+            lists[bag] = sorted(set(classes))
+    return pa.array(lists, pa.list_(pa.string()))
+
+
+def names_of(lists: pa.Array) -> list[str]:
+    """Return all classes of some bags, sorted."""
+    return sorted({name for name in lists.flatten().to_pylist()})
+
+
+def one_each(lists: pa.Array) -> bool:
+    """Whether each bag with known classes has exactly one."""
+    return bool(pc.all(pc.equal(pc.list_value_length(lists.drop_null()), 1)).as_py() is not False)
+
+
+def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:
+    """Return 1, 0 or ``UNLABELLED`` for each bag and class, [B, C]."""
+    found = np.zeros((len(lists), len(classes)), np.int8)
+    place = {name: c for c, name in enumerate(classes)}
+    for b, own in enumerate(lists):
+        if own is None:
+            found[b] = UNLABELLED
+        else:
+            found[b, [place[name] for name in own if name in place]] = 1
+    return found
+
+
+def hidden(labels: NDArray[np.int8], held_out: BoolArray) -> NDArray[np.int8]:
+    """Return the labels without those of bags that are held out."""
+    result: NDArray[np.int8] = np.where(held_out[:, None], np.int8(UNLABELLED), labels)
+    return result
+
+
+def one_sided(classes: Sequence[str], counts: IntArray) -> list[str]:
+    """Warn of classes whose labelled bags are all alike; counts are [C, 2]."""
+    return [
+        f"Class {name} has {positive} positive and {negative} negative bags: its probabilities "
+        "rest on the prior."
+        for name, (negative, positive) in zip(classes, counts.tolist(), strict=True)
+        if not (negative and positive)
+    ]

@@ -1,0 +1,356 @@
+"""The models of the bags pipeline behind one face: made, applied to bags, put into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flows.bags.settings import GIB, BagSettings
+from vbmodels.bags.bags import UNLABELLED, Bags
+from vbmodels.bags.embedding.contributions import contributions, feature_weights
+from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
+from vbmodels.bags.embedding.number import NumberModel
+from vbmodels.bags.embedding.predict import predict_bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.predict import predict as predict_gp
+from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.model import MEMBERS, POOLED, AutoModel, present
+from vbmodels.bags.stack.model import Auto as AutoState
+from vbmodels.bags.stack.predict import left_out as left_out_of
+from vbmodels.bags.stack.predict import predict_auto
+from vbmodels.bags.vmmic.gibbs import Chains, GibbsVMMIC
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.chains import diagnose
+from vbmodels.core.state import FloatArray
+
+STACKED = ("auto", "embedding")
+Stacked = AutoModel | EmbeddingModel
+LEAST_WEIGHT = 0.1
+"""Weight of a member from which what it says of instances is worth showing."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
+
+    ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
+    ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
+    it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
+    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
+    """
+
+    bags: FloatArray
+    probability: tuple[FloatArray, ...] | None
+    score: tuple[FloatArray, ...]
+    contribution: tuple[FloatArray, ...] | None
+    bald: tuple[FloatArray, ...] | None = None
+    bag_bald: FloatArray | None = None
+    without: FloatArray | None = None
+    reasons: FloatArray | None = None
+    reason_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The posterior of one block of coefficients on scaled features.
+
+    ``modality`` is its number, None for the bags' own features; ``of_class`` that of the class,
+    where there are several.
+    """
+
+    name: str
+    modality: int | None
+    mean: FloatArray
+    sd: FloatArray
+    of_class: int | None = None
+
+
+def _make_stacked(settings: BagSettings, witness: DirectGP) -> Stacked:
+    """Return the model of the settings."""
+    embedding = EmbeddingModel(sample_seed=settings.seed)
+    if settings.model == "embedding":
+        return embedding
+    return AutoModel(embedding, witness, witness_memory=int(settings.witness_memory * GIB))
+
+
+def _apply_stacked(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
+    """Predict bags and instances, and say what adds to the bags' scores.
+
+    Names of blocks begin with the number of their modality where there are several.
+
+    Parameters
+    ----------
+    model, q, data
+        The model, its posterior, the bags.
+    local
+        What the fit left of these bags; None for new ones.
+    """
+    without = None if local is None else _without(model, q, data, local)
+    return replace(_scores_of(model, q, data), without=without)
+
+
+def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
+    """Return P(y = 1) of the fitted bags, predicted without them, NaN for others, [B]."""
+    out = np.full(data.n_bags, np.nan)
+    known = np.flatnonzero(data.label != UNLABELLED)
+    if isinstance(model, AutoModel):
+        out[known] = left_out_of(q, data, local)
+    else:
+        own = np.exp(model.left_out(q, data, local))
+        out[known] = np.where(data.label[known] == 1, own, 1.0 - own)
+    return out
+
+
+def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
+    embedding: Embedding = _embedding(q)
+    names = (*embedding.map.names(), "constant")
+    adds = contributions(embedding, data)
+    if isinstance(model, EmbeddingModel):
+        said = predict_bags(embedding, data)
+        return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
+    found = predict_auto(model, q, data)
+    of, shares, own = found.witness, found.embedding.shares, found.vmmic
+    if own is not None and found.by_vmmic:
+        return Scores(
+            found.probability,
+            own.instances,
+            own.instances,
+            own.contributions,
+            reasons=shares,
+            reason_names=names,
+        )
+    if of is None:
+        return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
+    own_adds = adds if pooled_counts(q) else None
+    return Scores(
+        found.probability,
+        parted(data, of.probability),
+        parted(data, of.score),
+        own_adds,
+        parted(data, of.bald),
+        reasons=shares,
+        reason_names=names,
+    )
+
+
+def _stacked_coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
+    """Return the members' weights and the blocks' prior variances."""
+    embedding = _embedding(q)
+    names = embedding.map.names()
+    variances = prior_variances(embedding)
+    found = [
+        Coefficients(f"prior variance of {name}", None, np.array([value]), np.zeros(1))
+        for name, value in zip(names, variances, strict=True)
+    ]
+    if isinstance(model, AutoModel):
+        found += [
+            Coefficients(f"weight of {name}", None, np.array([value]), np.zeros(1))
+            for name, value in weights_of(q).items()
+        ]
+    return found
+
+
+def pooled_counts(q: Any) -> bool:
+    """Whether pooled features weigh enough for what they add to matter."""
+    return weights_of(q).get(POOLED, 1.0) >= LEAST_WEIGHT
+
+
+def weights_of(q: Any) -> dict[str, float]:
+    """Return the members' weights by name; none where there is one model only."""
+    if not isinstance(q, AutoState):
+        return {}
+    named = zip(MEMBERS, q.weights.tolist(), strict=True)
+    there = present(q)
+    return {name: w for k, (name, w) in enumerate(named) if k in there}
+
+
+def memory_needed(q: Any, settings: BagSettings) -> float | None:
+    """Return what the process of instances would keep in memory, where it is left out for that."""
+    if not isinstance(q, AutoState) or q.witness is not None or not settings.witness_memory:
+        return None
+    return float(q.needed)
+
+
+def markers_of(q: Any) -> list[dict[str, FloatArray]]:
+    """Return what an sd of each pooled feature adds, by pool and modality; none without them."""
+    return feature_weights(_embedding(q)) if isinstance(q, AutoState | Embedding) else []
+
+
+def prior_variances(q: Embedding) -> list[float]:
+    """Return the prior variance that each block gives the score."""
+    block = q.map.block
+    count = len(q.map.bases)
+    return [
+        float(q.block_variance[block == m][0]) if (block == m).any() else 0.0 for m in range(count)
+    ]
+
+
+def _embedding(q: Any) -> Embedding:
+    return q if isinstance(q, Embedding) else q.embedding
+
+
+GPModel = DirectGP | GibbsGP
+ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
+"""The kernel value of the sampler: length scale 1 in scaled features, the grid's middle."""
+
+
+def make(settings: BagSettings) -> Any:
+    """Return the model of the settings."""
+    if settings.numeric:
+        return NumberModel(sample_seed=settings.seed)
+    if settings.model in STACKED:
+        return _make_stacked(settings, make_witness(settings))
+    if settings.model != "vmmic":
+        return _make_gp(settings)
+    form, standardise = settings.form, settings.standardise is not False
+    priors = Priors(learn=form == "collapsed")
+    if form == "collapsed":
+        return CollapsedVMMIC(priors, standardise)
+    if form == "mean_field":
+        return MeanFieldVMMIC(priors, standardise)
+    return GibbsVMMIC(
+        priors,
+        standardise,
+        chains=settings.chains,
+        warmup=settings.warmup,
+        draws=settings.draws,
+        thin=settings.thin,
+    )
+
+
+def apply(model: Any, q: Any, data: Any, local: Any = None) -> list[Scores]:
+    """Predict bags and instances with the uncertainty of the parameters, class by class.
+
+    ``local`` is what the fit left of these bags, None for new ones.
+    """
+    if isinstance(model, Stacked):
+        return [_apply_stacked(model, q, data, local)]
+    if isinstance(model, GPModel):
+        return _apply_gp(model, q, data)
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, data)
+    return [Scores(found.bag, found.instances, found.instances, found.contributions)]
+
+
+def coefficients(model: Any, q: Any) -> list[Coefficients]:
+    """Return the posterior of every global parameter, in blocks."""
+    if isinstance(model, Stacked | NumberModel):
+        return _stacked_coefficients(model, q)
+    if isinstance(model, GPModel):
+        return _gp_coefficients(model, q)
+    posterior = model.posterior(q)
+    layout = posterior.scaling.layout.plain
+    mean, sd = posterior.moments()
+    blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
+    if layout.own:
+        blocks.append(("bag feature", None, layout.own_slopes))
+    for k in range(len(layout.features)):
+        gate = layout.gate(k)
+        blocks += [
+            ("contribution", k, layout.slopes(k)),
+            ("primary intercept", k, slice(gate.start, gate.start + 1)),
+            ("primary", k, layout.gate_slopes(k)),
+        ]
+    return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
+
+
+def trust(q: Any) -> dict[str, float]:
+    """Return a sampler's diagnostics; nothing for the other forms."""
+    kept = _kept_draws(q)
+    if kept is None or kept.shape[1] < 4:
+        return {}
+    seen = diagnose(kept)
+    return {
+        "largest_r_hat": seen.largest_r_hat,
+        "smallest_effective_draws": float(np.min(seen.ess_bulk)),
+    }
+
+
+def _kept_draws(q: Any) -> FloatArray | None:
+    """Return a sampler's draws [chain, draw, K]; None for the other forms."""
+    if isinstance(q, Chains):
+        return q.kept
+    if isinstance(q, GPChains):
+        return q.draws.reshape(*q.draws.shape[:2], -1)
+    return None
+
+
+def make_witness(settings: BagSettings) -> DirectGP:
+    """Return the Gaussian process of instances in its direct form."""
+    return DirectGP(_options(settings))
+
+
+def _options(settings: BagSettings) -> KernelOptions:
+    return KernelOptions(
+        kernel=settings.kernel,
+        n_inducing=settings.n_inducing,
+        standardise=settings.standardise,
+        sample_seed=settings.seed,
+        leak=settings.leak,
+    )
+
+
+def _make_gp(settings: BagSettings) -> GPModel:
+    if settings.form == "direct":
+        return make_witness(settings)
+    return GibbsGP(
+        replace(_options(settings), **ONE_VALUE),
+        chains=settings.chains,
+        warmup=settings.warmup,
+        draws=settings.draws,
+        thin=settings.thin,
+    )
+
+
+def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
+    if isinstance(model, GibbsGP):
+        found = predict_from_draws(q, data)
+    else:
+        found = predict_gp(model.posterior(q), data)
+    return [
+        Scores(p.bag_probability, (p.probability,), (p.score,), None, (p.bald,), p.bag_bald)
+        for p in found
+    ]
+
+
+def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
+    """Return what the posterior of each class says; see `_class_coefficients`."""
+    n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(model.posterior(q).mean)
+    found = [_class_coefficients(model, q, c) for c in range(n_classes)]
+    if n_classes == 1:
+        return found[0]
+    return [replace(block, of_class=c) for c, blocks in enumerate(found) for block in blocks]
+
+
+def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
+    """Return the constant c0 + sqrt(v_c) w, linear weights, and the kernel value in use."""
+    features, kernel = q.features, 0
+    if isinstance(model, GibbsGP):
+        draws = q.draws[:, :, c].reshape(-1, q.draws.shape[-1])
+        mean, half = draws.mean(axis=0), (draws - draws.mean(axis=0)) / np.sqrt(len(draws))
+    else:
+        post = model.posterior(q)
+        kernel = int(post.kernel[c])
+        mean, half = post.mean[c], np.linalg.inv(post.factor[c])
+    weights = features.weights[kernel]
+    mean, half = mean * weights, half * weights
+    sd = np.sqrt((half**2).sum(axis=0))
+    blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
+    if features.linear:
+        blocks.append(Coefficients("linear", 0, *features.linear_weights(kernel, mean, half)))
+    if features.rbf:
+        for name, value in (
+            ("length scale", features.lengths[features.which[kernel]]),
+            ("amplitude", features.amplitude[kernel]),
+        ):
+            blocks.append(Coefficients(name, None, np.array([value]), np.zeros(1)))
+    return blocks

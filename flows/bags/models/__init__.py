@@ -1,1 +1,0 @@
-"""The models of bags, their rivals, and what they say of bags and instances."""

@@ -1,0 +1,385 @@
+"""Results of one partition of bags: the published tables of its rows, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows import storage
+from flows.bags.answer import kind_of
+from flows.bags.input import labels as bag_classes
+from flows.bags.input.form import AboutBags, BagForm, read_about, read_form
+from flows.bags.models import Scores, apply
+from flows.bags.rows import MOST_INSTANCES
+from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS, number_bags
+from flows.bags.settings import BagSettings
+from flows.bags.summary import Summary, Tables, summarise
+from flows.records.runs import RunPaths
+from vbmodels.bags.bags import UNLABELLED, Bags
+from vbmodels.bags.embedding.contributions import contributions, marker_contributions
+from vbmodels.bags.embedding.model import Embedding
+from vbmodels.bags.embedding.number import (
+    NumberEmbedding,
+    NumberModel,
+    Numbers,
+    numbers_of,
+    predict_numbers,
+)
+from vbmodels.bags.multilabel import MultiLabelBags, bags_of
+from vbmodels.bags.stack.model import INSTANCES as BY_INSTANCES
+from vbmodels.bags.stack.model import POOLED, PRIMARY, Auto, AutoModel
+from vbmodels.bags.stack.predict import by_vmmic, instance_effects
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_MARKERS = 3
+"""Features of an instance that are written and shown."""
+
+Effects = tuple[IntArray, FloatArray]  # features of instances, and what each adds; two of [n, R]
+Explain = Callable[[Sequence[IntArray]], Sequence[Effects]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What ingest left of a partition, and the form of all partitions.
+
+    ``rows`` and ``instance_rows`` are as in `flows.bags.input.instances.Read`.
+    """
+
+    rows: pa.Table
+    instance_rows: pa.Table
+    about: AboutBags
+    form: BagForm
+
+    @classmethod
+    def read(cls, paths: RunPaths, index: int) -> Part:
+        """Read those of a partition."""
+        rows = storage.read_table(paths.part("bag_rows", index))
+        instance_rows = storage.read_table(paths.part("instance_rows", index))
+        return cls(rows, instance_rows, read_about(paths, index), read_form(paths))
+
+
+def score(
+    model: Any,
+    q: Any,
+    batch: Bags | MultiLabelBags,
+    local: Any,
+    index: int,
+    settings: BagSettings,
+    paths: RunPaths,
+    is_new: bool,
+) -> Summary:
+    """Write what is predicted of a partition's bags and instances; return what it adds up to.
+
+    ``is_new``: the posterior is of other bags, so that it has seen none of the labels.
+    """
+    part, data = Part.read(paths, index), bags_of(batch)
+    held_out = pa.array(np.zeros(len(part.rows), bool)) if is_new else part.rows["held_out"]
+    local, explain, sums = None if is_new else local, explainer(model, q, data), None
+    levels = settings.label_order if settings.numeric else part.form.classes
+    if isinstance(model, NumberModel):
+        tables = [_number_tables(model, q, data, local, part, held_out, explain, settings)]
+    else:
+        scores = apply(model, q, batch, local)
+        tables = list(_class_tables(scores, part, held_out, data, explain))
+        if explain is not None:
+            sums = feature_sums(tables[0].instances, data, part.form)
+    for name in ("bags", "instances", "reasons", "markers"):
+        of_classes = [getattr(one, name) for one in tables]
+        if of_classes[0] is not None:
+            storage.write_table(paths.table(name, index), pa.concat_tables(of_classes))
+    kind = kind_of(settings, part.form)
+    return summarise(kind, tables, is_new, settings.show_bags, levels, sums)
+
+
+def _number_tables(
+    model: NumberModel,
+    q: NumberEmbedding,
+    data: Bags,
+    local: Any,
+    part: Part,
+    held_out: Any,
+    explain: Explain | None,
+    settings: BagSettings,
+) -> Tables:
+    """Return the tables of a label that is a number, or a level of an order."""
+    rows, order = part.rows, settings.label_order
+    found, without = predict_numbers(q, data), _predict_without(model, q, data, local)
+    adds = tuple(q.scale * one for one in contributions(q, data))
+    names = (*q.map.names(), "mean and constant")
+    shares = found.shares.copy()
+    shares[:, -1] += q.centre
+    scores = Scores(found.mean, None, adds, adds, reasons=shares, reason_names=names)
+    levels: list[Any] = []
+    if order:
+        chances = found.level_chances(len(order))
+        names_of = pa.array(order, pa.string())
+        place = pa.array(_label_numbers(rows) - 1.0, from_pandas=True).cast(pa.int64())
+        levels = [names_of.take(place), names_of.take(pa.array(chances.argmax(axis=1)))]
+        levels += [*chances.T, *without.level_chances(len(order)).T]
+    numbers = [found.mean, found.sd, found.low, found.high]
+    unseen = [without.mean, without.low, without.high]
+    columns = [rows["bag_id"], rows["number"], *map(pa.array, numbers), held_out]
+    columns += [pa.array(one, from_pandas=True) for one in unseen]
+    columns += [group_column(data), *(pa.array(one, from_pandas=True) for one in levels)]
+    bags = pa.table(columns, schema=number_bags(order).arrow)
+    return _tables(scores, part, bags, data, explain)
+
+
+def _label_numbers(rows: pa.Table) -> FloatArray:
+    return np.asarray(rows["number"].fill_null(np.nan).to_numpy())
+
+
+def _class_tables(
+    found: Sequence[Scores], part: Part, held_out: Any, data: Bags, explain: Explain | None
+) -> Iterator[Tables]:
+    """Yield the tables of every class, or of the one problem that there is.
+
+    Parameters
+    ----------
+    found
+        What the model says, class by class.
+    part
+        The partition.
+    held_out
+        Whether each bag's label was kept from the fit.
+    data, explain
+        The bags, and what gives the features that add to instances' scores, if the model can.
+    """
+    rows, size, classes = part.rows, part.rows.num_rows, part.form.classes
+    labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    predicted = pa.nulls(size, pa.string())
+    if part.form.exclusive:
+        found, best = normalised(found)
+        predicted = pa.array(classes, pa.string()).take(pa.array(best))
+    for c, scores in enumerate(found):
+        name, label = "", rows["label"]
+        if classes:
+            name = classes[c]
+            label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
+        columns = [rows["bag_id"], label, pa.array(scores.bags), held_out]
+        columns += [_or_nulls(scores.without, size), _or_nulls(scores.bag_bald, size)]
+        columns += [pa.array([name or None] * size, pa.string()), predicted, rows["given"]]
+        bags = pa.table([*columns, group_column(data)], schema=BAGS.arrow)
+        yield _tables(scores, part, bags, data, explain, name)
+
+
+def _tables(
+    scores: Scores,
+    part: Part,
+    bags: pa.Table,
+    data: Bags,
+    explain: Explain | None,
+    of_class: str = "",
+) -> Tables:
+    """Return the tables of a class, of which that of bags is made."""
+    ids = part.rows["bag_id"]
+    instances = instance_table(scores, part, of_class or None)
+    reasons = reasons_table(scores, ids, part.form.modalities)
+    markers = None if explain is None else marker_table(instances, data, part.form, explain)
+    return Tables(bags, instances, markers, part.instance_rows, of_class, reasons)
+
+
+def group_column(data: Bags) -> pa.Array:
+    """Return the number of each bag's group, null where no bags belong together."""
+    return pa.array(data.group) if data.group.size else pa.nulls(data.n_bags, pa.int64())
+
+
+def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
+    """Return scores whose bags' probabilities sum to one over classes, and the largest of each."""
+    chance = np.column_stack([one.bags for one in found])
+    chance = np.maximum(chance, np.finfo(float).tiny)
+    chance = chance / chance.sum(axis=1, keepdims=True)
+    parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
+    return parts, chance.argmax(axis=1)
+
+
+def block_named(block: str, modalities: Sequence[str]) -> str:
+    """Return a block's name in words, with that of its modality for the modality's number.
+
+    >>> block_named("1: smooth mean 2", ["image", "text"]), block_named("size", ["image"])
+    ('text: mean similarity to landmarks, length 2', 'number of instances')
+    """
+    number, colon, name = block.rpartition(": ")
+    kind, _, length = name.rpartition(" ")
+    words = _BLOCKS.get(name) or (f"{_BLOCKS[kind]}, length {length}" if kind in _BLOCKS else name)
+    return f"{modalities[int(number)]}: {words}" if colon else words
+
+
+_BLOCKS = {
+    "size": "number of instances",
+    "max": "maximum",
+    "min": "minimum",
+    "sd": "spread",
+    "own features": "the bag's own features",
+    "smooth mean": "mean similarity to landmarks",
+    "smooth max": "highest similarity to a landmark",
+    "rank mean": "mean similarity to landmarks by ranks",
+    "rank max": "highest similarity to a landmark by ranks",
+    "trees": "similarity of bags by ranks of pooled features",
+    "distribution": "similarity of bags by their distributions",
+}
+
+
+def reasons_table(
+    found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]
+) -> pa.Table | None:
+    """Return every bag's parts, one a row, bag by bag."""
+    if found.reasons is None:
+        return None
+    n_bags, count = found.reasons.shape
+    which = pa.array(np.repeat(np.arange(n_bags), count))
+    block_names = [block_named(name, modalities) for name in found.reason_names]
+    names = pa.array(block_names * n_bags, pa.string())
+    columns = [bag_ids.take(which), names, pa.array(found.reasons.ravel())]
+    return pa.table(columns, schema=REASONS.arrow)
+
+
+def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
+    """Return values, null where they are NaN."""
+    return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
+
+
+def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
+    """Put the modalities' instances back into one table, bag by bag."""
+    every, rows = part.form.modalities, part.instance_rows
+    places = {modality: k for k, modality in enumerate(every)}
+    kind = np.array([places.get(m, -1) for m in part.about.sums])
+    kind = kind[rows["modality"].to_numpy()]
+
+    def gathered(columns: Sequence[np.ndarray]) -> pa.Array:
+        values = np.empty(kind.size)
+        for k, column in enumerate(columns):
+            values[kind == k] = column
+        return pa.array(values)
+
+    names = pa.array([modality or None for modality in every], pa.string())
+    probability, contribution, bald = (
+        pa.nulls(kind.size, pa.float64()) if columns is None else gathered(columns)
+        for columns in (found.probability, found.contribution, found.bald)
+    )
+    return pa.table(
+        [
+            part.rows["bag_id"].take(rows["bag"].combine_chunks()),
+            rows["instance_id"],
+            names.take(pa.array(kind)),
+            probability,
+            gathered(found.score),
+            contribution,
+            bald,
+            pa.array([name] * kind.size, pa.string()),
+        ],
+        schema=INSTANCES.arrow,
+    )
+
+
+def _predict_without(model: NumberModel, q: NumberEmbedding, batch: Bags, local: Any) -> Numbers:
+    """Return what is predicted of the fitted bags without them, NaN for others."""
+    none = np.full(batch.n_bags, np.nan)
+    if local is None:
+        return Numbers(none, none, none, none, 1.0, none)
+    known = np.flatnonzero(batch.label != UNLABELLED)
+    found = numbers_of(q, model.left_out(q, batch, local), none)
+    out = {name: none.copy() for name in ("mean", "sd", "low", "high")}
+    for name, one in out.items():
+        one[known] = getattr(found, name)
+    return Numbers(**out, freedom=found.freedom, shares=none)
+
+
+def explained_by(q: Any) -> str:
+    """Return the member whose scores are explained, "" where the model is none of these."""
+    if isinstance(q, Embedding):
+        return POOLED
+    if not isinstance(q, Auto):
+        return ""
+    if q.weights[0] >= q.weights[1:3].max():
+        return POOLED
+    return PRIMARY if by_vmmic(q) else BY_INSTANCES
+
+
+def explainer(model: Any, q: Any, data: Bags) -> Explain | None:
+    """Return what gives the features that add most to some instances' scores, if the model can."""
+    member = explained_by(q)
+    if not member:
+        return None
+    if member == POOLED:
+        return partial(_by_pools, q if isinstance(q, Embedding) else q.embedding, data)
+    return partial(_by_instances, model, q, data)
+
+
+def _by_pools(q: Embedding, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:
+    found = marker_contributions(q, data, MOST_MARKERS)
+    unit = q.scale if isinstance(q, NumberEmbedding) else 1.0
+    return [(which[own], unit * adds[own]) for (which, adds), own in zip(found, rows, strict=True)]
+
+
+def _by_instances(model: AutoModel, q: Auto, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:
+    out = []
+    for adds in instance_effects(model, q, data, rows):
+        which = np.argsort(-np.abs(adds), axis=1, kind="stable")[:, :MOST_MARKERS]
+        out.append((which, np.take_along_axis(adds, which, axis=1)))
+    return out
+
+
+def foremost(instances: pa.Table) -> IntArray:
+    """Return the rows of each bag's most probable instances, or of those that add most, in order.
+
+    Rows of a bag are neighbours.
+    """
+    bag = instances["bag_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    chance = instances["probability"].fill_null(np.nan).to_numpy()
+    ranked = np.where(np.isnan(chance), instances["score"].to_numpy(), chance)
+    order = np.lexsort((-ranked, bag))
+    place = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
+    chosen: IntArray = order[place < MOST_INSTANCES]
+    return chosen
+
+
+def marker_table(instances: pa.Table, data: Bags, form: BagForm, explain: Explain) -> pa.Table:
+    """Return what features of the foremost instances of each bag add, the largest first."""
+    kind = _modality_of(instances, form)
+    place = np.zeros(len(kind), np.int64)
+    for k in range(len(data.modalities)):
+        place[kind == k] = np.arange(np.count_nonzero(kind == k))
+    chosen = foremost(instances)
+    rows = [chosen[kind[chosen] == k] for k in range(len(data.modalities))]
+    found = explain([place[own] for own in rows])
+    tables = []
+    for one, own, (which, adds) in zip(data.modalities, rows, found, strict=True):
+        labels = pa.array(form.names or [str(d + 1) for d in range(one.n_features)], pa.string())
+        values = np.take_along_axis(one.features[place[own]].astype(float), which, axis=1)
+        of = instances.take(pa.array(np.repeat(own, which.shape[1])))
+        columns = [
+            *(of[name] for name in ("bag_id", "instance_id", "modality")),
+            labels.take(pa.array(which.ravel())),
+            pa.array(values.ravel()),
+            pa.array(adds.ravel()),
+        ]
+        tables.append(pa.table(columns, schema=MARKERS.arrow))
+    return pa.concat_tables(tables)
+
+
+def feature_sums(instances: pa.Table, data: Bags, form: BagForm) -> dict[str, FloatArray] | None:
+    """Sum each modality's features over its probably primary instances and the others, [2, D + 1].
+
+    The last column has their numbers; None where instances have no probability.
+    """
+    if instances["probability"].null_count:
+        return None
+    kind, likely = _modality_of(instances, form), instances["probability"].to_numpy() > 0.5
+    found = {}
+    for k, (name, one) in enumerate(zip(form.modalities, data.modalities, strict=True)):
+        sides = np.stack([likely[kind == k], ~likely[kind == k]]).astype(float)
+        found[name] = np.column_stack([sides @ one.features, sides.sum(axis=1)])
+    return found
+
+
+def _modality_of(instances: pa.Table, form: BagForm) -> IntArray:
+    names = pa.array(form.modalities, pa.string())
+    kind: IntArray = pc.index_in(instances["modality"].fill_null(""), names).to_numpy()
+    return kind
