@@ -365,14 +365,12 @@ class Answer:
 def answer(finished: Finished) -> Answer:
     """Return what was found in every case."""
     settings, model = finished.settings, finished.model
+    found: list[CaseFound] = list(finished.summaries)
+    of_one, converged = model, [True] * len(found)
     if isinstance(model, Several):
-        found, of_one = list(finished.summaries), model.model
-        converged = finished.q.converged.tolist()
-        if not any(converged):  # it is said of the run
-            converged = [True] * len(found)
-    else:
-        found, of_one = [CaseFound(settings.case, list(finished.summaries), finished.q)], model
-        converged = [True]
+        of_one = model.model
+        if finished.q.converged.any():  # else it is said of the run
+            converged = finished.q.converged.tolist()
     parts = [part for one in found for part in one.parts]
     asked = _asked(parts, settings)
     every = ((one.name, call) for one in found for part in one.parts for call in part.calls)

@@ -9,7 +9,6 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from flows import storage
 from flows.family import Each
@@ -26,7 +25,7 @@ from flows.variants.calls.joint_alleles import join_alleles
 from flows.variants.calls.loci import MOST_DEPTHS, call_part
 from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
-from flows.variants.input.locations import read_counts, read_loci
+from flows.variants.input.locations import read_counts, read_loci, replicate_columns
 from flows.variants.input.read_account import SampleReads
 from flows.variants.reads.regions import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
@@ -37,7 +36,7 @@ from vbmodels.variants.two_groups.batch_errors import (
     standard_errors,
 )
 from vbmodels.variants.two_groups.batch_null import BatchNull
-from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
+from vbmodels.variants.two_groups.cases import Several
 from vbmodels.variants.two_groups.model import TwoGroups
 
 UNJOINED = "Bases on the same reads are records of their own: counts have no reads"
@@ -47,14 +46,14 @@ CASES = "cases"  # the folder with a folder of each of several cases
 class KeptPartitions(json_files.Form):
     """The contents of ``kept/part-00000.json``.
 
-    The partitions with locations, the replicates, of which of several cases each partition is,
+    The partitions with locations, the replicates, the number of the case that each partition is of,
     what is known of the replicates' reads, as `SampleReads` has it, and each replicate's file of
     reads with what marks its version; no files where counts were given.
     """
 
     indices: list[int]
     columns: list[tuple[str, str]]
-    cases: list[int] = Field(default_factory=list)
+    cases: list[int]
     positions: int
     locations: int
     depth: list[list[int]]
@@ -70,6 +69,22 @@ class KeptPartitions(json_files.Form):
         return SampleReads(self.columns, self.positions, self.locations, depth, account, files)
 
 
+class CaseFit(NamedTuple):
+    """One case's model and what was fitted; ``name`` of one of several, else empty."""
+
+    name: str
+    model: Any
+    q: Any
+
+
+def fits_of(model: Any, q: Any) -> list[CaseFit]:
+    """Return the fit of each case."""
+    if isinstance(model, Several):
+        pairs = zip(model.names, q.of, strict=True)
+        return [CaseFit(name, model.model, own) for name, own in pairs]
+    return [CaseFit("", model, q)]
+
+
 class Case(NamedTuple):
     """What is concluded at once.
 
@@ -77,88 +92,104 @@ class Case(NamedTuple):
     ----------
     number
         Of the case, from 0.
+    fit
+        Its name, model and hyperparameters.
     positions
         The number of each table's part, and the partition that it is of.
+    summaries
+        What the partitions scored.
     columns
         The replicates.
     reads
         What is known of the replicates' reads.
     files
         Each replicate's file of reads, and what marks its version; none of counts.
-    name
-        Of one of several cases; empty for a run of one.
     """
 
     number: int
+    fit: CaseFit
     positions: list[tuple[int, int]]
+    summaries: list[Scored]
     columns: list[tuple[str, str]]
     reads: SampleReads
     files: list[tuple[str, str]]
-    name: str = ""
 
-    @property
-    def folder(self) -> str:
-        """The folder of its VCF and BED, in the run's: empty for the run's own."""
-        return storage.join(CASES, self.name) if self.name else ""
-
-
-OneCase = tuple[Case, Any, list[Scored]]
-"""One of several cases, its fit, and what its partitions scored."""
+    def url(self, paths: RunPaths, name: str) -> str:
+        """Return where a file of it is: of one of several cases in a folder of its own."""
+        return paths.file(storage.join(CASES, self.fit.name, name) if self.fit.name else name)
 
 
 @dataclass(frozen=True)
 class CaseFound:
-    """What was found in one of several cases."""
+    """What was found in a case, and its hyperparameters."""
 
     name: str
     parts: list[PartCalls]
     q: Any
 
 
-def conclude_several(
-    model: Several, q: SeveralGlobal, summaries: Sequence[Scored], about: KeptPartitions,
-    settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-) -> tuple[list[CaseFound], SeveralGlobal]:  # fmt: skip
-    """Conclude every case separately, several at once."""
-    items: list[OneCase] = []
-    for number, name in enumerate(model.names):
+def conclude(
+    model: Any,
+    q: Any,
+    summaries: Sequence[Scored],
+    about: KeptPartitions,
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+) -> tuple[list[CaseFound], Any]:
+    """Decide over all partitions of each case, then write every location and the VCF.
+
+    Several cases are concluded at once, each in one place; one by partitions.
+    """
+    items = []
+    for number, fit in enumerate(fits_of(model, q)):
+        alone = settings.of_case(settings.tested[number])
+        columns = replicate_columns(about.columns, alone)
         own = [i for i, case in enumerate(about.cases) if case == number]
-        columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
-        positions = [(i, about.indices[i]) for i in own]
-        files = [about.files[about.columns.index(c)] for c in columns] if about.files else []
-        case = Case(number, positions, columns, about.reads.of(columns), files, name)
-        items.append((case, q.of[number], [summaries[i] for i in own]))
-    found = each(_conclude_one, items, model.model, settings, paths, fitted)
-    for name, text in multiqc.merge([files for _, files in found]).items():
+        items.append(
+            Case(
+                number,
+                fit,
+                [(i, about.indices[i]) for i in own],
+                [summaries[i] for i in own],
+                columns,
+                about.reads.of(columns),
+                [about.files[about.columns.index(c)] for c in columns] if about.files else [],
+            )
+        )
+    if isinstance(model, Several):
+        concluded = each(_conclude_here, items, settings, paths, fitted)
+        q = replace(q, of=tuple(found.q for found, _ in concluded))
+    else:
+        concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
+        q = concluded[0][0].q
+    for name, text in multiqc.merge([files for _, files in concluded]).items():
         storage.write_bytes(paths.file(name), text)
-    return [one for one, _ in found], replace(q, of=tuple(one.q for one, _ in found))
+    return [found for found, _ in concluded], q
 
 
-def _conclude_one(
-    one: OneCase, model: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
+def _conclude_here(
+    case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
 ) -> tuple[CaseFound, dict[str, bytes]]:
-    case, own, summaries = one
-    alone = settings.of_case(case.name)
-    parts, q = conclude_case(case, model, own, summaries, alone, paths, fitted, _here)
-    files = multiqc.files(parts, q, alone)
-    # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(case.name, [replace(part, depth=()) for part in parts], q), files
+    def each(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
+        return [function(item, *args) for item in items]
+
+    alone = settings.of_case(case.fit.name)
+    return _conclude_case(case, alone, paths, fitted, each)
 
 
-def _here(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
-    return [function(item, *args) for item in items]
-
-
-def conclude_case(
-    case: Case, model: Any, q: Any, summaries: Sequence[Scored], settings: VariantSettings,
-    paths: RunPaths, fitted: RunPaths | None, each: Each,
-) -> tuple[list[PartCalls], Any]:  # fmt: skip
-    """Decide over all partitions at once, then write every location and the VCF.
+def _conclude_case(
+    case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each
+) -> tuple[CaseFound, dict[str, bytes]]:
+    """Return what was found in a case, and its files for MultiQC.
 
     P(H1) over all units replaces the fit's, which is of a sample.
     """
-    pi = getattr(q, "pi", 0.5)
-    decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+    _, model, q = case.fit
+    decision = variant_calls.decide(
+        case.summaries, getattr(q, "pi", 0.5), settings, refit=fitted is None
+    )
     kept = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         q = replace(q, pi=decision.pi)
@@ -179,38 +210,46 @@ def conclude_case(
     why_not = not_called(kept, settings, paths, fitted, each, case.number)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
-        both = zip(found, indels.parts, strict=True)
         found = [
             replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
-            for part, own in both
+            for part, own in zip(found, indels.parts, strict=True)
         ]
-    else:
-        found = [replace(part, no_indels=why_not) for part in found]
-    found = [replace(part, sample_reads=case.reads) for part in found]
-    contigs = _contigs(settings, found)
-    names = sample_names(case.columns, settings)
-    records = [
-        {**call, "samples": named(call["samples"], names),
-         "UNTESTED": untested(call, settings) or None}
-        for part in found for call in part.calls
-    ]  # fmt: skip
-
-    def of_case(name: str) -> str:
-        return paths.file(storage.join(case.folder, name) if case.folder else name)
-
-    write_vcf(
-        of_case("variants.vcf.gz"), records, contigs,
-        [name for own in names.values() for name in own],
-        f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-        null_of(model, q), why_not, case.reads.thin, None if case.files else UNJOINED,
-    )  # fmt: skip
+    found = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in found]
+    _write_calls(case, found, null_of(model, q), settings, paths)
     if isinstance(model, TwoGroups):
         regions = detection.joined_beds([part.callable for part in found])
-        storage.write_bytes(of_case("callable.bed"), regions)
-    if not case.folder:
-        for name, text in multiqc.files(found, q, settings).items():
-            storage.write_bytes(paths.file(name), text)
-    return found, q
+        storage.write_bytes(case.url(paths, "callable.bed"), regions)
+    files = multiqc.files(found, q, settings)
+    # Depths along the regions are in these; of many cases they would fill the driver's memory.
+    return CaseFound(settings.case, [replace(part, depth=()) for part in found], q), files
+
+
+def _write_calls(
+    case: Case, found: Sequence[PartCalls], null: str, settings: VariantSettings, paths: RunPaths
+) -> None:
+    """Write the VCF of a case."""
+    names = sample_names(case.columns, settings)
+    records = [
+        {
+            **call,
+            "samples": named(call["samples"], names),
+            "UNTESTED": untested(call, settings) or None,
+        }
+        for part in found
+        for call in part.calls
+    ]
+    write_vcf(
+        case.url(paths, "variants.vcf.gz"),
+        records,
+        _contigs(settings, found),
+        [name for own in names.values() for name in own],
+        f"vbflows variants, test {settings.test}",
+        filters_not_run(found, settings),
+        null,
+        found[0].no_indels,
+        case.reads.thin,
+        None if case.files else UNJOINED,
+    )
 
 
 def _information(index: int, model: BatchNull, q: Any, paths: RunPaths) -> Information:
@@ -222,9 +261,14 @@ def _conditions(index: int, q: Any, paths: RunPaths) -> detection.Conditions:
 
 
 def _write_loci(
-    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
-    paths: RunPaths, number: int,
-) -> PartCalls:  # fmt: skip
+    where: tuple[int, int],
+    model: Any,
+    q: Any,
+    points: int,
+    settings: VariantSettings,
+    paths: RunPaths,
+    number: int,
+) -> PartCalls:
     index, kept = where
     decision = read_state(paths.part("decision", number, "npz"), Decision)
     url = paths.part("evidence", index, "npz")

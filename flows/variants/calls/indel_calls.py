@@ -35,8 +35,7 @@ from flows.variants.calls.indel_clusters import IndelFit, IndelRate, PartIndels,
 from flows.variants.calls.indel_rows import alleles_of, by_strand, reference_reads, taken_by
 from flows.variants.calls.loci import rates_of
 from flows.variants.calls.shown_rows import Shown, call_of, columns_of, filters_of
-from flows.variants.input.indel_counts import read_indels
-from flows.variants.input.locations import read_counts, read_loci
+from flows.variants.input.locations import read_counts, read_indels, read_loci
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.driver import Driver, has_converged
@@ -77,7 +76,7 @@ def not_called(
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
         return f"Indels were not called: only test two_groups does, not {settings.test}."
-    if not all(storage.exists(_url(paths, index)) for index in kept):
+    if not all(storage.exists(paths.part("indels", index, "npz")) for index in kept):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
             "(fasta)."
@@ -152,12 +151,8 @@ def hyperparameters(q: Any) -> list[Parameter]:
     ]
 
 
-def _url(paths: RunPaths, index: int) -> str:
-    return paths.part("indels", index, "npz")
-
-
 def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
-    found = read_indels(_url(paths, index))
+    found = read_indels(paths, index)
     assert found is not None
     return read_counts(paths, index), found
 

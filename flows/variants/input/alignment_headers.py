@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from flows import storage
-from flows.variants.input.sample_sheet import role_of_name
+from flows.variants.input.sample_sheet import Alignment, role_of_name
 from flows.variants.reads.alignments import open_alignment, quiet
 from flows.variants.reads.regions import Region, in_file, renamed
 from flows.variants.settings import VariantSettings
@@ -15,16 +14,8 @@ from flows.variants.settings import VariantSettings
 _MOST_NAMED = 4  # files in a sentence
 
 
-class File(NamedTuple):
-    """A file of a sheet, and whose it is."""
-
-    sample: str
-    replicate: str
-    path: str
-
-
 def header_warnings(
-    files: Sequence[File], wanted: Sequence[Region], settings: VariantSettings
+    files: Sequence[Alignment], wanted: Sequence[Region], settings: VariantSettings
 ) -> list[str]:
     """Say where read groups name other samples than the sheet, and contigs have other names.
 

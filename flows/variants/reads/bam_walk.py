@@ -18,7 +18,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.reads import bam_kernels as kernels
-from flows.variants.reads import indel_events, mates_kernels, primer_kernels, tally_kernels
+from flows.variants.reads import indel_alleles, mates_kernels, primer_kernels, tally_kernels
 from flows.variants.reads.alignments import own_index
 from flows.variants.reads.bam_index import first_place
 
@@ -39,7 +39,7 @@ class Tally:
     sums
         [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`.
     indels
-        [E, 10] insertions and deletions, in the order of `indel_events`.
+        [E, 10] insertions and deletions, in the order of `indel_alleles`.
     deleted
         [length] reads with a deletion there.
     account
@@ -117,7 +117,7 @@ def tally(
     account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
     others = (kernels.LOW_QUALITY, kernels.NO_BASE, kernels.PRIMER)
     account[kernels.OF_MATE] -= sum(account[rule] for rule in others)
-    events = indel_events.merged(walk.events)
+    events = indel_alleles.merged(walk.events)
     return Tally(walk.counts, walk.sums, events, walk.deleted, account)
 
 
@@ -301,7 +301,7 @@ class _Walk:
                 self.deleted, self.account,
             )  # fmt: skip
             tally_kernels.unpack(self._packed, self.counts, self.sums)
-            found = indel_events.of_reads(
+            found = indel_alleles.of_reads(
                 self._data, some, self.start, self.stop, reading.base_quality, _CODES,
                 reference, low,
             )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from flows.records.runs import open_run
 from flows.tables import reading
-from flows.variants.input.counts import read_sorted
+from flows.variants.input.sorted_counts import sort_rows
 from flows.variants.reads.regions import Region, regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
@@ -40,10 +40,10 @@ def test_thousands_of_contigs_and_intervals():
         **{b: np.ones(rows, np.int64) for b in "ACGT"},
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
-    found = read_sorted(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None)
-    assert len(found.table) == 4000
-    assert found.outside == rows - 4000
-    assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}
+    table, about = sort_rows(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None)
+    assert len(table) == 4000
+    assert about.outside == rows - 4000
+    assert set(table["pos"].to_pylist()) == {11, 12, 21, 22}
 
 
 @pytest.mark.thorough
