@@ -22,8 +22,7 @@ from flows.tables.partition import Part
 from flows.variants.family import Variants
 from flows.variants.input.count_checks import file_name
 from flows.variants.input.read_account import SampleReads, as_rows, dropped, warnings
-from flows.variants.input.sample_sheet import read_sheet
-from flows.variants.input.sheet_roles import inferred, only_fasta
+from flows.variants.input.sample_sheet import inferred, only_fasta, read_sheet
 from flows.variants.input.tallies import write_part_counts
 from flows.variants.settings import VariantSettings
 

@@ -1,8 +1,9 @@
-"""The decision over all partitions of a case, and what is written of it: tables, VCF, BED."""
+"""The decision over all partitions of a case, and what is written: tables, VCF, BED, MultiQC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -15,19 +16,19 @@ from flows.family import Each
 from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.variants import multiqc
 from flows.variants.calls import calls as variant_calls
 from flows.variants.calls import detection
+from flows.variants.calls.alleles import untested
 from flows.variants.calls.calls import Decision, Scored
-from flows.variants.calls.compared import untested
 from flows.variants.calls.indel_calls import call_indels, not_called
 from flows.variants.calls.joint_alleles import join_alleles
 from flows.variants.calls.loci import MOST_DEPTHS, call_part
 from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
+from flows.variants.input import read_account
 from flows.variants.input.locations import read_counts, read_loci, replicate_columns
 from flows.variants.input.read_account import SampleReads
-from flows.variants.reads.regions import fasta_contigs, names_a_contig
+from flows.variants.reads.contigs import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.two_groups.batch_errors import (
@@ -35,7 +36,7 @@ from vbmodels.variants.two_groups.batch_errors import (
     observed_information,
     standard_errors,
 )
-from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.two_groups.cases import Several
 from vbmodels.variants.two_groups.model import TwoGroups
 
@@ -164,7 +165,7 @@ def conclude(
     else:
         concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
         q = concluded[0][0].q
-    for name, text in multiqc.merge([files for _, files in concluded]).items():
+    for name, text in merge_multiqc([files for _, files in concluded]).items():
         storage.write_bytes(paths.file(name), text)
     return [found for found, _ in concluded], q
 
@@ -219,7 +220,7 @@ def _conclude_case(
     if isinstance(model, TwoGroups):
         regions = detection.joined_beds([part.callable for part in found])
         storage.write_bytes(case.url(paths, "callable.bed"), regions)
-    files = multiqc.files(found, q, settings)
+    files = multiqc_files(found, q, settings)
     # Depths along the regions are in these; of many cases they would fill the driver's memory.
     return CaseFound(settings.case, [replace(part, depth=()) for part in found], q), files
 
@@ -294,3 +295,96 @@ def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str,
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
     return {name: None for name in sorted({c for part in found for c in part.contigs})}
+
+
+_MOST_POINTS = 1000
+
+
+def multiqc_files(
+    parts: Sequence[PartCalls], q: Any, settings: VariantSettings
+) -> dict[str, bytes]:
+    """Return the files by name: calls, depth, reads, and errors by substitution where known.
+
+    Parameters
+    ----------
+    parts
+        What the partitions found.
+    q
+        The fit.
+    settings
+        The run's; the case names the sample.
+    """
+    calls = [call for part in parts for call in part.calls]
+    filtered = sum(bool(call["filters"]) for call in calls)
+    found = {
+        "vbflows_calls": {
+            "section_name": "vbflows: variants",
+            "description": "Alleles called in the case: those that pass all filters, and others.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_calls_plot", "title": "vbflows: variants",
+                        "ylab": "alleles"},
+            "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
+        },
+        "vbflows_depth": {
+            "section_name": "vbflows: depth",
+            "description": "Reads of a sample, of all its replicates, at locations along the "
+            "regions, in order.",
+            "plot_type": "linegraph",
+            "pconfig": {"id": "vbflows_depth_plot", "title": "vbflows: depth",
+                        "xlab": "location", "ylab": "reads"},
+            "data": _depths(parts, settings),
+        },
+    }  # fmt: skip
+    reads = parts[0].sample_reads if parts else None
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        found["vbflows_reads"] = {
+            "section_name": "vbflows: reads",
+            "description": "Reads in the regions: those that count, and those that a rule left "
+            "out.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_reads_plot", "title": "vbflows: reads", "ylab": "reads"},
+            "data": read_account.for_multiqc(rows),
+        }
+    if isinstance(q, BatchGlobal):
+        control = q.a / (q.a + q.b)
+        rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}
+        found["vbflows_errors"] = {
+            "section_name": "vbflows: errors by substitution",
+            "description": "Error rates of each sample; what differs alike at all locations is "
+            "not called.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_errors_plot", "title": "vbflows: errors by substitution",
+                        "ylab": "errors per million", "stacking": "group"},
+            "data": {
+                sample: {name: round(1e6 * float(rate), 3)
+                         for name, rate in zip(names_of_types(), of, strict=True)}
+                for sample, of in rates.items()
+            },
+        }  # fmt: skip
+    return {
+        f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
+        for name, content in found.items()
+    }
+
+
+def merge_multiqc(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
+    """Put the files of several cases together: a sample each; of a control, what comes first."""
+    found: dict[str, dict[str, Any]] = {}
+    for own in files:
+        for name, text in own.items():
+            content = json.loads(text)
+            data = found.setdefault(name, content)["data"]
+            for sample, of in content["data"].items():
+                data.setdefault(sample, of)
+    return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}
+
+
+def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, list[list[float]]]:
+    """Return points of each sample: as keys of an object they would be drawn in order of text."""
+    points = [point for part in parts for point in part.depth]
+    points = points[:: max(1, -(-len(points) // _MOST_POINTS))]
+    samples = {settings.case: 2} | ({settings.compared_with: 3} if settings.controls else {})
+    return {
+        sample: [[i, round(float(point[column]), 2)] for i, point in enumerate(points)]
+        for sample, column in samples.items()
+    }

@@ -30,23 +30,24 @@ from flows.variants.calls.indel_calls import fit_url, kept_url
 from flows.variants.calls.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.case_files import KeptPartitions, conclude, fits_of
 from flows.variants.input import read_account
-from flows.variants.input.alignment_headers import header_warnings
+from flows.variants.input.alignment_checks import check_sheet, header_warnings
 from flows.variants.input.count_checks import Rules, check_counts, missing_files, read_header
 from flows.variants.input.locations import Gathered, marks_in, replicate_columns
 from flows.variants.input.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.input.sample_sheet import (
     ALIGNMENTS,
     check_samples,
-    check_sheet,
+    inferred,
     is_sheet,
     needs_a_sheet,
     read_sheet,
+    settings_of_sheet,
 )
-from flows.variants.input.sheet_roles import inferred, settings_of_sheet
 from flows.variants.input.sorted_counts import gather_counts, sort_part
 from flows.variants.input.tallies import count_reads, files_of, gather_reads, plan_reads
 from flows.variants.input.training_sites import finish_partition, to_fit
-from flows.variants.reads.regions import Marks, marks_of, regions_of
+from flows.variants.reads.contigs import Marks, marks_of
+from flows.variants.reads.regions import regions_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.counts import Counts, units

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.variants.calls.calls import Decision
-from flows.variants.calls.shares import Range
+from flows.variants.calls.samples import Range
 from flows.variants.input.counts import Loci
 from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings

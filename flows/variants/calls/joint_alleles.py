@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from flows import storage
 from flows.family import Each
+from flows.variants.calls.alleles import AlleleReads, by_role
 from flows.variants.calls.part_calls import PartCalls
 from flows.variants.calls.samples import Role, roles_of
-from flows.variants.calls.shown_rows import AlleleReads, by_role
 from flows.variants.input.counts import Column
 from flows.variants.input.locations import members_of
 from flows.variants.reads.reads import ReadCounter, reference

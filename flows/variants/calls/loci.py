@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import chdtrc
 
+from flows.variants.calls.alleles import Shown, Strands, call_of, columns_of, filters_of
 from flows.variants.calls.calls import CHUNK, Decision, Evidence, outcome_of
 from flows.variants.calls.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.calls.samples import mixed
-from flows.variants.calls.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from flows.variants.input.counts import Loci
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings

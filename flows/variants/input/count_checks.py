@@ -20,21 +20,21 @@ from flows.faults import Fault
 from flows.tables import partition
 from flows.tables.checks import Checker, Found
 from flows.tables.partition import ROWS, chunks
+from flows.variants.input.alignment_checks import ALIGNED_TO
 from flows.variants.input.counts import check_reads
-from flows.variants.input.mismatches import ALIGNED_TO
 from flows.variants.reads.alignments import described, local_fasta, quiet
-from flows.variants.reads.reads import base_codes
-from flows.variants.reads.regions import (
+from flows.variants.reads.contigs import (
     CONTIG_RULE,
     RENAME,
     Marks,
     contigs_of,
     in_file,
-    named_regions,
     names_a_contig,
     other_names,
     unfit_name,
 )
+from flows.variants.reads.reads import base_codes
+from flows.variants.reads.regions import named_regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray

@@ -14,7 +14,7 @@ from flows.records.runs import Dropped, RunPaths
 from flows.records.states import read_state
 from flows.tables.partition import Part
 from flows.variants.input.counts import Column, Loci
-from flows.variants.reads.regions import Marks
+from flows.variants.reads.contigs import Marks
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts

@@ -1,4 +1,4 @@
-"""The sample sheet: which BAM or CRAM file holds which replicate, and what is wrong with them."""
+"""The sample sheet: which BAM or CRAM file holds which replicate, and the samples' roles."""
 
 from __future__ import annotations
 
@@ -6,33 +6,15 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.storage.formats.encodings import text_from
 from flows.tables.checks import Found
-from flows.variants.input.mismatches import ALIGNED_TO, digest_fault, mismatch_faults
 from flows.variants.reads.alignments import (
-    described,
     fasta_files,
-    indexed_alignment,
-    is_out_of_order,
-    local_alignment,
-    open_alignment,
-    quiet,
-)
-from flows.variants.reads.index_damage import DamagedIndex, is_cut
-from flows.variants.reads.primers import primers_of
-from flows.variants.reads.regions import (
-    Region,
-    contigs_of,
-    in_file,
-    marks_of,
-    other_names,
-    regions_of,
 )
 from flows.variants.settings import VariantSettings
 
@@ -41,9 +23,6 @@ ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input al
 SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
-_WHOLE = "a whole BAM or CRAM file"
-_AGAIN = "copy it again, or take its row out of the sheet"
-_NAME = "correct the path (relative to the sheet), or take the row out"
 ROLES = ("", "case", "control", "panel")
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
@@ -236,47 +215,6 @@ def _one_name(path: str) -> str:
     return f"{scheme}://{os.path.normpath(rest)}"
 
 
-def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> list[Fault]:
-    """List every fault of a sample sheet and of the files that it names.
-
-    Parameters
-    ----------
-    url
-        The sheet.
-    settings
-        How its files are read.
-    compared
-        Whether the settings' case and control must be among its samples.
-    """
-    try:
-        lines = read_sheet(url)
-    except InputError as error:
-        return list(error.faults)
-    samples = {line.sample for line in lines}
-    faults = check_samples(url, samples, settings) if compared else []
-    if settings.fasta is None:
-        gone = [fault for line in lines if (fault := _absent(line, url))]
-        return [*faults, *gone, _no_fasta(url)]
-    try:
-        marks = marks_of(settings)
-        contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
-        primers_of(settings)
-    except InputError as error:
-        return faults + list(error.faults)
-    for line in lines:
-        faults += _check_alignment(line, url, settings, contigs, wanted)
-    return faults
-
-
-def _no_fasta(sheet: str) -> Fault:
-    names = [os.path.basename(path) for path in fasta_files(os.path.dirname(sheet))]
-    return Fault(
-        file="settings", column="fasta", expected="the reference FASTA",
-        found=f"{' and '.join(names)} in the sheet's folder" if names else "nothing",
-        remedy="give --set fasta=FILE: a sample sheet needs it",
-    )  # fmt: skip
-
-
 def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
     """List the samples of the settings that are not there."""
     wanted = [*settings.tested, *settings.controls]
@@ -295,104 +233,100 @@ def check_samples(url: str, samples: set[str], settings: VariantSettings) -> lis
     ]
 
 
-def _check_alignment(
-    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
-    wanted: Sequence[Region],
-) -> list[Fault]:  # fmt: skip
-    where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
-    if absent := _absent(line, sheet):
-        return [absent]
-    try:
-        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
-            # Before an index is made: of a part of a file there is none to be made.
-            # htslib looks at the end of a BAM only.
-            if file.is_cram and is_cut(local_alignment(line.path)):
-                found = f"{line.path} is truncated"
-                return [Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)]
-            lengths = dict(zip(file.references, file.lengths, strict=True))
-        unfit = _without_index(line.path, where, settings)
-        if unfit is not None:
-            return [unfit]
-    except DamagedIndex as error:
-        return [_damaged_index(line.path, error)]
-    except storage.TransientStorageError:
-        raise
-    except (OSError, ValueError, storage.StorageError) as error:
-        return [_unreadable(line, where, error)]
-    for contig in dict.fromkeys(region.contig for region in wanted):
-        name = in_file(contig, lengths)
-        if name is None:
-            fault = other_names(line.path, None, contig, lengths, line.path)
-            return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
-        if lengths[name] != contigs[contig]:
-            return [
-                Fault(
-                    file=line.path,
-                    expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
-                    found=f"{lengths[name]:,}",
-                    remedy=ALIGNED_TO,
+def settings_of_sheet(
+    sheet: str, lines: Sequence[Alignment], settings: VariantSettings
+) -> dict[str, str]:
+    """Return the settings that a sheet says; none where it says none.
+
+    The samples of each role by the column ``role``; without one by their names; a sample that is
+    alone in the sheet is the case, without a control. The reference is the only FASTA in the
+    sheet's folder. What a setting names stays: of several cases, say, the one named. Where none is
+    named, all of them are cases of one run.
+
+    Raises `InputError` if several samples are cases, and a setting names another one.
+    """
+    said = {}
+    if settings.fasta is None and (fasta := only_fasta(os.path.dirname(sheet))):
+        said["fasta"] = fasta
+    samples = {line.sample: line.role for line in lines}
+    if any(samples.values()):
+        return said | _by_roles(samples, settings)
+    fields = type(settings).model_fields
+    named = ("case", "cases", "control", "panel")
+    given = any(getattr(settings, name) != fields[name].default for name in named)
+    if given or settings.case in samples:
+        alone = list(samples) == [settings.case] and settings.control == fields["control"].default
+        return said | ({"control": ""} if alone and not given else {})
+    if len(samples) == 1:
+        return said | {"case": next(iter(samples)), "control": ""}
+    return said | _by_roles(roles_by_name(list(samples)), settings)
+
+
+def _by_roles(samples: dict[str, str], settings: VariantSettings) -> dict[str, str]:
+    of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
+    said: dict[str, str] = {}
+    if of["case"] and settings.case not in of["case"] and not settings.several:
+        if len(of["case"]) > 1:
+            if settings.case != type(settings).model_fields["case"].default:
+                raise InputError.of(
+                    file="settings",
+                    column="case",
+                    expected="the name of one of the sheet's cases",
+                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
+                    remedy="name one of them, or leave case out for a run of all",
                 )
-            ]
-    try:
-        with quiet(), open_alignment(line.path, settings) as file:
-            other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
-            return [other] if other else mismatch_faults(file, line.path, wanted, settings)
-    except (OSError, ValueError) as error:
-        if (other := _of_another_reference(line, wanted, settings)) is not None:
-            return [other]
-        return [_unreadable(line, where, error)]
+            said["cases"] = ",".join(of["case"])
+        else:
+            said["case"] = of["case"][0]
+    if of["control"] and settings.control not in of["control"]:
+        said["control"] = of["control"][0]
+    elif (of["panel"] or list(samples) == of["case"][:1]) and settings.control not in samples:
+        said["control"] = ""
+    if of["panel"] and not settings.members:
+        said["panel"] = ",".join(of["panel"])
+    return said
 
 
-def _absent(line: Alignment, sheet: str) -> Fault | None:
-    """Return the fault of a line whose file is not there; None of any other."""
-    if not storage.is_local(line.path) or os.path.exists(line.path):
-        return None
-    return Fault(sheet, "a BAM or CRAM file", f"no file {line.path}", "path", line.row, _NAME)
+def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
+    """Return the role of every sample by the words in its name; empty where any is unclear.
+
+    >>> roles_by_name(["patient7_tumour", "patient7_normal"])
+    {'patient7_tumour': 'case', 'patient7_normal': 'control'}
+    >>> roles_by_name(["ann", "bob_normal"])
+    {}
+    """
+    roles = {}
+    for sample in samples:
+        role = role_of_name(sample)
+        if role is None or (role == "case" and "," in sample):
+            return {}
+        roles[sample] = role
+    return roles if list(roles.values()).count("control") == 1 < len(roles) else {}
 
 
-def _of_another_reference(
-    line: Alignment, wanted: Sequence[Region], settings: VariantSettings
-) -> Fault | None:
-    """Say that a CRAM that cannot be decoded is of another reference, however large that is."""
-    try:
-        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
-            return digest_fault(file, line.path, wanted, settings, 2**40) if file.is_cram else None
-    except (OSError, ValueError):
-        return None
+def only_fasta(folder: str) -> str | None:
+    """Return the FASTA of a folder; None where there is none, or more than one."""
+    found = fasta_files(folder)
+    return found[0] if len(found) == 1 else None
 
 
-def _unreadable(line: Alignment, where: Mapping[str, Any], error: Exception) -> Fault:
-    found = f"{line.path}, which cannot be read ({described(error)})"
-    if storage.is_local(line.path) and not os.path.getsize(line.path):
-        found = f"{line.path}, which is empty"
-    return Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)
-
-
-def _damaged_index(path: str, error: DamagedIndex) -> Fault:
-    return Fault(
-        file=os.path.join(os.path.dirname(path), os.path.basename(error.index)),
-        expected=f"a whole index of {path}",
-        found=error.damage,
-        remedy=f"remove it, or run: samtools index {path}",
-    )
-
-
-def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:
-    """Say why a file has no index and none can be made; None where there is one."""
-    try:
-        indexed_alignment(path)
-    except OSError:
-        if is_out_of_order(path, settings):
-            return Fault(
-                **where,
-                expected="reads in order of their positions",
-                found=f"{path} in another order",
-                remedy=f"run: samtools sort -o sorted.bam {path}, and name that",
-            )
-        return Fault(
-            **where,
-            expected=f"an index of {path}",
-            found="none, and none can be made",
-            remedy=f"see: samtools index {path}",
+def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings) -> list[str]:
+    """Say which of the settings were taken from the sheet's folder and its samples' names."""
+    said = []
+    if settings.fasta is not None and settings.fasta == only_fasta(folder):
+        name = storage.shown(settings.fasta).rpartition("/")[2]
+        said.append(
+            f"The reference is {name}, the only FASTA in the sheet's folder; --set fasta= names "
+            "another."
         )
-    return None
+    names = [line.sample for line in lines]
+    roles = {} if any(line.role for line in lines) else roles_by_name(list(dict.fromkeys(names)))
+    tested = [name for name, role in roles.items() if role == "case"]
+    by_name = tested == settings.tested and roles.get(settings.control or "") == "control"
+    if roles and by_name and not {"case", "control"} >= set(roles):
+        are = "is the case" if len(tested) == 1 else "are cases"
+        said.append(
+            f"By their names {', '.join(tested)} {are} and {settings.control} the control; a "
+            "column role (case, control, panel) says otherwise."
+        )
+    return said

@@ -31,7 +31,8 @@ from flows.variants.input.locations import (
     replicate_columns,
     write_locations,
 )
-from flows.variants.reads.regions import Region, contigs_of, in_file, named_regions, renamed
+from flows.variants.reads.contigs import contigs_of, in_file, renamed
+from flows.variants.reads.regions import Region, named_regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray

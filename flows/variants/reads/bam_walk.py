@@ -18,7 +18,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.reads import bam_kernels as kernels
-from flows.variants.reads import indel_alleles, mates_kernels, primer_kernels, tally_kernels
+from flows.variants.reads import indel_alleles, mask_kernels, tally_kernels
 from flows.variants.reads.alignments import own_index
 from flows.variants.reads.bam_index import first_place
 
@@ -215,11 +215,11 @@ class _Walk:
             reference = _BITS[self.reference(low, high)]
             kernels.spell_equal(self._data, self._given, new, reference, low)
         if self.reading.primers is not None and n > self._kept:
-            primer_kernels.mask_primers(
+            mask_kernels.mask_primers(
                 self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
                 self.floor, *self.reading.primers, self.reading.primer_offset, self.account,
             )  # fmt: skip
-        mates_kernels.pair_mates(
+        mask_kernels.pair_mates(
             self._data,
             self._given,
             reads,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from flows.variants.reads.alignments import local_fasta, open_alignment, quiet
 from flows.variants.reads.bam_walk import Reading, Tally, tally, templates
-from flows.variants.reads.primers import primers_of
-from flows.variants.reads.regions import Region, in_file
+from flows.variants.reads.contigs import in_file
+from flows.variants.reads.regions import Region, primers_of
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
 

@@ -8,11 +8,10 @@ import pytest
 from flows.family import Finished
 from flows.records.runs import RunPaths
 from flows.variants.answer import answer
-from flows.variants.calls.compared import compared, untested
-from flows.variants.calls.indel_clusters import Cluster, IndelFit, IndelRate, PartIndels
+from flows.variants.calls.alleles import compared, untested
 from flows.variants.calls.loci import Filtered
-from flows.variants.calls.part_calls import PartCalls
-from flows.variants.calls.shares import Reads
+from flows.variants.calls.part_calls import Cluster, IndelFit, IndelRate, PartCalls, PartIndels
+from flows.variants.calls.samples import Reads
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.read_filters import AlleleReads
 

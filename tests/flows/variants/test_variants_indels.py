@@ -13,8 +13,8 @@ import pytest
 from flows.read.rows import first_table
 from flows.records.runs import open_run
 from flows.records.states import read_state
-from flows.variants.calls.indel_clusters import clusters
-from flows.variants.calls.shares import Reads
+from flows.variants.calls.part_calls import clusters
+from flows.variants.calls.samples import Reads
 from flows.variants.reads import indel_alleles
 from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
