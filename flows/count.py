@@ -128,6 +128,12 @@ def _refuse_counts(target: str) -> None:
     there = _counts(target)
     if there:
         raise InputError(
-            [Fault(file=target, expected="a folder without counts", found=f"{there[0]}",
-                   remedy="name another folder, or empty this one")]
-        )  # fmt: skip
+            [
+                Fault(
+                    file=target,
+                    expected="a folder without counts",
+                    found=f"{there[0]}",
+                    remedy="name another folder, or empty this one",
+                )
+            ]
+        )

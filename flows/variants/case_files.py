@@ -321,8 +321,11 @@ def multiqc_files(
             "section_name": "vbflows: variants",
             "description": "Alleles called in the case: those that pass all filters, and others.",
             "plot_type": "bargraph",
-            "pconfig": {"id": "vbflows_calls_plot", "title": "vbflows: variants",
-                        "ylab": "alleles"},
+            "pconfig": {
+                "id": "vbflows_calls_plot",
+                "title": "vbflows: variants",
+                "ylab": "alleles",
+            },
             "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
         },
         "vbflows_depth": {
@@ -330,11 +333,15 @@ def multiqc_files(
             "description": "Reads of a sample, of all its replicates, at locations along the "
             "regions, in order.",
             "plot_type": "linegraph",
-            "pconfig": {"id": "vbflows_depth_plot", "title": "vbflows: depth",
-                        "xlab": "location", "ylab": "reads"},
+            "pconfig": {
+                "id": "vbflows_depth_plot",
+                "title": "vbflows: depth",
+                "xlab": "location",
+                "ylab": "reads",
+            },
             "data": _depths(parts, settings),
         },
-    }  # fmt: skip
+    }
     reads = parts[0].sample_reads if parts else None
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         found["vbflows_reads"] = {
@@ -353,14 +360,20 @@ def multiqc_files(
             "description": "Error rates of each sample; what differs alike at all locations is "
             "not called.",
             "plot_type": "bargraph",
-            "pconfig": {"id": "vbflows_errors_plot", "title": "vbflows: errors by substitution",
-                        "ylab": "errors per million", "stacking": "group"},
+            "pconfig": {
+                "id": "vbflows_errors_plot",
+                "title": "vbflows: errors by substitution",
+                "ylab": "errors per million",
+                "stacking": "group",
+            },
             "data": {
-                sample: {name: round(1e6 * float(rate), 3)
-                         for name, rate in zip(names_of_types(), of, strict=True)}
+                sample: {
+                    name: round(1e6 * float(rate), 3)
+                    for name, rate in zip(names_of_types(), of, strict=True)
+                }
                 for sample, of in rates.items()
             },
-        }  # fmt: skip
+        }
     return {
         f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
         for name, content in found.items()

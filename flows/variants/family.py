@@ -66,9 +66,11 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
             Parameter(name, sample, value)
             for sample, of in (("case", q.case), ("control", q.control))
             for name, value in (
-                ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
+                ("mu0", of.a0 / (of.a0 + of.b0)),
+                ("M0", of.a0 + of.b0),
+                ("log_M", of.log_m),
             )
-        ]  # fmt: skip
+        ]
     rows = [
         Parameter("pi", None, q.pi),
         Parameter("w", None, q.w),
@@ -172,9 +174,11 @@ class Variants:
         return Checked(sum(one.rows for one in pieces))
 
     def _checked(
-        self, file: InputFile, settings: VariantSettings,
+        self,
+        file: InputFile,
+        settings: VariantSettings,
         counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
-    ) -> Checked:  # fmt: skip
+    ) -> Checked:
         if is_sheet(file.url):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
@@ -187,9 +191,16 @@ class Variants:
         except InputError as error:
             wrong = error.faults
         if settings.primers is not None:
-            wrong = (*wrong, Fault(file="settings", column="primers", expected="reads, whose bases "
-                                   "of primers do not count", found="counts",
-                                   remedy="give primers where the reads are counted"))  # fmt: skip
+            wrong = (
+                *wrong,
+                Fault(
+                    file="settings",
+                    column="primers",
+                    expected="reads, whose bases of primers do not count",
+                    found="counts",
+                    remedy="give primers where the reads are counted",
+                ),
+            )
         rows, samples, faults = counts(file.url, rules)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
@@ -211,8 +222,13 @@ class Variants:
         """List sample sheets given with other files, and counts with gaps."""
         if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
-            return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
-                          "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
+            return [
+                Fault(
+                    file=files[0].url,
+                    expected="one sample sheet alone, or counts in Parquet",
+                    found=f"{len(files)} files: {names}",
+                )
+            ]
         return missing_files([f.url for f in files])
 
     def group_files(
@@ -311,21 +327,35 @@ class Variants:
             if settings.members:
                 return PanelNull(
                     sense, MIXTURE, types=settings.types, matched=bool(settings.control)
-                )  # fmt: skip
+                )
             return BatchNull(sense, MIXTURE, types=settings.types)
         return Pair(RVD2())
 
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
-        settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> Scored:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: Any,
+        local: Any,
+        index: int,
+        *,
+        settings: VariantSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Scored:
         """Compute every unit's evidence and keep it for the decision over all partitions."""
         if isinstance(model, Several):
             name = model.names[batch.which]
             return self.score(
-                model.model, q.of[batch.which], batch.counts, None, index,
-                settings=settings.of_case(name), paths=paths, fitted=fitted,
-            )  # fmt: skip
+                model.model,
+                q.of[batch.which],
+                batch.counts,
+                None,
+                index,
+                settings=settings.of_case(name),
+                paths=paths,
+                fitted=fitted,
+            )
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, units(batch))
         elif settings.test == "sampled_difference":
@@ -336,9 +366,16 @@ class Variants:
         return variant_calls.summarise(evidence)
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
-        paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[Any], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Scored],
+        *,
+        settings: VariantSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[list[Any], Any]:
         """Decide over all partitions of each case, then write every location and the VCF."""
         about = json_files.read(paths.part("kept", 0, "json"), KeptPartitions)
         return conclude(model, q, summaries, about, settings, paths, fitted, each)

@@ -79,9 +79,10 @@ def columns_of(
     """Return the columns of the table of locations; with ``kinds`` of that of indels."""
     of = shown.of
     texts = [
-        [settings.case] * len(of), loci.chrom[of.location].tolist(),
+        [settings.case] * len(of),
+        loci.chrom[of.location].tolist(),
         *([pair[i] for pair in shown.alleles] for i in (0, 1)),
-    ]  # fmt: skip
+    ]
     columns = [pa.array(cells, pa.string()) for cells in texts]
     columns.insert(2, pa.array(loci.pos[of.location]))
     if kinds is not None:
@@ -98,9 +99,11 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
     """Return what `flows.variants.calls.vcf.write_vcf` and the report take of a call."""
     of, j, z = shown.of, int(shown.of.location[i]), float(shown.read_end_z[i])
     reads = AlleleReads(
-        of.depth[i], shown.ref_reads[i], of.alt_reads[i],
+        of.depth[i],
+        shown.ref_reads[i],
+        of.alt_reads[i],
         None if shown.strands is None else [own[i] for own in shown.strands],
-    )  # fmt: skip
+    )
     return {
         "chrom": str(loci.chrom[j]),
         "pos": int(loci.pos[j]),

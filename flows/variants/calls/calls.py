@@ -175,7 +175,7 @@ def drawn_differences(
 
 def _drawn_lot(
     model: Pair, q: Any, lot: Counts, settings: VariantSettings, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     of_case, of_control = samples(lot)
     case = sample_rates(of_case, q.case, rng, SAMPLER)
     if not settings.control:

@@ -243,12 +243,16 @@ def missed_regions(
         errors[np.arange(len(own)), batch.ref[own]] = 0
         found.append(
             Missed(
-                str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
+                str(loci.chrom[own[0]]),
+                int(loci.pos[own[0]]),
+                int(loci.pos[own[-1]]),
                 Range.of(depth[:, batch.case].sum(axis=1).tolist()),
                 Range.of(depth[:, ~batch.case].sum(axis=1).tolist()),
-                _limits(limit[own]), int(errors.max()), BASES[int(errors.argmax()) % len(BASES)],
+                _limits(limit[own]),
+                int(errors.max()),
+                BASES[int(errors.argmax()) % len(BASES)],
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

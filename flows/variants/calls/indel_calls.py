@@ -72,9 +72,13 @@ class IndelCalls:
 
 
 def not_called(
-    kept: Sequence[int], settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
-    each: Each, number: int,
-) -> str | None:  # fmt: skip
+    kept: Sequence[int],
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+    number: int,
+) -> str | None:
     """Return why indels are not called, in one sentence; None where they are.
 
     The parameters are those of `call_indels`; ``kept`` are the partitions with locations.
@@ -98,9 +102,14 @@ def not_called(
 
 
 def call_indels(
-    positions: Sequence[tuple[int, int]], model: TwoGroups, settings: VariantSettings,
-    paths: RunPaths, fitted: RunPaths | None, each: Each, number: int = 0,
-) -> IndelCalls:  # fmt: skip
+    positions: Sequence[tuple[int, int]],
+    model: TwoGroups,
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+    number: int = 0,
+) -> IndelCalls:
     """Fit, decide over all partitions at once, write their tables and return the calls.
 
     Parameters
@@ -187,9 +196,16 @@ def _joined(parts: Sequence[Units]) -> Units:
     if parts[0].weight is not None:
         weight = np.concatenate([part.weight for part in parts if part.weight is not None])
     return Units(
-        alt_reads, depth, kind, location, alt, parts[0].case, parts[0].member, weight,
+        alt_reads,
+        depth,
+        kind,
+        location,
+        alt,
+        parts[0].case,
+        parts[0].member,
+        weight,
         parts[0].share,
-    )  # fmt: skip
+    )
 
 
 def _fit(model: TwoGroups, of: Units, settings: VariantSettings) -> tuple[Any, bool, int]:
@@ -236,9 +252,13 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
 
 
 def _conclude(
-    where: tuple[int, int], model: TwoGroups, q: Any, settings: VariantSettings, paths: RunPaths,
+    where: tuple[int, int],
+    model: TwoGroups,
+    q: Any,
+    settings: VariantSettings,
+    paths: RunPaths,
     number: int,
-) -> PartIndels:  # fmt: skip
+) -> PartIndels:
     """Write one partition's table of indels; return its calls and clusters without one."""
     index, kept = where
     counts, found = _read(kept, paths)
@@ -258,10 +278,19 @@ def _conclude(
     taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
     log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     published = Shown(
-        of, [alleles_of(of, i, counts, found) for i in range(len(of))], case, control, prob,
-        q_value, log_odds, called, filters_of(of, called, taken, settings), z,
-        reference_reads(of, counts, found), strands,
-    )  # fmt: skip
+        of,
+        [alleles_of(of, i, counts, found) for i in range(len(of))],
+        case,
+        control,
+        prob,
+        q_value,
+        log_odds,
+        called,
+        filters_of(of, called, taken, settings),
+        z,
+        reference_reads(of, counts, found),
+        strands,
+    )
     kinds = np.array(names_of_kinds())[of.kind].tolist()
     rows = pa.table(columns_of(published, loci, settings, kinds), schema=INDELS.arrow)
     storage.write_table(paths.table("indels", index), rows)
@@ -337,9 +366,14 @@ def _reads(n: IntArray, sums: IntArray) -> AlleleReads:
     none = np.zeros(len(n), np.int64)
     of = dict(zip(_KEYS, sums.T, strict=True))
     return AlleleReads(
-        n=n, base_quality=none, base_quality_2=none, near_indel=none, many_mismatches=none,
-        no_base_quality=none, **of,
-    )  # fmt: skip
+        n=n,
+        base_quality=none,
+        base_quality_2=none,
+        near_indel=none,
+        many_mismatches=none,
+        no_base_quality=none,
+        **of,
+    )
 
 
 def alleles_of(of: Units, i: int, batch: Counts, found: Indels) -> tuple[str, str]:
@@ -377,9 +411,14 @@ def by_strand(of: Units, batch: Counts, loci: Loci, found: Indels) -> Strands | 
 
 
 def taken_by(
-    of: Units, called: BoolArray, batch: Counts, loci: Loci, found: Indels, strands: Strands | None,
+    of: Units,
+    called: BoolArray,
+    batch: Counts,
+    loci: Loci,
+    found: Indels,
+    strands: Strands | None,
     level: float,
-) -> tuple[dict[str, BoolArray], FloatArray]:  # fmt: skip
+) -> tuple[dict[str, BoolArray], FloatArray]:
     """Return which of the called alleles each filter takes, [C], and z of all, [U].
 
     That is of the distance to the ends of reads.

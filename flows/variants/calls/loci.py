@@ -32,9 +32,16 @@ from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
 
 _AT = {name: i for i, name in enumerate(READ_SUMS)}
 _COMPARED = (
-    "base_quality", "base_quality_2", "mapping_quality", "mapping_quality_2", "to_end", "to_end_2",
-    "near_indel", "many_mismatches", "no_base_quality",
-)  # fmt: skip
+    "base_quality",
+    "base_quality_2",
+    "mapping_quality",
+    "mapping_quality_2",
+    "to_end",
+    "to_end_2",
+    "near_indel",
+    "many_mismatches",
+    "no_base_quality",
+)
 
 
 _MEASURES = {"read_end": "to_end", "low_mapq": "mapping_quality", "low_baseq": "base_quality"}
@@ -99,9 +106,11 @@ def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: floa
     if few.any() and (~batch.case).any():
         control = _gathered(j, ref, batch, loci, ~batch.case)
         other = AlleleReads(
-            *(np.where(few, getattr(control, name), getattr(other, name))
-              for name in ("n", *_COMPARED))
-        )  # fmt: skip
+            *(
+                np.where(few, getattr(control, name), getattr(other, name))
+                for name in ("n", *_COMPARED)
+            )
+        )
     found, z = apply_filters(own, other, level)
     return Filtered(taken | found, z, (own, other))
 
@@ -129,9 +138,15 @@ MOST_DEPTHS = 8000
 
 
 def call_part(
-    model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
-    settings: VariantSettings, points: int,
-) -> tuple[pa.Table, PartCalls]:  # fmt: skip
+    model: Any,
+    q: Any,
+    batch: Counts,
+    loci: Loci,
+    evidence: Evidence,
+    decision: Decision,
+    settings: VariantSettings,
+    points: int,
+) -> tuple[pa.Table, PartCalls]:
     """Return one partition's rows of the loci table and its calls.
 
     Parameters
@@ -167,23 +182,40 @@ def call_part(
     ref = batch.ref[of.location].astype(int)
     letters = np.array(list(BASES))
     shown = Shown(
-        of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
-        prob, q_value, log_odds, called,
-        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings), z,
-        batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
-    )  # fmt: skip
+        of,
+        list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)),
+        case,
+        control,
+        prob,
+        q_value,
+        log_odds,
+        called,
+        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings),
+        z,
+        batch.counts[of.location, :, ref].astype(np.int64),
+        _by_strand(of, ref, batch, loci),
+    )
     table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
     calls = tuple(
-        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k),
-         "deleted": 0 if batch.deleted is None else
-         int(batch.deleted[of.location[i], batch.case].sum())}
+        {
+            **call_of(shown, i, loci, settings),
+            "compared": filtered.compared(k),
+            "deleted": 0
+            if batch.deleted is None
+            else int(batch.deleted[of.location[i], batch.case].sum()),
+        }
         for k, i in enumerate(at.tolist())
-    )  # fmt: skip
+    )
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
-        len(loci.pos), names, calls, _depths(batch, loci, points),
+        len(loci.pos),
+        names,
+        calls,
+        _depths(batch, loci, points),
         None if evidence.r_hat is None else Chains.of(evidence.r_hat),
-        loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
+        loci.forward is not None,
+        loci.sums is not None,
+        mixed=mixed(batch, settings),
         disagreeing=tuple(
             Disagreeing(
                 chrom=str(loci.chrom[of.location[k]]),
@@ -195,7 +227,7 @@ def call_part(
             )
             for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
         ),
-    )  # fmt: skip
+    )
 
 
 def _disagreeing(of: Units, undecided: BoolArray) -> IntArray:

@@ -138,8 +138,10 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[Mixed, ...]:
 
 def _ends(share: Any) -> tuple[Any, Any]:
     """Return the largest and the smallest share of every allele over replicates, [J, 4]."""
-    return (np.where(np.isnan(share), -1.0, share).max(axis=1),
-            np.where(np.isnan(share), 2.0, share).min(axis=1))  # fmt: skip
+    return (
+        np.where(np.isnan(share), -1.0, share).max(axis=1),
+        np.where(np.isnan(share), 2.0, share).min(axis=1),
+    )
 
 
 def mixed_in(parts: Sequence[Sequence[Mixed]]) -> tuple[Mixed, ...]:

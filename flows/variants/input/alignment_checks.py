@@ -74,16 +74,21 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
 def _no_fasta(sheet: str) -> Fault:
     names = [os.path.basename(path) for path in fasta_files(os.path.dirname(sheet))]
     return Fault(
-        file="settings", column="fasta", expected="the reference FASTA",
+        file="settings",
+        column="fasta",
+        expected="the reference FASTA",
         found=f"{' and '.join(names)} in the sheet's folder" if names else "nothing",
         remedy="give --set fasta=FILE: a sample sheet needs it",
-    )  # fmt: skip
+    )
 
 
 def _check_alignment(
-    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
+    line: Alignment,
+    sheet: str,
+    settings: VariantSettings,
+    contigs: dict[str, int],
     wanted: Sequence[Region],
-) -> list[Fault]:  # fmt: skip
+) -> list[Fault]:
     where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
     if absent := _absent(line, sheet):
         return [absent]
@@ -227,9 +232,12 @@ def mismatch_faults(
 
 
 def digest_fault(
-    file: pysam.AlignmentFile, path: str, wanted: Sequence[Region], settings: VariantSettings,
+    file: pysam.AlignmentFile,
+    path: str,
+    wanted: Sequence[Region],
+    settings: VariantSettings,
     most: int = MOST_HASHED,
-) -> Fault | None:  # fmt: skip
+) -> Fault | None:
     """Say that a CRAM was written with another reference, by the digests of its contigs (M5).
 
     Parameters

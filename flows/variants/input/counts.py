@@ -239,9 +239,11 @@ def check_reads(table: pa.Table, found: Found) -> None:
         cells = table[name]
         length = pc.fill_null(pc.list_value_length(cells), 4).to_numpy()
         found.rows(
-            np.flatnonzero(length != 4), name, "four numbers, for A, C, G and T",
+            np.flatnonzero(length != 4),
+            name,
+            "four numbers, for A, C, G and T",
             lambda row, length=length: str(length[row]),
-        )  # fmt: skip
+        )
         if (length != 4).any() or not set(BASES) <= set(table.column_names):
             continue
         given = pc.is_valid(cells).to_numpy()

@@ -26,11 +26,24 @@ _COLUMNS = ("sample", "path")
 ROLES = ("", "case", "control", "panel")
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
-    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
+    "control",
+    "ctrl",
+    "ctl",
+    "normal",
+    "untreated",
+    "wildtype",
+    "wt",
+    "healthy",
+    "germline",
     "mock",
-}  # fmt: skip
-_ALSO = {"bam": "path", "cram": "path", "file": "path", "sample_id": "sample",
-         "sample_name": "sample"}  # fmt: skip
+}
+_ALSO = {
+    "bam": "path",
+    "cram": "path",
+    "file": "path",
+    "sample_id": "sample",
+    "sample_name": "sample",
+}
 
 
 @dataclass(frozen=True)
@@ -84,8 +97,13 @@ def read_sheet(url: str) -> list[Alignment]:
     try:
         lines = [*enumerate(reader, 1)]
     except csv.Error as error:
-        found.rows([max(reader.line_num - 1, 0)], None, "lines of CSV", f"what is none ({error})",
-                   "look for a quotation mark without its partner")  # fmt: skip
+        found.rows(
+            [max(reader.line_num - 1, 0)],
+            None,
+            "lines of CSV",
+            f"what is none ({error})",
+            "look for a quotation mark without its partner",
+        )
         raise InputError(found.faults()) from error
     names = _names(reader.fieldnames or [])
     if {"chrom", "pos"} <= {*names}:
@@ -103,12 +121,17 @@ def read_sheet(url: str) -> list[Alignment]:
     wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
     found.add(
         *(
-            Fault(url, "this column once", listed, name,
-                  remedy="write a first line sample,replicate,path")
+            Fault(
+                url,
+                "this column once",
+                listed,
+                name,
+                remedy="write a first line sample,replicate,path",
+            )
             for name in (*wanted, *(["role"] if "role" in names else []))
             if names.count(name) != 1
         )
-    )  # fmt: skip
+    )
     if found:
         raise InputError(found.faults())
     alignments: list[Alignment] = []
@@ -153,8 +176,12 @@ def read_sheet(url: str) -> list[Alignment]:
             found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
             continue
         if role != roles.setdefault(key[0], role):
-            found.rows(at, "role", f"one role for all replicates of {key[0]}",
-                       f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
+            found.rows(
+                at,
+                "role",
+                f"one role for all replicates of {key[0]}",
+                f"{role or 'none'} after {roles[key[0]] or 'none'}",
+            )
         if role == "panel" and "," in key[0]:
             found.rows(at, "sample", "a name without a comma", key[0])
         alignments.append(Alignment(*key, path, row, role))

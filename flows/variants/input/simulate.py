@@ -29,8 +29,10 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
 def _columns(counts: Counts) -> list[tuple[str, str]]:
     """Return the name of each replicate: its sample's, and its number there."""
     member = np.where(counts.case, -1, 0) if counts.member is None else counts.member
-    names = ["case" if m < 0 else "control" if counts.member is None else f"normal{m + 1}"
-             for m in member]  # fmt: skip
+    names = [
+        "case" if m < 0 else "control" if counts.member is None else f"normal{m + 1}"
+        for m in member
+    ]
     return [(name, str(names[: i + 1].count(name))) for i, name in enumerate(names)]
 
 

@@ -280,9 +280,14 @@ def _rises(offsets: NDArray[np.uint64]) -> bool:
 
 
 def _walk(
-    data: bytes, at: int, size: int, references: NDArray[np.int64] | None, most_bin: int, *,
+    data: bytes,
+    at: int,
+    size: int,
+    references: NDArray[np.int64] | None,
+    most_bin: int,
+    *,
     linear: bool,
-) -> str | None:  # fmt: skip
+) -> str | None:
     (count,) = struct.unpack_from("<i", data, at)
     if count < 0 or (references is not None and count != len(references)):
         header = "" if references is None else f" where the header has {len(references):,}"

@@ -86,9 +86,14 @@ class Reading:
 
 
 def tally(
-    file: pysam.AlignmentFile, name: str, start: int, stop: int, reading: Reading,
-    reference: Callable[[int, int], NDArray[np.int8]], floor: int = 0,
-) -> Tally:  # fmt: skip
+    file: pysam.AlignmentFile,
+    name: str,
+    start: int,
+    stop: int,
+    reading: Reading,
+    reference: Callable[[int, int], NDArray[np.int8]],
+    floor: int = 0,
+) -> Tally:
     """Count the reads of a region, and sum what is known of them.
 
     Raises `OSError` if a block or a record is damaged or the file ends too early.
@@ -122,9 +127,12 @@ def tally(
 
 
 def templates(
-    file: pysam.AlignmentFile, name: str, positions: NDArray[np.int64], reading: Reading,
+    file: pysam.AlignmentFile,
+    name: str,
+    positions: NDArray[np.int64],
+    reading: Reading,
     reference: Callable[[int, int], NDArray[np.int8]],
-) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
     """Return which bases each template shows at neighbouring positions, as `tally` counts them.
 
     Parameters
@@ -181,9 +189,14 @@ class _Walk:
     """The state of a walk over the records of a region."""
 
     def __init__(
-        self, contig: int, start: int, stop: int, reading: Reading,
-        reference: Callable[[int, int], NDArray[np.int8]], floor: int,
-    ) -> None:  # fmt: skip
+        self,
+        contig: int,
+        start: int,
+        stop: int,
+        reading: Reading,
+        reference: Callable[[int, int], NDArray[np.int8]],
+        floor: int,
+    ) -> None:
         self.floor = floor
         self.account = np.zeros(kernels.ACCOUNT, np.int64)
         self.contig, self.start, self.stop = contig, start, stop
@@ -216,9 +229,17 @@ class _Walk:
             kernels.spell_equal(self._data, self._given, new, reference, low)
         if self.reading.primers is not None and n > self._kept:
             mask_kernels.mask_primers(
-                self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
-                self.floor, *self.reading.primers, self.reading.primer_offset, self.account,
-            )  # fmt: skip
+                self._data,
+                self._given,
+                reads[self._kept :],
+                n - self._kept,
+                self.start,
+                self.stop,
+                self.floor,
+                *self.reading.primers,
+                self.reading.primer_offset,
+                self.account,
+            )
         mask_kernels.pair_mates(
             self._data,
             self._given,
@@ -268,10 +289,18 @@ class _Walk:
         reading = self.reading
         while True:
             at, n, state = kernels.find_reads(
-                self._data, at, self._end, self.contig, self.start, self.stop, self.floor,
-                (reading.mapping_quality, reading.left_out, reading.orphans), self._reads, n,
+                self._data,
+                at,
+                self._end,
+                self.contig,
+                self.start,
+                self.stop,
+                self.floor,
+                (reading.mapping_quality, reading.left_out, reading.orphans),
+                self._reads,
+                n,
                 self.account,
-            )  # fmt: skip
+            )
             if state == 3:
                 raise OSError(_OTHER_FILE)
             if state != 2:
@@ -296,15 +325,31 @@ class _Walk:
             pairs = (reference[:-1] << 4) | reference[1:]
             some = np.ascontiguousarray(some)
             tally_kernels.tally(
-                self._data, given, some, self.start, self.stop,
-                reading.base_quality, _CODES, reference, pairs, low, self._packed,
-                self.deleted, self.account,
-            )  # fmt: skip
+                self._data,
+                given,
+                some,
+                self.start,
+                self.stop,
+                reading.base_quality,
+                _CODES,
+                reference,
+                pairs,
+                low,
+                self._packed,
+                self.deleted,
+                self.account,
+            )
             tally_kernels.unpack(self._packed, self.counts, self.sums)
             found = indel_alleles.of_reads(
-                self._data, some, self.start, self.stop, reading.base_quality, _CODES,
-                reference, low,
-            )  # fmt: skip
+                self._data,
+                some,
+                self.start,
+                self.stop,
+                reading.base_quality,
+                _CODES,
+                reference,
+                low,
+            )
             if len(found):
                 self.events.append(found)
 

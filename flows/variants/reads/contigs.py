@@ -204,6 +204,9 @@ def other_names(file: str, row: int | None, name: str, known: Collection[str], f
     """Return the fault of a contig that a file does not have, with those that it has."""
     some = ", ".join(itertools.islice(known, 5)) + (", ..." if len(known) > 5 else "")
     return Fault(
-        file=file, row=row, expected=f"a contig of {fasta} ({some})", found=repr(name),
+        file=file,
+        row=row,
+        expected=f"a contig of {fasta} ({some})",
+        found=repr(name),
         remedy="give files of the same reference ('chr1' and '1', 'chrM' and 'MT' are the same)",
-    )  # fmt: skip
+    )

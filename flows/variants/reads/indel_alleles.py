@@ -22,9 +22,15 @@ _ROOM = 256  # events for which there is room at once
 
 
 def of_reads(
-    data: NDArray[np.uint8], reads: NDArray[np.int64], low: int, high: int, least: int,
-    code: NDArray[np.int8], reference: NDArray[np.uint8], origin: int,
-) -> NDArray[np.int64]:  # fmt: skip
+    data: NDArray[np.uint8],
+    reads: NDArray[np.int64],
+    low: int,
+    high: int,
+    least: int,
+    code: NDArray[np.int8],
+    reference: NDArray[np.uint8],
+    origin: int,
+) -> NDArray[np.int64]:
     """Return the alleles of reads, [E, 10]: anchor, length, two words, and sums over their reads.
 
     Parameters

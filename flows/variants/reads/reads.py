@@ -86,9 +86,13 @@ class ReadCounter:
     def _reading(self, contig: str) -> Reading:
         settings = self.settings
         return Reading(
-            least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep", self._primers.get(contig), settings.primer_offset,
-        )  # fmt: skip
+            least_quality(settings),
+            settings.min_mapping_quality,
+            settings.orphans,
+            settings.duplicates == "keep",
+            self._primers.get(contig),
+            settings.primer_offset,
+        )
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""

@@ -214,8 +214,9 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
     ((region,), _) = named
     both = [
         Region(r.contig, max(r.start, region.start), min(r.stop, region.stop))
-        for r in found if r.contig == region.contig
-    ]  # fmt: skip
+        for r in found
+        if r.contig == region.contig
+    ]
     both = [r for r in both if r.start < r.stop]
     if not both:
         raise InputError.of(
@@ -235,9 +236,11 @@ def _everything(fasta: str, contigs: dict[str, int]) -> list[Wanted]:
 
 
 def _within(
-    wanted: Iterable[Wanted], settings: VariantSettings, contigs: dict[str, int],
+    wanted: Iterable[Wanted],
+    settings: VariantSettings,
+    contigs: dict[str, int],
     faults: list[Fault],
-) -> list[Region]:  # fmt: skip
+) -> list[Region]:
     """Return what is wanted as regions of the contigs, and add what is none to the faults."""
     found, unknown = [], set()
     for one in wanted:
@@ -364,8 +367,14 @@ def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
             continue
         whole = len(cells) >= 6 and cells[5] in ("+", "-")
         if not whole or not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
-            faults.append(Fault(file=path, row=row, expected="contig, start, end, name, score and "
-                                "strand (+ or -)", found=repr(text.rstrip()[:60])))  # fmt: skip
+            faults.append(
+                Fault(
+                    file=path,
+                    row=row,
+                    expected="contig, start, end, name, score and strand (+ or -)",
+                    found=repr(text.rstrip()[:60]),
+                )
+            )
             continue
         contig = in_file(cells[0], contigs)
         if contig is None:
