@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,36 +102,50 @@ def _check_alignment(
                 return [Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
         unfit = _without_index(line.path, where, settings)
-        if unfit is not None:
-            return [unfit]
     except DamagedIndex as error:
         return [_damaged_index(line.path, error)]
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
         return [_unreadable(line, where, error)]
+    unfit = unfit or _contig_fault(line.path, lengths, settings, contigs, wanted)
+    return [unfit] if unfit else _read_faults(line, where, settings, wanted)
+
+
+def _contig_fault(
+    path: str,
+    lengths: Mapping[str, int],
+    settings: VariantSettings,
+    contigs: Mapping[str, int],
+    wanted: Sequence[Region],
+) -> Fault | None:
+    """Say which contig a file does not have, or not as long as the FASTA; None for none."""
     for contig in dict.fromkeys(region.contig for region in wanted):
         name = in_file(contig, lengths)
         if name is None:
-            fault = other_names(line.path, None, contig, lengths, line.path)
-            return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
+            fault = other_names(path, None, contig, lengths, path)
+            return replace(fault, found=f"{contig!r} of {settings.fasta}")
         if lengths[name] != contigs[contig]:
-            return [
-                Fault(
-                    file=line.path,
-                    expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
-                    found=f"{lengths[name]:,}",
-                    remedy=ALIGNED_TO,
-                )
-            ]
+            return Fault(
+                file=path,
+                expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
+                found=f"{lengths[name]:,}",
+                remedy=ALIGNED_TO,
+            )
+    return None
+
+
+def _read_faults(
+    line: Alignment, where: Mapping[str, Any], settings: VariantSettings, wanted: Sequence[Region]
+) -> list[Fault]:
+    """Say that a file's reads cannot be decoded, or are of another sequence than the FASTA."""
     try:
         with quiet(), open_alignment(line.path, settings) as file:
             other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
             return [other] if other else mismatch_faults(file, line.path, wanted, settings)
     except (OSError, ValueError) as error:
-        if (other := _of_another_reference(line, wanted, settings)) is not None:
-            return [other]
-        return [_unreadable(line, where, error)]
+        other = _of_another_reference(line, wanted, settings)
+        return [other or _unreadable(line, where, error)]
 
 
 def _absent(line: Alignment, sheet: str) -> Fault | None:

@@ -6,16 +6,15 @@ import csv
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.storage.formats.encodings import text_from
 from flows.tables.checks import Found
-from flows.variants.reads.alignments import (
-    fasta_files,
-)
+from flows.variants.reads.alignments import fasta_files
 from flows.variants.settings import VariantSettings
 
 MOST = 16 * 2**20  # bytes of a sample sheet
@@ -92,120 +91,154 @@ def read_sheet(url: str) -> list[Alignment]:
     text = _text(storage.read_bytes(url, MOST))
     first = text.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
-    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=separator)
+    reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
     found = Found(url)
+    lines: list[list[str]] = []
     try:
-        lines = [*enumerate(reader, 1)]
+        for cells in reader:
+            if cells:
+                lines.append(cells)
     except csv.Error as error:
         found.rows(
-            [max(reader.line_num - 1, 0)],
+            [max(len(lines) - 1, 0)],
             None,
             "lines of CSV",
             f"what is none ({error})",
             "look for a quotation mark without its partner",
         )
         raise InputError(found.faults()) from error
-    names = _names(reader.fieldnames or [])
+    names = _names(lines[0] if lines else [])
+    _check_columns(names, found)
+    if found:
+        raise InputError(found.faults())
+    sheet = _Lines(found, names)
+    for row, cells in enumerate(lines[1:], 1):
+        sheet.read(row, cells)
+    _check_roles(sheet.alignments, found)
+    if len(lines) < 2:
+        found.add(Fault(file=url, expected="at least one line", found="none"))
+    if found:
+        raise InputError(found.faults())
+    return sheet.alignments
+
+
+def _check_columns(names: Sequence[str], found: Found) -> None:
+    """Report base counts in place of a sheet, and columns that are not there once."""
     if {"chrom", "pos"} <= {*names}:
         found.add(
             Fault(
-                url,
+                found.file,
                 "a sample sheet",
                 "base counts, which are not read from CSV or TSV",
                 remedy="write them as Parquet: "
                 "pandas.read_csv('counts.csv').to_parquet('counts.parquet')",
             )
         )
-        raise InputError(found.faults())
-    listed = f"the columns {', '.join(names) or 'none'}"
-    wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
-    found.add(
-        *(
-            Fault(
-                url,
-                "this column once",
-                listed,
-                name,
-                remedy="write a first line sample,replicate,path",
-            )
-            for name in (*wanted, *(["role"] if "role" in names else []))
-            if names.count(name) != 1
-        )
-    )
-    if found:
-        raise InputError(found.faults())
-    alignments: list[Alignment] = []
-    seen: dict[tuple[str, str], int] = {}
-    read: dict[str, int] = {}
-    roles: dict[str, str] = {}
-    of_sample: dict[str, int] = {}
-    for row, cells_read in lines:
-        at = [row - 1]
-        cells = dict(zip(names, (str(v or "").strip() for v in cells_read.values()), strict=False))
-        if more := [cell for cell in cells_read.get(None) or () if str(cell).strip()]:
-            found.rows(at, None, f"{len(names)} cells", f"also {', '.join(map(str, more))}")
-        if "replicate" not in wanted:
-            of_sample[cells["sample"]] = of_sample.get(cells["sample"], 0) + 1
-            cells["replicate"] = str(of_sample[cells["sample"]])
-        for name in wanted:
+        return
+    there = f"the columns {', '.join(names) or 'none'}"
+    remedy = "write a first line sample,replicate,path"
+    for name in ("sample", "path", "replicate", "role"):
+        if names.count(name) > 1 or (name in _COLUMNS and name not in names):
+            found.add(Fault(found.file, "this column once", there, name, remedy=remedy))
+
+
+class _Lines:
+    """The lines of a sheet, as far as they are read, and what is wrong with them."""
+
+    def __init__(self, found: Found, names: Sequence[str]) -> None:
+        self.found, self.names = found, names
+        self.alignments: list[Alignment] = []
+        self._columns = [name for name in (*_COLUMNS, "replicate") if name in names]
+        self._replicates: dict[tuple[str, str], int] = {}  # and the row of each
+        self._files: dict[str, int] = {}
+        self._of_sample: Counter[str] = Counter()
+        self._roles: dict[str, str] = {}
+
+    def read(self, row: int, given: Sequence[str]) -> None:
+        """Add one line, if it has a file and a role."""
+        cells = dict.fromkeys(self.names, "") | dict(zip(self.names, given, strict=False))
+        cells = {name: cell.strip() for name, cell in cells.items()}
+        if more := [cell for cell in given[len(self.names) :] if cell.strip()]:
+            self._fault(row, None, f"{len(self.names)} cells", f"also {', '.join(more)}")
+        sample = cells["sample"]
+        if "replicate" not in cells:
+            self._of_sample[sample] += 1
+            cells["replicate"] = str(self._of_sample[sample])
+        self._check_cells(row, cells)
+        path, role = self._file(row, cells["path"]), None
+        if path is not None:
+            role = self._role(row, sample, cells.get("role", ""))
+        if path is not None and role is not None:
+            self.alignments.append(Alignment(sample, cells["replicate"], path, row, role))
+
+    def _fault(self, row: int, column: str | None, expected: str, found: str) -> None:
+        self.found.rows([row - 1], column, expected, found)
+
+    def _check_cells(self, row: int, cells: Mapping[str, str]) -> None:
+        for name in self._columns:
             if not cells[name]:
-                found.rows(at, name, "a value", "nothing")
+                self._fault(row, name, "a value", "nothing")
             elif name != "path" and not cells[name].isprintable():
-                found.rows(at, name, "text without control characters", repr(cells[name]))
+                self._fault(row, name, "text without control characters", repr(cells[name]))
         key = cells["sample"], cells["replicate"]
-        if key in seen:
-            again = f"{key[0]} {key[1]} again, first in row {seen[key]}"
-            found.rows(at, None, "each sample's replicates once", again)
-        seen.setdefault(key, row)
-        if not cells["path"]:
-            continue
+        first = self._replicates.setdefault(key, row)
+        if first != row:
+            again = f"{key[0]} {key[1]} again, first in row {first}"
+            self._fault(row, None, "each sample's replicates once", again)
+
+    def _file(self, row: int, given: str) -> str | None:
+        """Return a path as one that means the same from anywhere; None of none."""
+        if not given:
+            return None
         try:
-            path = _from_sheet(url, cells["path"])
+            path = _from_sheet(self.found.file, given)
             same = _one_name(path)
         except storage.StorageError as error:
-            found.rows(at, "path", "a path or URL", str(error))
-            continue
+            self._fault(row, "path", "a path or URL", str(error))
+            return None
         # The same reads twice look like two replicates that agree, or like no difference.
-        if same in read:
-            again = f"{cells['path']} again, first in row {read[same]}"
-            found.rows(at, "path", "a file of its own for each replicate", again)
-        read.setdefault(same, row)
-        given = cells.get("role", "")
+        first = self._files.setdefault(same, row)
+        if first != row:
+            again = f"{given} again, first in row {first}"
+            self._fault(row, "path", "a file of its own for each replicate", again)
+        return path
+
+    def _role(self, row: int, sample: str, given: str) -> str | None:
+        """Return the role that a line says, empty for none; None where that is no role."""
         role = given.lower() if given.lower() in ROLES else role_of_name(given)
         if role is None:
-            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
-            continue
-        if role != roles.setdefault(key[0], role):
-            found.rows(
-                at,
-                "role",
-                f"one role for all replicates of {key[0]}",
-                f"{role or 'none'} after {roles[key[0]] or 'none'}",
-            )
-        if role == "panel" and "," in key[0]:
-            found.rows(at, "sample", "a name without a comma", key[0])
-        alignments.append(Alignment(*key, path, row, role))
-    if list(roles.values()).count("control") > 1:
-        of_control = ", ".join(sample for sample, role in roles.items() if role == "control")
+            self._fault(row, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
+            return None
+        first = self._roles.setdefault(sample, role)
+        if role != first:
+            expected = f"one role for all replicates of {sample}"
+            self._fault(row, "role", expected, f"{role or 'none'} after {first or 'none'}")
+        if role == "panel" and "," in sample:
+            self._fault(row, "sample", "a name without a comma", sample)
+        return role
+
+
+def _check_roles(lines: Sequence[Alignment], found: Found) -> None:
+    """Report several controls, and names of several cases that a list cannot hold."""
+    roles: dict[str, str] = {}
+    for line in lines:
+        roles.setdefault(line.sample, line.role)
+    controls = [sample for sample, role in roles.items() if role == "control"]
+    if len(controls) > 1:
         found.add(
             Fault(
-                file=url,
+                file=found.file,
                 column="role",
                 expected="one control: a sample of the case's own person",
-                found=of_control,
+                found=", ".join(controls),
                 remedy="give samples of other people the role panel, and replicates one name",
             )
         )
-    several = [line for line in alignments if line.role == "case"]
+    several = [line for line in lines if line.role == "case"]
     if len({line.sample for line in several}) > 1:
-        for line in several:
-            if "," in line.sample:
-                found.rows([line.row - 1], "sample", "a name without a comma", line.sample)
-    if not lines:
-        found.add(Fault(file=url, expected="at least one line", found="none"))
-    if found:
-        raise InputError(found.faults())
-    return alignments
+        rows = [line.row - 1 for line in several if "," in line.sample]
+        names = {line.row - 1: line.sample for line in several}
+        found.rows(rows, "sample", "a name without a comma", names.__getitem__)
 
 
 def _names(first: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 BAI, CSI = b"BAI\x01", b"CSI\x01"
 MOST_INDEX = 2**30  # bytes
 _WINDOW = 14
-_BAI_BINS = 37_449  # the number after them has counts
+_BAI_DEPTH = 5
 
 
 class Places(NamedTuple):
@@ -46,7 +46,7 @@ def first_place(index: str, contig: int, start: int) -> int | None:
     Parameters
     ----------
     index
-        The local ``.bai`` or ``.csi``; `index_damage.damage_of` has found it whole.
+        The local ``.bai`` or ``.csi``; `damage_of` has found it whole.
     contig
         Number of the contig in the header.
     start
@@ -88,61 +88,13 @@ def first_bins(depth: int) -> NDArray[np.int64]:
 @lru_cache(maxsize=64)
 def _places(index: str, changed: int, size: int) -> tuple[Places, ...]:
     """Return the places of every contig; ``changed`` and ``size`` mark the version."""
-    data = content(index)
-    return tuple(places_of_bins(data) if data[:4] == CSI else _places_of_windows(data))
-
-
-def _places_of_windows(data: bytes) -> Iterator[Places]:
-    """Yield the places of every contig of a ``.bai``."""
-    data += bytes(8)  # behind a last bin without chunks
-    (contigs,) = struct.unpack_from("<i", data, 4)
-    at, bin_of = 8, struct.Struct("<IiQ").unpack_from
-    for _ in range(contigs):
-        (bins,) = struct.unpack_from("<i", data, at)
-        at += 4
-        first = 0
-        for _ in range(bins):
-            number, chunks, place = bin_of(data, at)
-            at += 8 + 16 * chunks
-            if chunks and number < _BAI_BINS:
-                first = min(first or place, place)
-        (windows,) = struct.unpack_from("<i", data, at)
-        offsets = np.array(struct.unpack_from(f"<{windows}Q", data, at + 4), np.uint64)
-        yield Places(np.arange(windows) << _WINDOW, offsets, first)
-        at += 4 + 8 * windows
-
-
-def places_of_bins(data: bytes) -> Iterator[Places]:
-    """Yield the places of every contig of a ``.csi``."""
-    data += bytes(8)  # behind a last bin without chunks
-    shift, depth, aux = struct.unpack_from("<3i", data, 4)
-    firsts = first_bins(depth)
-    at, bin_of = 16 + aux, struct.Struct("<IQiQ").unpack_from
-    (contigs,) = struct.unpack_from("<i", data, at)
-    at += 4
-    for _ in range(contigs):
-        (bins,) = struct.unpack_from("<i", data, at)
-        at += 4
-        numbers, offsets, first = [], [], 0
-        for _ in range(bins):
-            number, offset, chunks, place = bin_of(data, at)
-            at += 16 + 16 * chunks
-            if chunks and number < firsts[-1]:
-                numbers.append(number)
-                offsets.append(offset)
-                first = min(first or place, place)
-        bin_ids = np.array(numbers, np.int64)
-        level = np.searchsorted(firsts, bin_ids, side="right") - 1
-        starts = (bin_ids - firsts[level]) << (shift + 3 * (depth - level))
-        places = np.array(offsets, np.uint64)
-        order = np.lexsort((places, starts))
-        yield Places(starts[order], places[order], first)
+    parsed = _Index(content(index))
+    return tuple(contig.places(parsed) for contig in parsed.contigs())
 
 
 _BAM = b"BAM\x01"
 _MOST_INTERVALS = 2**17
 _MOST_LEVELS = 9  # htslib counts more bins than these have in too small a number
-_MOST_BAI_BIN = 37_450  # the last one holds counts, not places
 _MOST_CONTIGS = 2**24  # of a CRAM, whose header is not read here
 _MOST_READS = 64  # in a byte of a file: more than its packing can hold
 _END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
@@ -209,13 +161,14 @@ def damage_of(index: str, file: str) -> str | None:
         if index.endswith(".crai"):
             return _crai(index, size)
         data = content(index)
-        if data[:4] == BAI:
-            return _walk(data, 4, size, _references(file), _MOST_BAI_BIN, linear=True)
-        if data[:4] == CSI:
-            return _csi(data, size, _references(file))
+        if data[:4] not in (BAI, CSI):
+            return "what is no index of a BAM"
+        _check(_Index(data), size, _references(file))
+    except _Damage as damage:
+        return str(damage)
     except (struct.error, OSError, ValueError, EOFError, zlib.error):
         return "an index that ends too early"
-    return "what is no index of a BAM"
+    return None
 
 
 def _references(file: str) -> NDArray[np.int64] | None:
@@ -260,85 +213,147 @@ def _crai(index: str, size: int) -> str | None:
     return None
 
 
-def _csi(data: bytes, size: int, references: NDArray[np.int64] | None) -> str | None:
-    shift, depth, aux = struct.unpack_from("<3i", data, 4)
-    if not (1 <= shift <= 31 and 0 <= depth <= _MOST_LEVELS and aux >= 0):
-        return f"levels that no index has ({shift}, {depth})"
+class _Damage(Exception):
+    """What is wrong with an index."""
+
+
+class _Index:
+    """A ``.bai`` or ``.csi``, read number by number.
+
+    Attributes
+    ----------
+    shift, depth
+        Bits of a position within a bin of the last level, and the levels below the first.
+    bins
+        Number of bins; that of the next but one has numbers of reads.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, len(BAI)
+        self.has_windows = data[: self.at] == BAI
+        self.shift, self.depth, aux = _WINDOW, _BAI_DEPTH, 0
+        if not self.has_windows:
+            self.shift, self.depth, aux = self.take("3i")
+        if not (1 <= self.shift <= 31 and 0 <= self.depth <= _MOST_LEVELS and aux >= 0):
+            raise _Damage(f"levels that no index has ({self.shift}, {self.depth})")
+        self.at += aux
+        self.bins = int(first_bins(self.depth)[-1])
+
+    def take(self, form: str) -> tuple[int, ...]:
+        """Return the next numbers."""
+        numbers = struct.unpack_from(f"<{form}", self.data, self.at)
+        self.at += struct.calcsize(f"<{form}")
+        return numbers
+
+    def contigs(self) -> Iterator[_Contig]:
+        """Yield what is said of each reference sequence."""
+        for _ in range(self.take("i")[0]):
+            yield _Contig(self)
+
+
+class _Contig:
+    """The bins of one reference sequence, and its windows.
+
+    Attributes
+    ----------
+    numbers, chunks
+        Of each bin with places its number, and begin and end of each of its chunks.
+    firsts
+        Places of the first reads of bins, or of windows where an index has these.
+    summary
+        Begin and end of all, then numbers of reads; none where it is not there.
+    """
+
+    def __init__(self, index: _Index) -> None:
+        self.numbers: list[int] = []
+        self.chunks: list[tuple[int, ...]] = []
+        self.firsts: list[int] = []
+        self.summary: tuple[int, ...] = ()
+        (bins,) = index.take("i")
+        if not 0 <= bins <= index.bins + 2:
+            raise _Damage(f"a reference sequence of {bins:,} bins")
+        head = "Ii" if index.has_windows else "IQi"
+        seen = set[int]()
+        for _ in range(bins):
+            number, *first, chunks = index.take(head)
+            summary = number == index.bins + 1  # places once, then numbers of reads
+            unknown = number > index.bins + 1 or number == index.bins or number in seen
+            if unknown or chunks < 0 or (summary and chunks != 2):
+                raise _Damage(f"an odd bin ({number}, {chunks:,} chunks)")
+            seen.add(number)
+            places = index.take(f"{2 * chunks}Q")
+            if summary:
+                self.summary = places
+            else:
+                self.numbers.append(number)
+                self.chunks.append(places)
+                self.firsts += first
+        if index.has_windows:
+            (windows,) = index.take("i")
+            if not 0 <= windows <= _MOST_INTERVALS:
+                raise _Damage(f"{windows:,} intervals of a reference sequence")
+            self.firsts = list(index.take(f"{windows}Q"))
+
+    def places(self, index: _Index) -> Places:
+        """Return where its reads begin."""
+        first = min((chunks[0] for chunks in self.chunks if chunks and chunks[0]), default=0)
+        if index.has_windows:
+            starts = np.arange(len(self.firsts)) << _WINDOW
+            return Places(starts, np.array(self.firsts, np.uint64), first)
+        has_chunks = np.array([len(chunks) > 0 for chunks in self.chunks], bool)
+        offsets = np.array(self.firsts, np.uint64)[has_chunks]
+        bins = np.array(self.numbers, np.int64)[has_chunks]
+        first_of_levels = first_bins(index.depth)
+        level = np.searchsorted(first_of_levels, bins, side="right") - 1
+        starts = (bins - first_of_levels[level]) << (index.shift + 3 * (index.depth - level))
+        order = np.lexsort((offsets, starts))
+        return Places(starts[order], offsets[order], first)
+
+    def check(self, size: int) -> None:
+        """Refuse places that a file of a size does not have, and first reads outside of chunks."""
+        mapped = 0
+        if self.summary:
+            if max(self.summary[2:]) > _MOST_READS * size:
+                raise _Damage(_TOO_MANY)
+            mapped = self.summary[2]
+        begins = [begin for chunks in self.chunks for begin in chunks[::2]]
+        ends = [end for chunks in self.chunks for end in chunks[1::2]]
+        spans = [*zip(begins, ends, strict=True), self.summary[:2] or (0, 0)]
+        if any(begin > end or end >> 16 > size for begin, end in spans):
+            raise _Damage(_ELSEWHERE)
+        known = [first for first in self.firsts if first]
+        if mapped and not known:
+            raise _Damage("reads without their places")
+        if known and not (begins and min(begins) <= min(known) and max(known) < max(ends)):
+            raise _Damage("first reads where there are none")
+
+
+def _check(index: _Index, size: int, references: NDArray[np.int64] | None) -> None:
+    """Refuse an index that is not of a BAM of a size and with these lengths of its contigs."""
     longest = 0 if references is None else int(references.max(initial=0))
-    if longest > 1 << (shift + 3 * depth):
-        return f"levels for {1 << (shift + 3 * depth):,} positions of a contig of {longest:,}"
-    most = int(first_bins(depth)[-1]) + 1
-    damage = _walk(data, 16 + aux, size, references, most, linear=False)
-    if damage is None and not all(_rises(of.offsets) for of in places_of_bins(data)):
-        return "bins out of order"
-    return damage
+    reach = 1 << (index.shift + 3 * index.depth)
+    if longest > reach and not index.has_windows:
+        raise _Damage(f"levels for {reach:,} positions of a contig of {longest:,}")
+    count = struct.unpack_from("<i", index.data, index.at)[0]
+    if count < 0 or (references is not None and count != len(references)):
+        header = "" if references is None else f" where the header has {len(references):,}"
+        raise _Damage(f"an index of {count:,} reference sequences{header}")
+    out_of_order = False
+    for contig in index.contigs():
+        rises = _rises(contig.places(index).offsets)
+        if index.has_windows and not rises:
+            raise _Damage("windows out of order")
+        contig.check(size)
+        out_of_order |= not rises
+    rest = len(index.data) - index.at
+    if rest == 8 and index.take("Q")[0] > _MOST_READS * size:
+        raise _Damage(_TOO_MANY)
+    if rest not in (0, 8):
+        raise _Damage("more or less than its parts say")
+    if out_of_order:
+        raise _Damage("bins out of order")
 
 
 def _rises(offsets: NDArray[np.uint64]) -> bool:
     known = offsets[offsets > 0]
     return bool(np.all(known[:-1] <= known[1:]))
-
-
-def _walk(
-    data: bytes,
-    at: int,
-    size: int,
-    references: NDArray[np.int64] | None,
-    most_bin: int,
-    *,
-    linear: bool,
-) -> str | None:
-    (count,) = struct.unpack_from("<i", data, at)
-    if count < 0 or (references is not None and count != len(references)):
-        header = "" if references is None else f" where the header has {len(references):,}"
-        return f"an index of {count:,} reference sequences{header}"
-    at += 4
-    head = struct.Struct("<Ii" if linear else "<IQi")
-    for _ in range(count):
-        (bins,) = struct.unpack_from("<i", data, at)
-        at += 4
-        if not 0 <= bins <= most_bin + 1:
-            return f"a reference sequence of {bins:,} bins"
-        seen = set()
-        mapped = 0
-        firsts: list[int] = []  # places of the first reads of bins, or of windows
-        begins: list[int] = []
-        ends: list[int] = []
-        for _ in range(bins):
-            number, *first, chunks = head.unpack_from(data, at)
-            at += head.size
-            summary = number == most_bin  # places once, then numbers of reads
-            unknown = number > most_bin or number == most_bin - 1 or number in seen
-            if unknown or chunks < 0 or (summary and chunks != 2):
-                return f"an odd bin ({number}, {chunks:,} chunks)"
-            seen.add(number)
-            places = struct.unpack_from(f"<{2 * chunks}Q", data, at)
-            at += 16 * chunks
-            if summary:
-                if max(places[2:]) > _MOST_READS * size:
-                    return _TOO_MANY
-                mapped, places = places[2], places[:2]
-            else:
-                firsts += first
-                begins += places[::2]
-                ends += places[1::2]
-            if any(b > e or e >> 16 > size for b, e in zip(places[::2], places[1::2], strict=True)):
-                return _ELSEWHERE
-        if linear:
-            (intervals,) = struct.unpack_from("<i", data, at)
-            at += 4
-            if not 0 <= intervals <= _MOST_INTERVALS:
-                return f"{intervals:,} intervals of a reference sequence"
-            firsts = list(struct.unpack_from(f"<{intervals}Q", data, at))
-            at += 8 * intervals
-            if not _rises(np.array(firsts, np.uint64)):
-                return "windows out of order"
-        if mapped and not any(firsts):
-            return "reads without their places"
-        known = [first for first in firsts if first]
-        if known and not (begins and min(begins) <= min(known) and max(known) < max(ends)):
-            return "first reads where there are none"
-    rest = len(data) - at
-    if rest == 8 and struct.unpack_from("<Q", data, at)[0] > _MOST_READS * size:
-        return _TOO_MANY
-    return None if rest in (0, 8) else "more or less than its parts say"
