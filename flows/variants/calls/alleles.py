@@ -21,35 +21,50 @@ Strands = tuple[IntArray, IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True)
-class Shown:
-    """U alleles of a partition with what is published of them.
+class Outcomes:
+    """U alleles of a partition with what the fit and the decision say of them.
 
     Attributes
     ----------
     of
         Their reads.
-    alleles
-        [U] REF and ALT, as in the VCF.
     case, control
         [U, 6] mean, sd and quantiles of their rates.
     prob, q_value, log_odds
         [U].
-    called, filters
-        [U] whether they are called, and the names of the filters that take them.
-    read_end_z
-        [U] z of the distance to the read's end against the reference's reads; NaN if not known.
-    ref_reads, strands
-        [U, R] reads of the reference; and by strand where that is known.
+    called
+        [U] whether they are called.
     """
 
     of: Units
-    alleles: Sequence[tuple[str, str]]
     case: FloatArray
     control: FloatArray
     prob: FloatArray
     q_value: FloatArray
     log_odds: FloatArray
     called: BoolArray
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The same alleles with what else is published of them.
+
+    Attributes
+    ----------
+    outcomes
+        What the fit and the decision say.
+    alleles
+        [U] REF and ALT, as in the VCF.
+    filters
+        [U] the names of the filters that take them.
+    read_end_z
+        [U] z of the distance to the read's end against the reference's reads; NaN if not known.
+    ref_reads, strands
+        [U, R] reads of the reference; and by strand where that is known.
+    """
+
+    outcomes: Outcomes
+    alleles: Sequence[tuple[str, str]]
     filters: list[list[str]]
     read_end_z: FloatArray
     ref_reads: IntArray
@@ -73,31 +88,39 @@ def filters_of(
     return found
 
 
-def columns_of(
-    shown: Shown, loci: Loci, settings: VariantSettings, kinds: Sequence[str] | None = None
-) -> list[pa.Array]:
-    """Return the columns of the table of locations; with ``kinds`` of that of indels."""
-    of = shown.of
-    texts = [
-        [settings.case] * len(of),
-        loci.chrom[of.location].tolist(),
-        *([pair[i] for pair in shown.alleles] for i in (0, 1)),
-    ]
-    columns = [pa.array(cells, pa.string()) for cells in texts]
-    columns.insert(2, pa.array(loci.pos[of.location]))
-    if kinds is not None:
-        columns.append(pa.array(kinds, pa.string()))
-    for rate, member in ((shown.case, of.case), (shown.control, ~of.case)):
-        columns += [pa.array(rate[:, i]) for i in (0, 1, 3, 4)]
-        columns += [pa.array(v[:, member].sum(axis=1)) for v in (of.depth, of.alt_reads)]
-    columns += [pa.array(column) for column in (shown.prob, shown.q_value, shown.called)]
-    names = [";".join(names) or "PASS" for names in shown.filters]
-    return [*columns, pa.array(names, pa.string())]
+def table_of(
+    shown: Shown, loci: Loci, case: str, schema: pa.Schema, kinds: Sequence[str] = ()
+) -> pa.Table:
+    """Return the table of locations, or of indels with their kinds."""
+    outcomes, of = shown.outcomes, shown.outcomes.of
+    columns: dict[str, Any] = {
+        "sample": [case] * len(of),
+        "chrom": loci.chrom[of.location].tolist(),
+        "pos": loci.pos[of.location],
+        "ref": [ref for ref, _ in shown.alleles],
+        "alt": [alt for _, alt in shown.alleles],
+        "kind": kinds,
+        "prob": outcomes.prob,
+        "q_value": outcomes.q_value,
+        "called": outcomes.called,
+        "filter": [";".join(names) or "PASS" for names in shown.filters],
+    }
+    for sample, rate, own in (
+        ("case", outcomes.case, of.case),
+        ("control", outcomes.control, ~of.case),
+    ):
+        mean, sd, _, low, high, _ = rate.T
+        columns |= {f"{sample}_mean": mean, f"{sample}_sd": sd}
+        columns |= {f"{sample}_q05": low, f"{sample}_q95": high}
+        columns[f"{sample}_depth"] = of.depth[:, own].sum(axis=1)
+        columns[f"{sample}_reads"] = of.alt_reads[:, own].sum(axis=1)
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict[str, Any]:
     """Return what `flows.variants.calls.vcf.write_vcf` and the report take of a call."""
-    of, j, z = shown.of, int(shown.of.location[i]), float(shown.read_end_z[i])
+    outcomes, of = shown.outcomes, shown.outcomes.of
+    j, z = int(of.location[i]), float(shown.read_end_z[i])
     reads = AlleleReads(
         of.depth[i],
         shown.ref_reads[i],
@@ -109,13 +132,13 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
         "pos": int(loci.pos[j]),
         "ref": shown.alleles[i][0],
         "alt": shown.alleles[i][1],
-        "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, shown.log_odds[i])),
+        "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, outcomes.log_odds[i])),
         "filters": shown.filters[i],
-        "P": float(shown.prob[i]),
-        "LFDR": float(1.0 - shown.prob[i]) if settings.test == "two_groups" else None,
-        "QV": float(shown.q_value[i]),
+        "P": float(outcomes.prob[i]),
+        "LFDR": float(1.0 - outcomes.prob[i]) if settings.test == "two_groups" else None,
+        "QV": float(outcomes.q_value[i]),
         "RPZ": None if np.isnan(z) else round(z, 3),
-        **_stated_rates(shown.case[i], shown.control[i], settings),
+        **_stated_rates(outcomes.case[i], outcomes.control[i], settings),
         **by_role(reads, roles_of(of.case, of.member, settings)),
     }
 
@@ -177,7 +200,7 @@ def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
 def _stated_rates(
     case: FloatArray, control: FloatArray, settings: VariantSettings
 ) -> dict[str, Any]:
-    """Return what a VCF's INFO says of a call's rates, [6] each, as `rates_of` has them."""
+    """Return what a VCF's INFO says of a call's rates, [6] each, as `Outcomes` has them."""
     row: dict[str, Any] = {}
     for rate, mark in ((case, ""), (control, "C")):
         if mark and not settings.controls:

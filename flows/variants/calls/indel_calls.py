@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from flows import storage
 from flows.family import Each
 from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.variants.calls.alleles import Shown, Strands, call_of, columns_of, filters_of
+from flows.variants.calls.alleles import Shown, Strands, call_of, filters_of, table_of
 from flows.variants.calls.calls import (
     BINS,
     LOW,
@@ -29,10 +28,10 @@ from flows.variants.calls.calls import (
     bayes_factors,
     decide,
     in_bins,
-    outcome_of,
     summarise,
+    verdict_of,
 )
-from flows.variants.calls.loci import rates_of
+from flows.variants.calls.loci import outcomes_of
 from flows.variants.calls.part_calls import IndelFit, IndelRate, PartIndels, clusters
 from flows.variants.input.counts import Loci
 from flows.variants.input.locations import read_counts, read_indels, read_loci
@@ -267,32 +266,23 @@ def _conclude(
     of = every.take(every.alt != UNSEEN)
     evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
     decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
-    score = evidence.score
-    lfdr, called, q_value = outcome_of(evidence, decision, settings)
-    groups = clusters(of, called, counts, loci)
-    shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_SHOWN))
-    of, score, called = of.take(shown), score[shown], called[shown]
-    case, control = rates_of(model, q, decision, of, called)
-    prob, q_value = 1.0 - lfdr[shown], q_value[shown]
+    verdict = verdict_of(evidence, decision, settings)
+    groups = clusters(of, verdict.called, counts, loci)
+    chosen = verdict.called | (of.alt_reads.sum(axis=1) >= LEAST_SHOWN)
+    outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, np.flatnonzero(chosen))
+    of, called = outcomes.of, outcomes.called
     strands = by_strand(of, counts, loci, found)
     taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
-    log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     published = Shown(
-        of,
+        outcomes,
         [alleles_of(of, i, counts, found) for i in range(len(of))],
-        case,
-        control,
-        prob,
-        q_value,
-        log_odds,
-        called,
         filters_of(of, called, taken, settings),
         z,
         reference_reads(of, counts, found),
         strands,
     )
     kinds = np.array(names_of_kinds())[of.kind].tolist()
-    rows = pa.table(columns_of(published, loci, settings, kinds), schema=INDELS.arrow)
+    rows = table_of(published, loci, settings.case, INDELS.arrow, kinds)
     storage.write_table(paths.table("indels", index), rows)
     calls = tuple(
         call_of(published, i, loci, settings) | {"HRUN": int(found.run[of.location[i]])}

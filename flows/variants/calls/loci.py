@@ -9,8 +9,15 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import chdtrc
 
-from flows.variants.calls.alleles import Shown, Strands, call_of, columns_of, filters_of
-from flows.variants.calls.calls import CHUNK, Decision, Evidence, outcome_of
+from flows.variants.calls.alleles import (
+    Outcomes,
+    Shown,
+    Strands,
+    call_of,
+    filters_of,
+    table_of,
+)
+from flows.variants.calls.calls import CHUNK, Decision, Evidence, Verdict, verdict_of
 from flows.variants.calls.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.calls.samples import mixed
 from flows.variants.input.counts import Loci
@@ -163,86 +170,105 @@ def call_part(
         Most locations whose depth the report draws.
     """
     if isinstance(model, TwoGroups):
-        of, score = units(batch), evidence.score
-        lfdr, called, q_value = outcome_of(evidence, decision, settings)
-        chosen = _shown(of, score, called)
-        of, score, called, q_value = of.take(chosen), score[chosen], called[chosen], q_value[chosen]
-        prob = 1.0 - lfdr[chosen]
-        log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        case, control = rates_of(model, q, decision, of, called)
+        of = units(batch)
+        verdict = verdict_of(evidence, decision, settings)
+        chosen = _best_or_called(of, evidence.score, verdict.called)
+        outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, chosen)
     else:
-        of, score = _by_location(batch, settings), evidence.score
-        prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
-        called, q_value = score >= decision.least, decision.q_of(score)
-        case, control = evidence.rates()
-    at = np.flatnonzero(called)
+        outcomes = _papers_outcomes(batch, evidence, decision, settings)
+    of, at = outcomes.of, np.flatnonzero(outcomes.called)
     filtered = filter_reads(of, at, batch, loci, settings.filter_level)
     z = np.full(len(of), np.nan)
     z[at] = filtered.read_end_z
     ref = batch.ref[of.location].astype(int)
     letters = np.array(list(BASES))
+    taken = _taken(of, batch, at, filtered, settings)
     shown = Shown(
-        of,
+        outcomes,
         list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)),
-        case,
-        control,
-        prob,
-        q_value,
-        log_odds,
-        called,
-        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings),
+        filters_of(of, outcomes.called, taken, settings),
         z,
         batch.counts[of.location, :, ref].astype(np.int64),
         _by_strand(of, ref, batch, loci),
     )
-    table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
+    table = table_of(shown, loci, settings.case, LOCI.arrow)
+    deleted = np.zeros(len(batch), np.int64)
+    if batch.deleted is not None:
+        deleted = batch.deleted[:, batch.case].sum(axis=1)
     calls = tuple(
         {
             **call_of(shown, i, loci, settings),
             "compared": filtered.compared(k),
-            "deleted": 0
-            if batch.deleted is None
-            else int(batch.deleted[of.location[i], batch.case].sum()),
+            "deleted": int(deleted[of.location[i]]),
         }
         for k, i in enumerate(at.tolist())
     )
-    names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
         len(loci.pos),
-        names,
+        tuple(dict.fromkeys(loci.chrom.tolist())),
         calls,
         _depths(batch, loci, points),
-        None if evidence.r_hat is None else Chains.of(evidence.r_hat),
-        loci.forward is not None,
-        loci.sums is not None,
+        chains=None if evidence.r_hat is None else Chains.of(evidence.r_hat),
+        strands=loci.forward is not None,
+        reads=loci.sums is not None,
         mixed=mixed(batch, settings),
-        disagreeing=tuple(
-            Disagreeing(
-                chrom=str(loci.chrom[of.location[k]]),
-                pos=int(loci.pos[of.location[k]]),
-                ref=shown.alleles[k][0],
-                alt=shown.alleles[k][1],
-                prob=float(prob[k]),
-                reads=tuple(of.alt_reads[k, of.case].tolist()),
-            )
-            for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
-        ),
+        disagreeing=_disagreeing(shown, loci),
     )
 
 
-def _disagreeing(of: Units, undecided: BoolArray) -> IntArray:
-    """Return which of some alleles the case's replicates show in shares that differ."""
-    at = np.flatnonzero(undecided)
+def outcomes_of(
+    model: TwoGroups,
+    q: Any,
+    decision: Decision,
+    of: Units,
+    score: FloatArray,
+    verdict: Verdict,
+    chosen: IntArray,
+) -> Outcomes:
+    """Return what the fit and the decision say of chosen units."""
+    of, score, called = of.take(chosen), score[chosen], verdict.called[chosen]
+    case, control = _rates(model, q, decision, of, called)
+    log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+    prob, q_value = 1.0 - verdict.lfdr[chosen], verdict.q_value[chosen]
+    return Outcomes(of, case, control, prob, q_value, log_odds, called)
+
+
+def _papers_outcomes(
+    batch: Counts, evidence: Evidence, decision: Decision, settings: VariantSettings
+) -> Outcomes:
+    """Return the same of every location's allele by the papers' test."""
+    score = evidence.score
+    prob, called = 1.0 / (1.0 + np.exp(-score)), score >= decision.least
+    of, q_value = _by_location(batch, settings), decision.q_of(score)
+    return Outcomes(of, *evidence.rates(), prob, q_value, score, called)
+
+
+def _disagreeing(shown: Shown, loci: Loci) -> tuple[Disagreeing, ...]:
+    """Return undecided alleles that the case's replicates show in shares that differ."""
+    outcomes, of = shown.outcomes, shown.outcomes.of
+    if of.case.sum() < 2:
+        return ()
+    at = np.flatnonzero(~outcomes.called & (outcomes.prob >= UNDECIDED))
     reads, depth = of.alt_reads[at][:, of.case], of.depth[at][:, of.case]
     share = reads.sum(axis=1) / np.maximum(depth.sum(axis=1), 1)
     expected = share[:, None] * depth
     variance = np.maximum(expected * (1.0 - share[:, None]), 1e-9)
     statistic = ((reads - expected) ** 2 / variance).sum(axis=1)
-    differ = chdtrc(max(int(of.case.sum()) - 1, 1), statistic) < OF_CHANCE
-    return np.asarray(at[differ & (of.case.sum() > 1)])
+    differ = at[chdtrc(int(of.case.sum()) - 1, statistic) < OF_CHANCE]
+    return tuple(
+        Disagreeing(
+            chrom=str(loci.chrom[of.location[k]]),
+            pos=int(loci.pos[of.location[k]]),
+            ref=shown.alleles[k][0],
+            alt=shown.alleles[k][1],
+            prob=float(outcomes.prob[k]),
+            reads=tuple(of.alt_reads[k, of.case].tolist()),
+        )
+        for k in differ[:MOST_DISAGREEING].tolist()
+    )
 
 
-def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
+def _best_or_called(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
     """Return the best unit of every location and any other that is called, in order."""
     best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
     shown = np.zeros(len(of), bool)
@@ -250,7 +276,7 @@ def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
     return np.flatnonzero(shown | called)
 
 
-def rates_of(
+def _rates(
     model: TwoGroups, q: Any, decision: Decision, of: Units, called: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each.
