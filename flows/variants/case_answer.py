@@ -204,6 +204,7 @@ def case_of(found: CaseFound, model: Any, converged: bool, settings: VariantSett
     known = [own for call in calls if (own := compared(call, settings.skipped_filters))]
     disagreeing = [one for part in parts for one in part.disagreeing]
     limits = [part.limits for part in parts if part.limits is not None]
+    callable_regions = [part.callable for part in parts if part.callable is not None]
     chains = Chains.merge([p.chains for p in parts if p.chains is not None])
     return Case(
         name=found.name,
@@ -211,7 +212,7 @@ def case_of(found: CaseFound, model: Any, converged: bool, settings: VariantSett
         filtered=filtered,
         positions=part_calls.positions_of(parts),
         locations=sum(part.locations for part in parts),
-        callable=part_calls.callable_of(parts) if limits else None,
+        callable=sum(one.positions for one in callable_regions) if limits else None,
         limit=detection.LimitCounts.merge(limits).quantile(0.5) if limits else None,
         differences=differences_of(q) if isinstance(model, BatchNull) else None,
         indels=_indels(parts),

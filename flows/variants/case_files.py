@@ -218,8 +218,9 @@ def _conclude_case(
     found = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in found]
     _write_calls(case, found, null_of(model, q), settings, paths)
     if isinstance(model, TwoGroups):
-        regions = detection.joined_beds([part.callable for part in found])
-        storage.write_bytes(case.url(paths, "callable.bed"), regions)
+        regions = [part.callable for part in found if part.callable is not None]
+        bed = detection.Intervals.union(regions).bed
+        storage.write_bytes(case.url(paths, "callable.bed"), bed)
     files = multiqc_files(found, q, settings)
     # Depths along the regions are in these; of many cases they would fill the driver's memory.
     return CaseFound(settings.case, [replace(part, depth=()) for part in found], q), files
@@ -284,7 +285,7 @@ def _write_loci(
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
     share = settings.callable_share
-    regions = detection.bed(detection.callable_regions(limit, loci, share))
+    regions = detection.callable_regions(limit, loci, share)
     missed = detection.missed_regions(limit, counts, loci, share, MOST_MISSED + 1)
     counted = detection.LimitCounts.of(limit)
     return replace(found, limits=counted, callable=regions, missed=missed)

@@ -79,7 +79,7 @@ class PartCalls:
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: detection.LimitCounts | None = None
-    callable: bytes = b""  # BED of where the callable share would be called
+    callable: detection.Intervals | None = None  # where the callable share would be called
     missed: tuple[detection.Missed, ...] = ()  # the first regions where it would not
     indels: PartIndels | None = None
     indel_fit: IndelFit | None = None  # the same of every partition
@@ -106,11 +106,6 @@ def positions_of(parts: Sequence[PartCalls]) -> int:
     locations = sum(p.locations for p in parts)
     reads = parts[0].sample_reads if parts else None
     return locations if reads is None else max(reads.positions, locations)
-
-
-def callable_of(parts: Sequence[PartCalls]) -> int:
-    """Return at how many positions the callable share would be called."""
-    return sum(detection.positions(part.callable) for part in parts)
 
 
 # An aligner that cannot decide writes one event in many ways, or clips it; no single allele then
