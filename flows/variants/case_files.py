@@ -23,7 +23,7 @@ from flows.variants.calls.calls import Decision, Scored
 from flows.variants.calls.indel_calls import call_indels, not_called
 from flows.variants.calls.joint_alleles import join_alleles
 from flows.variants.calls.loci import MOST_DEPTHS, call_part
-from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
+from flows.variants.calls.part_calls import MOST_MISSED, NO_DEPTHS, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
 from flows.variants.input import read_account
 from flows.variants.input.locations import read_counts, read_loci, replicate_columns
@@ -223,7 +223,7 @@ def _conclude_case(
         storage.write_bytes(case.url(paths, "callable.bed"), bed)
     files = multiqc_files(found, q, settings)
     # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(settings.case, [replace(part, depth=()) for part in found], q), files
+    return CaseFound(settings.case, [replace(part, depth=NO_DEPTHS) for part in found], q), files
 
 
 def _write_calls(
@@ -395,10 +395,10 @@ def merge_multiqc(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
 
 def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, list[list[float]]]:
     """Return points of each sample: as keys of an object they would be drawn in order of text."""
-    points = [point for part in parts for point in part.depth]
-    points = points[:: max(1, -(-len(points) // _MOST_POINTS))]
-    samples = {settings.case: 2} | ({settings.compared_with: 3} if settings.controls else {})
+    depth = np.concatenate([NO_DEPTHS, *(part.depth for part in parts)])
+    depth = depth[:: max(1, -(-len(depth) // _MOST_POINTS))]
+    samples = [settings.case] + ([settings.compared_with] if settings.controls else [])
     return {
-        sample: [[i, round(float(point[column]), 2)] for i, point in enumerate(points)]
-        for sample, column in samples.items()
+        sample: [[i, round(value, 2)] for i, value in enumerate(column.tolist())]
+        for sample, column in zip(samples, depth.T, strict=False)
     }

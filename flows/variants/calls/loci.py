@@ -207,7 +207,7 @@ def call_part(
         len(loci.pos),
         tuple(dict.fromkeys(loci.chrom.tolist())),
         calls,
-        _depths(batch, loci, points),
+        _depths(batch, points),
         chains=None if evidence.r_hat is None else Chains.of(evidence.r_hat),
         strands=loci.forward is not None,
         reads=loci.sums is not None,
@@ -336,16 +336,8 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
     return both[0], both[1], both[2], both[3]
 
 
-def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
-    """Return contig, position and depth of the case and of all controls at some locations."""
-    depth = batch.depth
-    step = max(1, -(-len(loci.pos) // points))
-    return tuple(
-        (
-            str(loci.chrom[j]),
-            int(loci.pos[j]),
-            float(depth[j, batch.case].sum()),
-            float(depth[j, ~batch.case].sum()),
-        )
-        for j in range(0, len(loci.pos), step)
-    )
+def _depths(batch: Counts, points: int) -> FloatArray:
+    """Return depths of the case and of all controls at some locations, [P, 2]."""
+    depth = batch.depth[:: max(1, -(-len(batch) // points))]
+    own, other = depth[:, batch.case].sum(axis=1), depth[:, ~batch.case].sum(axis=1)
+    return np.stack([own, other], axis=1).astype(float)
