@@ -161,13 +161,13 @@ def conclude(
         )
     if isinstance(model, Several):
         concluded = each(_conclude_here, items, settings, paths, fitted)
-        q = replace(q, of=tuple(found.q for found, _ in concluded))
+        q = replace(q, of=tuple(case.q for case, _ in concluded))
     else:
         concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
         q = concluded[0][0].q
     for name, text in merge_multiqc([files for _, files in concluded]).items():
         storage.write_bytes(paths.file(name), text)
-    return [found for found, _ in concluded], q
+    return [case for case, _ in concluded], q
 
 
 def _conclude_here(
@@ -201,33 +201,33 @@ def _conclude_case(
     storage.write_bytes(paths.part("decision", case.number, "npz"), to_bytes(decision))
     if isinstance(model, TwoGroups):
         # Locations under the same conditions share a limit, in whatever partition they are.
-        parts = each(_conditions, kept, q, paths)
+        conditions = each(_conditions, kept, q, paths)
         least = detection.threshold(decision, settings)
-        limits = detection.Conditions.union(parts).limits(model, q, least)
+        limits = detection.Conditions.union(conditions).limits(model, q, least)
         storage.write_bytes(paths.part("limits", case.number, "npz"), to_bytes(limits))
     points = max(2, MOST_DEPTHS // len(kept))
-    found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
-    found = join_alleles(found, case.columns, case.files, settings, each)
+    parts = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
+    parts = join_alleles(parts, case.columns, case.files, settings, each)
     why_not = not_called(kept, settings, paths, fitted, each, case.number)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
-        found = [
+        parts = [
             replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
-            for part, own in zip(found, indels.parts, strict=True)
+            for part, own in zip(parts, indels.parts, strict=True)
         ]
-    found = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in found]
-    _write_calls(case, found, null_of(model, q), settings, paths)
+    parts = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in parts]
+    _write_calls(case, parts, null_of(model, q), settings, paths)
     if isinstance(model, TwoGroups):
-        regions = [part.callable for part in found if part.callable is not None]
+        regions = [part.callable for part in parts if part.callable is not None]
         bed = detection.Intervals.union(regions).bed
         storage.write_bytes(case.url(paths, "callable.bed"), bed)
-    files = multiqc_files(found, q, settings)
+    files = multiqc_files(parts, q, settings)
     # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(settings.case, [replace(part, depth=NO_DEPTHS) for part in found], q), files
+    return CaseFound(settings.case, [replace(part, depth=NO_DEPTHS) for part in parts], q), files
 
 
 def _write_calls(
-    case: Case, found: Sequence[PartCalls], null: str, settings: VariantSettings, paths: RunPaths
+    case: Case, parts: Sequence[PartCalls], null: str, settings: VariantSettings, paths: RunPaths
 ) -> None:
     """Write the VCF of a case."""
     names = sample_names(case.columns, settings)
@@ -237,18 +237,18 @@ def _write_calls(
             "samples": named(call["samples"], names),
             "UNTESTED": untested(call, settings) or None,
         }
-        for part in found
+        for part in parts
         for call in part.calls
     ]
     write_vcf(
         case.url(paths, "variants.vcf.gz"),
         records,
-        _contigs(settings, found),
+        _contigs(settings, parts),
         [name for own in names.values() for name in own],
         f"vbflows variants, test {settings.test}",
-        filters_not_run(found, settings),
+        filters_not_run(parts, settings),
         null,
-        found[0].no_indels,
+        parts[0].no_indels,
         case.reads.thin,
         None if case.files else UNJOINED,
     )
@@ -276,10 +276,10 @@ def _write_loci(
     url = paths.part("evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
-    table, found = call_part(model, q, counts, loci, evidence, decision, settings, points)
+    table, calls = call_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
-        return found
+        return calls
     limits = read_state(paths.part("limits", number, "npz"), detection.Limits)
     limit = limits.at(counts, q, settings)
     rows = detection.table(limit, counts, loci, settings.case)
@@ -288,14 +288,14 @@ def _write_loci(
     regions = detection.callable_regions(limit, loci, share)
     missed = detection.missed_regions(limit, counts, loci, share, MOST_MISSED + 1)
     counted = detection.LimitCounts.of(limit)
-    return replace(found, limits=counted, callable=regions, missed=missed)
+    return replace(calls, limits=counted, callable=regions, missed=missed)
 
 
-def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
+def _contigs(settings: VariantSettings, parts: Sequence[PartCalls]) -> dict[str, int | None]:
     if settings.fasta is not None:
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
-    return {name: None for name in sorted({c for part in found for c in part.contigs})}
+    return {name: None for name in sorted({c for part in parts for c in part.contigs})}
 
 
 _MOST_POINTS = 1000

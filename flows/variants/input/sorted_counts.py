@@ -268,7 +268,7 @@ def _put_together(
     """Put the locations of a span together, for every case."""
     slices = [storage.read_table(paths.part("slices", index)) for index in span.slices]
     rows = pa.concat_tables([span.rows_of(table) for table in slices])
-    found = []
+    of_cases = []
     for case, name in enumerate(settings.tested):
         own = replicate_columns(columns, settings.of_case(name))
         assembled = assemble(rows, own, name, source)
@@ -277,5 +277,5 @@ def _put_together(
         lost = no_use(
             assembled.without_reads, assembled.without_reference, assembled.rows, "row of a "
         )
-        found.append(Assembled.of(index, case, assembled.counts, lost))
-    return found
+        of_cases.append(Assembled.of(index, case, assembled.counts, lost))
+    return of_cases

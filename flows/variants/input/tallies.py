@@ -343,14 +343,14 @@ def _put_together(comparison: _Comparison, settings: VariantSettings, paths: Run
 
 def _sums(tallies: Sequence[Tallies], ref: NDArray[np.int8]) -> IntArray:
     """Return what is known of the reads where the filters compare the case's."""
-    own, *controls = tallies
-    at, found = own.looked_at, [own.sums]
-    for other in controls:
-        of_control = np.zeros((len(at), other.counts.shape[1], *_SUMS), np.int64)
-        of_reference = other.sums[np.searchsorted(other.looked_at, at), :, 0]
-        of_control[np.arange(len(at)), :, ref[at]] = of_reference
-        found.append(of_control)
-    return np.concatenate(found, axis=1)
+    of_case, *others = tallies
+    at, sums = of_case.looked_at, [of_case.sums]
+    for controls in others:
+        of_controls = np.zeros((len(at), controls.counts.shape[1], *_SUMS), np.int64)
+        of_reference = controls.sums[np.searchsorted(controls.looked_at, at), :, 0]
+        of_controls[np.arange(len(at)), :, ref[at]] = of_reference
+        sums.append(of_controls)
+    return np.concatenate(sums, axis=1)
 
 
 def _indels(
@@ -360,14 +360,14 @@ def _indels(
     keep: NDArray[np.bool_],
 ) -> Indels:
     """Put the insertions and deletions at the locations together."""
-    found, before = [], 0
+    of_windows, before = [], 0
     for i, (window, ref) in enumerate(zip(windows, references, strict=True)):
         rows = [of_file for one in tallies for of_file in one.events_in(i)]
         every = indel_alleles.of_positions(window.start, rows, ref, window.length)
         here = np.flatnonzero(keep[before : before + window.length])
-        found.append(indel_alleles.at_locations(every, here))
+        of_windows.append(indel_alleles.at_locations(every, here))
         before += window.length
-    return indel_alleles.merge(found)
+    return indel_alleles.merge(of_windows)
 
 
 class PartCounts(NamedTuple):

@@ -71,9 +71,9 @@ FIT_UNITS = 6000
 """About how many units, three a location, the hyperparameters of two_groups are fitted on."""
 
 
-def chosen(found: Sequence[Assembled]) -> FloatArray:
+def chosen(partitions: Sequence[Assembled]) -> FloatArray:
     """Return with which probability a location of each level is taken, over all partitions."""
-    number = np.sum([one.levels for one in found], axis=0)
+    number = np.sum([one.levels for one in partitions], axis=0)
     return probabilities(number, FIT_UNITS / 3.0)
 
 
@@ -104,13 +104,13 @@ class ToFit(NamedTuple):
 
 def to_fit(gathered: Gathered, cases: int) -> list[ToFit]:
     """Return the partitions with locations, each with the training sites of its case."""
-    found = []
+    partitions: list[ToFit] = []
     for case in range(cases):
         own = [one for one in gathered.of_case(case) if one.locations]
         if own:
             probability = chosen(own)
-            found += [ToFit(one.index, case, part, probability) for part, one in enumerate(own)]
-    return sorted(found, key=lambda one: one.partition)
+            partitions += [ToFit(p.index, case, i, probability) for i, p in enumerate(own)]
+    return sorted(partitions, key=lambda one: one.partition)
 
 
 def finish_partition(
