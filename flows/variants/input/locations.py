@@ -42,6 +42,8 @@ class Assembled:
         [R, 2] bases that count at the locations, and those that differ from the reference.
     digests
         [R] of the counts.
+    account
+        [R, FIELDS] the account of reads; without rows where counts were given.
     """
 
     index: int
@@ -51,6 +53,7 @@ class Assembled:
     levels: IntArray
     depth: IntArray
     digests: tuple[str, ...]
+    account: IntArray
 
     @classmethod
     def of(
@@ -60,6 +63,7 @@ class Assembled:
         counts: Counts,
         dropped: tuple[Dropped, ...],
         indels: Indels | None = None,
+        account: IntArray | None = None,
     ) -> Self:
         """Describe the counts of a partition."""
         bases = counts.counts.sum(axis=(0, 2), dtype=np.int64)
@@ -73,6 +77,7 @@ class Assembled:
             numbers(differing(counts, indels)),
             np.stack([bases, bases - same], axis=1),
             tuple(hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns),
+            np.zeros((0, 0), np.int64) if account is None else account,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from flows import storage
 from flows.family import Each, Ingested
-from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from flows.storage import InputFile
@@ -151,6 +150,8 @@ class Tallies(State):
     sums
         [E, R, 4, 11] of a case, [E, R, 1, 11] of controls, of which the reference's reads alone
         are needed: sums over the reads, as `READ_SUMS` has them.
+    account
+        [R, FIELDS] the account of the files' reads.
     events, owner
         [N, 10] insertions and deletions, as `indel_alleles` has them, and [N, 2] in which window
         and of which replicate each is; None where they were not looked for.
@@ -160,6 +161,7 @@ class Tallies(State):
     deleted: NDArray[np.int32]
     looked_at: IntArray
     sums: IntArray
+    account: IntArray
     events: IntArray | None
     owner: IntArray | None
 
@@ -169,12 +171,6 @@ class Tallies(State):
         assert self.owner is not None
         here = self.owner[:, 0] == window
         return [self.events[here & (self.owner[:, 1] == r)] for r in range(self.counts.shape[1])]
-
-
-class Account(json_files.Form):
-    """The account of the reads of a part's files, [R, FIELDS]."""
-
-    account: list[list[int]]
 
 
 def windows_in(part: Part, settings: VariantSettings) -> Iterator[tuple[Region, int]]:
@@ -211,17 +207,16 @@ def _refuse_changed(part: Part) -> None:
 def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Count what one part's files show, and keep it."""
     files = files_of(part)
-    tallies, accounts = [], []
+    tallies = []
     with counting(part, settings) as reads:
         for i, (window, met) in enumerate(windows_in(part, settings)):
             tallied = [reads.count(file.url, window, met) for file in files]
             tallies.append(_tallies_of(tallied, window, i, files[0].of_case, settings))
-            accounts.append(np.stack([one.account for one in tallied]))
-    storage.write_bytes(paths.part("reads", part.index, "npz"), to_bytes(_joined(tallies)))
-    account = _with_totals(np.sum(accounts, axis=0), part, settings)
-    json_files.write(paths.part("account", part.index, "json"), Account(account=account.tolist()))
+    whole = _joined(tallies)
+    whole = replace(whole, account=_with_totals(whole.account, part, settings))
+    storage.write_bytes(paths.part("reads", part.index, "npz"), to_bytes(whole))
     rows = part.rows if files[0].of_case else 0  # the controls' are no locations of their own
-    return Ingested(rows, rows, dropped(account, settings))
+    return Ingested(rows, rows, dropped(whole.account, settings))
 
 
 def _with_totals(account: IntArray, part: Part, settings: VariantSettings) -> IntArray:
@@ -234,16 +229,13 @@ def _with_totals(account: IntArray, part: Part, settings: VariantSettings) -> In
     return np.column_stack([account, totals])
 
 
-def _account_of(part: Part, paths: RunPaths) -> list[list[int]]:
-    return json_files.read(paths.part("account", part.index, "json"), Account).account
-
-
 def _tallies_of(
     tallied: Sequence[Tally], window: Region, number: int, of_case: bool, settings: VariantSettings
 ) -> Tallies:
     counts = np.stack([one.counts for one in tallied], axis=1)
     deleted = np.stack([one.deleted for one in tallied], axis=1)
     sums = np.stack([one.sums for one in tallied], axis=1)
+    account = np.stack([one.account for one in tallied])
     events = [one.indels for one in tallied]
     ref = reference(str(settings.fasta), window)
     if of_case:
@@ -256,10 +248,10 @@ def _tallies_of(
         looked_at = np.flatnonzero(ref >= 0)
         sums = sums[looked_at, :, ref[looked_at]][:, :, None]
     if not settings.indels:
-        return Tallies(counts, deleted, looked_at, sums, None, None)
+        return Tallies(counts, deleted, looked_at, sums, account, None, None)
     replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])
     owner = np.column_stack([np.full(len(replicate), number), replicate])
-    return Tallies(counts, deleted, looked_at, sums, np.concatenate(events), owner)
+    return Tallies(counts, deleted, looked_at, sums, account, np.concatenate(events), owner)
 
 
 def _joined(windows: Sequence[Tallies]) -> Tallies:
@@ -273,6 +265,7 @@ def _joined(windows: Sequence[Tallies]) -> Tallies:
         np.concatenate([one.deleted for one in windows]),
         np.concatenate(looked_at),
         np.concatenate([one.sums for one in windows]),
+        np.sum([one.account for one in windows], axis=0),
         np.concatenate(events) if events else None,
         np.concatenate(owner) if owner else None,
     )
@@ -301,12 +294,16 @@ def gather_reads(
             comparisons.append(_Comparison(len(comparisons), case, own, controls))
     files = [file for part in parts[:groups] for file in files_of(part)]
     columns = replicate_columns([file.column for file in files], settings)
+    partitions = each(_put_together, comparisons, settings, paths)
     account = np.zeros((len(columns), FIELDS), np.int64)
-    for part, own_account in zip(parts, each(_account_of, parts, paths), strict=True):
-        rows = [columns.index(file.column) for file in files_of(part)]
-        account[rows] += np.array(own_account, np.int64)
+    for comparison, partition in zip(comparisons, partitions, strict=True):
+        counted = files_of(comparison.own)
+        if comparison.controls is not None and comparison.case == 0:  # they are every case's
+            counted += files_of(comparison.controls)
+        rows = [columns.index(file.column) for file in counted]
+        account[rows] += partition.account[: len(rows)]
     return Gathered(
-        each(_put_together, comparisons, settings, paths),
+        partitions,
         columns,
         account,
         positions=sum(part.rows for part in parts) // groups,
@@ -338,7 +335,8 @@ def _put_together(comparison: _Comparison, settings: VariantSettings, paths: Run
     write_locations(paths, comparison.partition, kept, loci, indels)
     empty = [f"{chrom[j]}:{pos[j]}" for j in np.flatnonzero(~read)[:_NAMED]]
     lost = no_use(int((~read).sum()), int((read & ~known).sum()), len(read), examples=empty)
-    return Assembled.of(comparison.partition, comparison.case, kept, lost, indels)
+    account = np.concatenate([one.account for one in tallies])
+    return Assembled.of(comparison.partition, comparison.case, kept, lost, indels, account)
 
 
 def _sums(tallies: Sequence[Tallies], ref: NDArray[np.int8]) -> IntArray:
