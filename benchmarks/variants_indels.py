@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.variants_breaks import fisher
 from flows.variants.calls.calls import Evidence, decide, summarise
-from flows.variants.input.indel_counts import AHEAD, of_positions
+from flows.variants.reads.indel_alleles import AHEAD, of_positions
 from flows.variants.reads.reads import count_region, reference
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings

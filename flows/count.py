@@ -21,10 +21,9 @@ from flows.settings import ComputeSettings
 from flows.tables.partition import Part
 from flows.variants.family import Variants
 from flows.variants.input.count_checks import file_name
-from flows.variants.input.locations import write_part_counts
 from flows.variants.input.read_account import SampleReads, as_rows, dropped, warnings
-from flows.variants.input.sample_sheet import read_sheet
-from flows.variants.input.sheet_roles import inferred, only_fasta
+from flows.variants.input.sample_sheet import inferred, only_fasta, read_sheet
+from flows.variants.input.tallies import write_part_counts
 from flows.variants.settings import VariantSettings
 
 ACCOUNT = "reads.json"  # the account of reads, next to the counts
@@ -115,7 +114,8 @@ def count(
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:
     """Return a digest of what is counted and how."""
-    text = "|".join([settings.model_dump_json(), *(part.fingerprint for part in parts)])
+    slices = (repr(one) for part in parts for one in part.slices)
+    text = "|".join([settings.model_dump_json(), *slices])
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -128,6 +128,12 @@ def _refuse_counts(target: str) -> None:
     there = _counts(target)
     if there:
         raise InputError(
-            [Fault(file=target, expected="a folder without counts", found=f"{there[0]}",
-                   remedy="name another folder, or empty this one")]
-        )  # fmt: skip
+            [
+                Fault(
+                    file=target,
+                    expected="a folder without counts",
+                    found=f"{there[0]}",
+                    remedy="name another folder, or empty this one",
+                )
+            ]
+        )

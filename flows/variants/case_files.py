@@ -1,34 +1,34 @@
-"""The decision over all partitions of a case, and what is written of it: tables, VCF, BED."""
+"""The decision over all partitions of a case, and what is written: tables, VCF, BED, MultiQC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from flows import storage
 from flows.family import Each
 from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.variants import multiqc
 from flows.variants.calls import calls as variant_calls
 from flows.variants.calls import detection
+from flows.variants.calls.alleles import untested
 from flows.variants.calls.calls import Decision, Scored
-from flows.variants.calls.compared import untested
 from flows.variants.calls.indel_calls import call_indels, not_called
 from flows.variants.calls.joint_alleles import join_alleles
 from flows.variants.calls.loci import MOST_DEPTHS, call_part
-from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
+from flows.variants.calls.part_calls import MOST_MISSED, NO_DEPTHS, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
-from flows.variants.input.locations import read_counts, read_loci
+from flows.variants.input import read_account
+from flows.variants.input.locations import read_counts, read_loci, replicate_columns
 from flows.variants.input.read_account import SampleReads
-from flows.variants.reads.regions import fasta_contigs, names_a_contig
+from flows.variants.reads.contigs import fasta_contigs, names_a_contig
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.two_groups.batch_errors import (
@@ -36,8 +36,8 @@ from vbmodels.variants.two_groups.batch_errors import (
     observed_information,
     standard_errors,
 )
-from vbmodels.variants.two_groups.batch_null import BatchNull
-from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
+from vbmodels.variants.two_groups.cases import Several
 from vbmodels.variants.two_groups.model import TwoGroups
 
 UNJOINED = "Bases on the same reads are records of their own: counts have no reads"
@@ -47,14 +47,14 @@ CASES = "cases"  # the folder with a folder of each of several cases
 class KeptPartitions(json_files.Form):
     """The contents of ``kept/part-00000.json``.
 
-    The partitions with locations, the replicates, of which of several cases each partition is,
+    The partitions with locations, the replicates, the number of the case that each partition is of,
     what is known of the replicates' reads, as `SampleReads` has it, and each replicate's file of
     reads with what marks its version; no files where counts were given.
     """
 
     indices: list[int]
     columns: list[tuple[str, str]]
-    cases: list[int] = Field(default_factory=list)
+    cases: list[int]
     positions: int
     locations: int
     depth: list[list[int]]
@@ -70,6 +70,22 @@ class KeptPartitions(json_files.Form):
         return SampleReads(self.columns, self.positions, self.locations, depth, account, files)
 
 
+class CaseFit(NamedTuple):
+    """One case's model and what was fitted; ``name`` of one of several, else empty."""
+
+    name: str
+    model: Any
+    q: Any
+
+
+def fits_of(model: Any, q: Any) -> list[CaseFit]:
+    """Return the fit of each case."""
+    if isinstance(model, Several):
+        pairs = zip(model.names, q.of, strict=True)
+        return [CaseFit(name, model.model, own) for name, own in pairs]
+    return [CaseFit("", model, q)]
+
+
 class Case(NamedTuple):
     """What is concluded at once.
 
@@ -77,88 +93,104 @@ class Case(NamedTuple):
     ----------
     number
         Of the case, from 0.
+    fit
+        Its name, model and hyperparameters.
     positions
         The number of each table's part, and the partition that it is of.
+    summaries
+        What the partitions scored.
     columns
         The replicates.
     reads
         What is known of the replicates' reads.
     files
         Each replicate's file of reads, and what marks its version; none of counts.
-    name
-        Of one of several cases; empty for a run of one.
     """
 
     number: int
+    fit: CaseFit
     positions: list[tuple[int, int]]
+    summaries: list[Scored]
     columns: list[tuple[str, str]]
     reads: SampleReads
     files: list[tuple[str, str]]
-    name: str = ""
 
-    @property
-    def folder(self) -> str:
-        """The folder of its VCF and BED, in the run's: empty for the run's own."""
-        return storage.join(CASES, self.name) if self.name else ""
-
-
-OneCase = tuple[Case, Any, list[Scored]]
-"""One of several cases, its fit, and what its partitions scored."""
+    def url(self, paths: RunPaths, name: str) -> str:
+        """Return where a file of it is: of one of several cases in a folder of its own."""
+        return paths.file(storage.join(CASES, self.fit.name, name) if self.fit.name else name)
 
 
 @dataclass(frozen=True)
 class CaseFound:
-    """What was found in one of several cases."""
+    """What was found in a case, and its hyperparameters."""
 
     name: str
     parts: list[PartCalls]
     q: Any
 
 
-def conclude_several(
-    model: Several, q: SeveralGlobal, summaries: Sequence[Scored], about: KeptPartitions,
-    settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-) -> tuple[list[CaseFound], SeveralGlobal]:  # fmt: skip
-    """Conclude every case separately, several at once."""
-    items: list[OneCase] = []
-    for number, name in enumerate(model.names):
+def conclude(
+    model: Any,
+    q: Any,
+    summaries: Sequence[Scored],
+    about: KeptPartitions,
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+) -> tuple[list[CaseFound], Any]:
+    """Decide over all partitions of each case, then write every location and the VCF.
+
+    Several cases are concluded at once, each in one place; one by partitions.
+    """
+    items = []
+    for number, fit in enumerate(fits_of(model, q)):
+        alone = settings.of_case(settings.tested[number])
+        columns = replicate_columns(about.columns, alone)
         own = [i for i, case in enumerate(about.cases) if case == number]
-        columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
-        positions = [(i, about.indices[i]) for i in own]
-        files = [about.files[about.columns.index(c)] for c in columns] if about.files else []
-        case = Case(number, positions, columns, about.reads.of(columns), files, name)
-        items.append((case, q.of[number], [summaries[i] for i in own]))
-    found = each(_conclude_one, items, model.model, settings, paths, fitted)
-    for name, text in multiqc.merge([files for _, files in found]).items():
+        items.append(
+            Case(
+                number,
+                fit,
+                [(i, about.indices[i]) for i in own],
+                [summaries[i] for i in own],
+                columns,
+                about.reads.of(columns),
+                [about.files[about.columns.index(c)] for c in columns] if about.files else [],
+            )
+        )
+    if isinstance(model, Several):
+        concluded = each(_conclude_here, items, settings, paths, fitted)
+        q = replace(q, of=tuple(case.q for case, _ in concluded))
+    else:
+        concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
+        q = concluded[0][0].q
+    for name, text in merge_multiqc([files for _, files in concluded]).items():
         storage.write_bytes(paths.file(name), text)
-    return [one for one, _ in found], replace(q, of=tuple(one.q for one, _ in found))
+    return [case for case, _ in concluded], q
 
 
-def _conclude_one(
-    one: OneCase, model: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
+def _conclude_here(
+    case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
 ) -> tuple[CaseFound, dict[str, bytes]]:
-    case, own, summaries = one
-    alone = settings.of_case(case.name)
-    parts, q = conclude_case(case, model, own, summaries, alone, paths, fitted, _here)
-    files = multiqc.files(parts, q, alone)
-    # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(case.name, [replace(part, depth=()) for part in parts], q), files
+    def each(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
+        return [function(item, *args) for item in items]
+
+    alone = settings.of_case(case.fit.name)
+    return _conclude_case(case, alone, paths, fitted, each)
 
 
-def _here(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
-    return [function(item, *args) for item in items]
-
-
-def conclude_case(
-    case: Case, model: Any, q: Any, summaries: Sequence[Scored], settings: VariantSettings,
-    paths: RunPaths, fitted: RunPaths | None, each: Each,
-) -> tuple[list[PartCalls], Any]:  # fmt: skip
-    """Decide over all partitions at once, then write every location and the VCF.
+def _conclude_case(
+    case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each
+) -> tuple[CaseFound, dict[str, bytes]]:
+    """Return what was found in a case, and its files for MultiQC.
 
     P(H1) over all units replaces the fit's, which is of a sample.
     """
-    pi = getattr(q, "pi", 0.5)
-    decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+    _, model, q = case.fit
+    decision = variant_calls.decide(
+        case.summaries, getattr(q, "pi", 0.5), settings, refit=fitted is None
+    )
     kept = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         q = replace(q, pi=decision.pi)
@@ -169,48 +201,57 @@ def conclude_case(
     storage.write_bytes(paths.part("decision", case.number, "npz"), to_bytes(decision))
     if isinstance(model, TwoGroups):
         # Locations under the same conditions share a limit, in whatever partition they are.
-        parts = each(_conditions, kept, q, paths)
+        conditions = each(_conditions, kept, q, paths)
         least = detection.threshold(decision, settings)
-        limits = detection.Conditions.union(parts).limits(model, q, least)
+        limits = detection.Conditions.union(conditions).limits(model, q, least)
         storage.write_bytes(paths.part("limits", case.number, "npz"), to_bytes(limits))
     points = max(2, MOST_DEPTHS // len(kept))
-    found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
-    found = join_alleles(found, case.columns, case.files, settings, each)
+    parts = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
+    parts = join_alleles(parts, case.columns, case.files, settings, each)
     why_not = not_called(kept, settings, paths, fitted, each, case.number)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
-        both = zip(found, indels.parts, strict=True)
-        found = [
+        parts = [
             replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
-            for part, own in both
+            for part, own in zip(parts, indels.parts, strict=True)
         ]
-    else:
-        found = [replace(part, no_indels=why_not) for part in found]
-    found = [replace(part, sample_reads=case.reads) for part in found]
-    contigs = _contigs(settings, found)
+    parts = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in parts]
+    _write_calls(case, parts, null_of(model, q), settings, paths)
+    if isinstance(model, TwoGroups):
+        regions = [part.callable for part in parts if part.callable is not None]
+        bed = detection.Intervals.union(regions).bed
+        storage.write_bytes(case.url(paths, "callable.bed"), bed)
+    files = multiqc_files(parts, q, settings)
+    # Depths along the regions are in these; of many cases they would fill the driver's memory.
+    return CaseFound(settings.case, [replace(part, depth=NO_DEPTHS) for part in parts], q), files
+
+
+def _write_calls(
+    case: Case, parts: Sequence[PartCalls], null: str, settings: VariantSettings, paths: RunPaths
+) -> None:
+    """Write the VCF of a case."""
     names = sample_names(case.columns, settings)
     records = [
-        {**call, "samples": named(call["samples"], names),
-         "UNTESTED": untested(call, settings) or None}
-        for part in found for call in part.calls
-    ]  # fmt: skip
-
-    def of_case(name: str) -> str:
-        return paths.file(storage.join(case.folder, name) if case.folder else name)
-
+        {
+            **call,
+            "samples": named(call["samples"], names),
+            "UNTESTED": untested(call, settings) or None,
+        }
+        for part in parts
+        for call in part.calls
+    ]
     write_vcf(
-        of_case("variants.vcf.gz"), records, contigs,
+        case.url(paths, "variants.vcf.gz"),
+        records,
+        _contigs(settings, parts),
         [name for own in names.values() for name in own],
-        f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-        null_of(model, q), why_not, case.reads.thin, None if case.files else UNJOINED,
-    )  # fmt: skip
-    if isinstance(model, TwoGroups):
-        regions = detection.joined_beds([part.callable for part in found])
-        storage.write_bytes(of_case("callable.bed"), regions)
-    if not case.folder:
-        for name, text in multiqc.files(found, q, settings).items():
-            storage.write_bytes(paths.file(name), text)
-    return found, q
+        f"vbflows variants, test {settings.test}",
+        filters_not_run(parts, settings),
+        null,
+        parts[0].no_indels,
+        case.reads.thin,
+        None if case.files else UNJOINED,
+    )
 
 
 def _information(index: int, model: BatchNull, q: Any, paths: RunPaths) -> Information:
@@ -222,31 +263,142 @@ def _conditions(index: int, q: Any, paths: RunPaths) -> detection.Conditions:
 
 
 def _write_loci(
-    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
-    paths: RunPaths, number: int,
-) -> PartCalls:  # fmt: skip
+    where: tuple[int, int],
+    model: Any,
+    q: Any,
+    points: int,
+    settings: VariantSettings,
+    paths: RunPaths,
+    number: int,
+) -> PartCalls:
     index, kept = where
     decision = read_state(paths.part("decision", number, "npz"), Decision)
     url = paths.part("evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
-    table, found = call_part(model, q, counts, loci, evidence, decision, settings, points)
+    table, calls = call_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
-        return found
+        return calls
     limits = read_state(paths.part("limits", number, "npz"), detection.Limits)
     limit = limits.at(counts, q, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
     share = settings.callable_share
-    regions = detection.bed(detection.callable_regions(limit, loci, share))
+    regions = detection.callable_regions(limit, loci, share)
     missed = detection.missed_regions(limit, counts, loci, share, MOST_MISSED + 1)
     counted = detection.LimitCounts.of(limit)
-    return replace(found, limits=counted, callable=regions, missed=missed)
+    return replace(calls, limits=counted, callable=regions, missed=missed)
 
 
-def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
+def _contigs(settings: VariantSettings, parts: Sequence[PartCalls]) -> dict[str, int | None]:
     if settings.fasta is not None:
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
-    return {name: None for name in sorted({c for part in found for c in part.contigs})}
+    return {name: None for name in sorted({c for part in parts for c in part.contigs})}
+
+
+_MOST_POINTS = 1000
+
+
+def multiqc_files(
+    parts: Sequence[PartCalls], q: Any, settings: VariantSettings
+) -> dict[str, bytes]:
+    """Return the files by name: calls, depth, reads, and errors by substitution where known.
+
+    Parameters
+    ----------
+    parts
+        What the partitions found.
+    q
+        The fit.
+    settings
+        The run's; the case names the sample.
+    """
+    calls = [call for part in parts for call in part.calls]
+    filtered = sum(bool(call["filters"]) for call in calls)
+    found = {
+        "vbflows_calls": {
+            "section_name": "vbflows: variants",
+            "description": "Alleles called in the case: those that pass all filters, and others.",
+            "plot_type": "bargraph",
+            "pconfig": {
+                "id": "vbflows_calls_plot",
+                "title": "vbflows: variants",
+                "ylab": "alleles",
+            },
+            "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
+        },
+        "vbflows_depth": {
+            "section_name": "vbflows: depth",
+            "description": "Reads of a sample, of all its replicates, at locations along the "
+            "regions, in order.",
+            "plot_type": "linegraph",
+            "pconfig": {
+                "id": "vbflows_depth_plot",
+                "title": "vbflows: depth",
+                "xlab": "location",
+                "ylab": "reads",
+            },
+            "data": _depths(parts, settings),
+        },
+    }
+    reads = parts[0].sample_reads if parts else None
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        found["vbflows_reads"] = {
+            "section_name": "vbflows: reads",
+            "description": "Reads in the regions: those that count, and those that a rule left "
+            "out.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_reads_plot", "title": "vbflows: reads", "ylab": "reads"},
+            "data": read_account.for_multiqc(rows),
+        }
+    if isinstance(q, BatchGlobal):
+        control = q.a / (q.a + q.b)
+        rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}
+        found["vbflows_errors"] = {
+            "section_name": "vbflows: errors by substitution",
+            "description": "Error rates of each sample; what differs alike at all locations is "
+            "not called.",
+            "plot_type": "bargraph",
+            "pconfig": {
+                "id": "vbflows_errors_plot",
+                "title": "vbflows: errors by substitution",
+                "ylab": "errors per million",
+                "stacking": "group",
+            },
+            "data": {
+                sample: {
+                    name: round(1e6 * float(rate), 3)
+                    for name, rate in zip(names_of_types(), of, strict=True)
+                }
+                for sample, of in rates.items()
+            },
+        }
+    return {
+        f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
+        for name, content in found.items()
+    }
+
+
+def merge_multiqc(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
+    """Put the files of several cases together: a sample each; of a control, what comes first."""
+    found: dict[str, dict[str, Any]] = {}
+    for own in files:
+        for name, text in own.items():
+            content = json.loads(text)
+            data = found.setdefault(name, content)["data"]
+            for sample, of in content["data"].items():
+                data.setdefault(sample, of)
+    return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}
+
+
+def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, list[list[float]]]:
+    """Return points of each sample: as keys of an object they would be drawn in order of text."""
+    depth = np.concatenate([NO_DEPTHS, *(part.depth for part in parts)])
+    depth = depth[:: max(1, -(-len(depth) // _MOST_POINTS))]
+    samples = [settings.case] + ([settings.compared_with] if settings.controls else [])
+    return {
+        sample: [[i, round(value, 2)] for i, value in enumerate(column.tolist())]
+        for sample, column in zip(samples, depth.T, strict=False)
+    }

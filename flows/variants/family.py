@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,49 +28,28 @@ from flows.variants.calls import calls as variant_calls
 from flows.variants.calls.calls import ALPHA, Scored
 from flows.variants.calls.indel_calls import fit_url, kept_url
 from flows.variants.calls.indel_calls import hyperparameters as indel_hyperparameters
-from flows.variants.case_files import (
-    Case,
-    KeptPartitions,
-    conclude_case,
-    conclude_several,
-)
+from flows.variants.case_files import KeptPartitions, conclude, fits_of
 from flows.variants.input import read_account
-from flows.variants.input.alignment_headers import File, header_warnings
-from flows.variants.input.cases import (
-    Cases,
-    count_reads,
-    finish_case,
-    of_reads,
-    plan_reads,
-    separate_cases,
-    to_fit,
-)
+from flows.variants.input.alignment_checks import check_sheet, header_warnings
 from flows.variants.input.count_checks import Rules, check_counts, missing_files, read_header
-from flows.variants.input.counts import Column
-from flows.variants.input.locations import (
-    Assembled,
-    count_part,
-    counted,
-    marks_in,
-    replicate_columns,
-    shuffle,
-    sort_part,
-)
+from flows.variants.input.locations import Gathered, marks_in, replicate_columns
 from flows.variants.input.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.input.sample_sheet import (
     ALIGNMENTS,
-    SHEETS,
     check_samples,
-    check_sheet,
+    inferred,
     is_sheet,
     needs_a_sheet,
     read_sheet,
+    settings_of_sheet,
 )
-from flows.variants.input.sheet_roles import inferred, settings_of_sheet
-from flows.variants.input.training_sites import chosen, finish_partition
-from flows.variants.reads.regions import Marks, marks_of, regions_of
+from flows.variants.input.sorted_counts import gather_counts, sort_part
+from flows.variants.input.tallies import count_reads, files_of, gather_reads, plan_reads
+from flows.variants.input.training_sites import finish_partition, to_fit
+from flows.variants.reads.contigs import Marks, marks_of
+from flows.variants.reads.regions import regions_of
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import IntArray, State, to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.rvd2.model import RVD2, Pair
@@ -87,9 +66,11 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
             Parameter(name, sample, value)
             for sample, of in (("case", q.case), ("control", q.control))
             for name, value in (
-                ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
+                ("mu0", of.a0 / (of.a0 + of.b0)),
+                ("M0", of.a0 + of.b0),
+                ("log_M", of.log_m),
             )
-        ]  # fmt: skip
+        ]
     rows = [
         Parameter("pi", None, q.pi),
         Parameter("w", None, q.w),
@@ -193,9 +174,11 @@ class Variants:
         return Checked(sum(one.rows for one in pieces))
 
     def _checked(
-        self, file: InputFile, settings: VariantSettings,
+        self,
+        file: InputFile,
+        settings: VariantSettings,
         counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
-    ) -> Checked:  # fmt: skip
+    ) -> Checked:
         if is_sheet(file.url):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
@@ -208,9 +191,16 @@ class Variants:
         except InputError as error:
             wrong = error.faults
         if settings.primers is not None:
-            wrong = (*wrong, Fault(file="settings", column="primers", expected="reads, whose bases "
-                                   "of primers do not count", found="counts",
-                                   remedy="give primers where the reads are counted"))  # fmt: skip
+            wrong = (
+                *wrong,
+                Fault(
+                    file="settings",
+                    column="primers",
+                    expected="reads, whose bases of primers do not count",
+                    found="counts",
+                    remedy="give primers where the reads are counted",
+                ),
+            )
         rows, samples, faults = counts(file.url, rules)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
@@ -232,8 +222,13 @@ class Variants:
         """List sample sheets given with other files, and counts with gaps."""
         if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
-            return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
-                          "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
+            return [
+                Fault(
+                    file=files[0].url,
+                    expected="one sample sheet alone, or counts in Parquet",
+                    found=f"{len(files)} files: {names}",
+                )
+            ]
         return missing_files([f.url for f in files])
 
     def group_files(
@@ -248,76 +243,76 @@ class Variants:
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
     ) -> list[Part]:
         """Cut the regions' positions, or the rows of counts."""
-        if self.compares and settings.several and is_sheet(files[0].url):
-            named = dict(mark for c in checked for mark in getattr(c, "named", ()))
+        named = dict(mark for c in checked for mark in getattr(c, "named", ()))
+        rows = sum(c.rows for c in checked)
+        if is_sheet(files[0].url):
             lines = read_sheet(files[0].url)
-            return plan_reads(files[0], lines, named, sum(c.rows for c in checked), settings)
-        if not is_sheet(files[0].url):
-            found = {s for c in checked for s in getattr(c, "samples", ())}
-            faults = check_samples(files[0].url, found, settings)
-            if faults:
-                raise InputError(faults)
+            return plan_reads(files[0], lines, named, rows, settings, self.compares)
+        samples = {s for c in checked for s in getattr(c, "samples", ())}
+        if faults := check_samples(files[0].url, samples, settings):
+            raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
-        # What is named is part of what a partition is made of, though no rows of it are: the
-        # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
-        marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
-        slices = [Slice(url, 0, 0, mark) for url, mark in marks]
+        # The FASTA and the BED say where rows belong: part of what a partition is made of.
+        slices = [Slice(url, 0, 0, mark) for url, mark in named.items()]
         return [Part(part.index, (*part.slices, *slices)) for part in parts]
 
     def ingest(self, part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
-        if of_reads(part):
-            return count_reads(part, settings, paths)
-        if is_sheet(part.slices[0].url):
-            return count_part(part, settings, paths)
-        return sort_part(part, settings, paths)
+        ingest = count_reads if files_of(part) else sort_part
+        return ingest(part, settings, paths)
 
     def prepare(
-        self, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
-        """Put the locations of every partition together and choose those to be fitted on.
+        self,
+        parts: Sequence[Part],
+        settings: VariantSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> Prepared:
+        """Put the locations of every case's partitions together and choose those to be fitted on.
 
         Where the parts' locations follow one another, partitions are the parts.
         """
         source = parts[0].slices[0].url
-        warnings: list[str] = []
-        notes: list[str] = []
-        account: IntArray | None = None
-        positions, paths_of = 0, dict[Column, str]()
-        if settings.several:
-            return _prepare_several(source, parts, settings, paths, each)
-        if is_sheet(source):
-            found = each(counted, [part.index for part in parts], paths)
-            lines = read_sheet(source)
-            columns = replicate_columns([(x.sample, x.replicate) for x in lines], settings)
-            notes += inferred(os.path.dirname(source), lines, settings)
-            account = np.array([one.account for one in found], np.int64).sum(axis=0)
-            positions = sum(part.rows for part in parts)
-            own = [x for x in lines if (x.sample, x.replicate) in columns]
-            files = [File(x.sample, x.replicate, x.path) for x in own]
-            paths_of = {(file.sample, file.replicate): file.path for file in files}
-            wanted = regions_of(settings, marks_in(parts[0], settings))
-            warnings += header_warnings(files, wanted, settings)
-            notes += read_account.replicates_in_words(columns, [file.path for file in files])
-        else:
-            found, columns, said = shuffle(parts, settings, paths, each)
-            warnings += said
-        kept = [one.index for one in found if one.locations]
-        if not kept:
-            raise InputError([_nothing(source, found, account, settings)])
-        reads = _sample_reads(columns, found, account, positions)
-        if faults := thin_faults(source, paths_of, reads, settings):
+        gather = gather_reads if files_of(parts[0]) else gather_counts
+        gathered = gather(parts, settings, paths, each)
+        partitions = to_fit(gathered, len(settings.tested))
+        _refuse_nothing(source, gathered, {one.case for one in partitions}, settings)
+        reads = _sample_reads(gathered, settings)
+        urls_of = {column: url for column, (url, _) in gathered.files.items()}
+        if faults := thin_faults(source, urls_of, reads, settings):
             raise InputError(faults)
-        urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
-        digests = [one.digests for one in found]
-        warnings += read_account.same_reads(columns, digests, reads.depth)
-        _keep(paths, reads, kept, files=_files_of(parts, columns, paths_of))
+        urls = each(finish_partition, partitions, settings, paths, gathered.columns)
+        kept = KeptPartitions(
+            indices=[one.partition for one in partitions],
+            columns=reads.columns,
+            cases=[one.case for one in partitions],
+            positions=reads.positions,
+            locations=reads.locations,
+            depth=reads.depth.tolist(),
+            account=None if reads.account is None else reads.account.tolist(),
+            files=[gathered.files[column] for column in reads.columns] if gathered.files else [],
+        )
+        json_files.write(paths.part("kept", 0, "json"), kept)
+        warnings, notes = list(gathered.warnings), list[str]()
+        if gathered.files:
+            lines = read_sheet(source)
+            own = [line for line in lines if (line.sample, line.replicate) in gathered.files]
+            wanted = regions_of(settings, marks_in(parts[0], settings))
+            warnings += header_warnings(own, wanted, settings)
+            notes += inferred(os.path.dirname(source), lines, settings)
+            notes += read_account.replicates_in_words(own)
+        warnings += _alike_warnings(gathered, reads, settings)
         warnings += _read_warnings(reads, settings)
         warnings += _test_warnings(settings)
-        dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, tuple(warnings), dropped, notes=tuple(notes))
+        return Prepared(
+            tuple(urls),
+            OfCase if settings.several else Counts,
+            tuple(warnings),
+            tuple(lost for one in gathered.partitions for lost in one.dropped),
+            notes=tuple(notes),
+        )
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -332,21 +327,35 @@ class Variants:
             if settings.members:
                 return PanelNull(
                     sense, MIXTURE, types=settings.types, matched=bool(settings.control)
-                )  # fmt: skip
+                )
             return BatchNull(sense, MIXTURE, types=settings.types)
         return Pair(RVD2())
 
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
-        settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> Scored:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: Any,
+        local: Any,
+        index: int,
+        *,
+        settings: VariantSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Scored:
         """Compute every unit's evidence and keep it for the decision over all partitions."""
         if isinstance(model, Several):
             name = model.names[batch.which]
             return self.score(
-                model.model, q.of[batch.which], batch.counts, None, index,
-                settings=settings.of_case(name), paths=paths, fitted=fitted,
-            )  # fmt: skip
+                model.model,
+                q.of[batch.which],
+                batch.counts,
+                None,
+                index,
+                settings=settings.of_case(name),
+                paths=paths,
+                fitted=fitted,
+            )
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, units(batch))
         elif settings.test == "sampled_difference":
@@ -357,16 +366,19 @@ class Variants:
         return variant_calls.summarise(evidence)
 
     def select(
-        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
-        paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[Any], Any]:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Scored],
+        *,
+        settings: VariantSettings,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[list[Any], Any]:
         """Decide over all partitions of each case, then write every location and the VCF."""
         about = json_files.read(paths.part("kept", 0, "json"), KeptPartitions)
-        if isinstance(model, Several):
-            return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        positions = list(enumerate(about.indices))
-        case = Case(0, positions, about.columns, about.reads, about.files)
-        return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
+        return conclude(model, q, summaries, about, settings, paths, fitted, each)
 
     def keep(
         self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
@@ -379,13 +391,12 @@ class Variants:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        if isinstance(model, Several):
-            return [
-                replace(row, index=f"{name} {row.index}" if row.index else name)
-                for number, (name, own) in enumerate(zip(model.names, q.of, strict=True))
-                for row in _parameters(model.model, own, paths, number)
-            ]
-        return _parameters(model, q, paths, 0)
+        rows = []
+        for number, one in enumerate(fits_of(model, q)):
+            for row in _parameters(one.model, one.q, paths, number):
+                words = [word for word in (one.name, row.index) if word]
+                rows.append(replace(row, index=" ".join(words) or None))
+        return rows
 
     def answer(self, finished: Finished) -> Answer:
         """Return what was found in every case."""
@@ -398,78 +409,48 @@ class Variants:
         return write_counts(target, rows, seed)
 
 
-def _prepare_several(
-    source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
-) -> Prepared:
-    """Do what `Variants.prepare` does for every case."""
-    cases = separate_cases(parts, settings, paths, each)
-    wanted = to_fit(cases, settings)
-    with_some = {one.case for one in wanted}
-    lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
-    if lacking:
-        fault = _nothing(source, cases.found, cases.account, settings)
-        raise InputError([replace(fault, found=f"{fault.found}, for case {name}")
-                          for name in lacking])  # fmt: skip
-    reads = _reads_of_cases(source, parts, cases, settings)
-    urls = each(finish_case, wanted, settings, paths, cases.columns)
-    own = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
-    files = _files_of(parts, cases.columns, own)
-    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted], files)
-    dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
-    notes = tuple(inferred(os.path.dirname(settings.fasta or ""), (), settings))
-    warnings = (*cases.said, *_read_warnings(reads, settings))
-    return Prepared(tuple(urls), OfCase, warnings, dropped, notes=notes)
-
-
-def _sample_reads(
-    columns: Sequence[Column], found: Sequence[Assembled], account: IntArray | None, positions: int
-) -> SampleReads:
-    """Return what is known of the replicates' reads."""
-    locations = sum(one.locations for one in found)
-    depth = np.array([one.depth for one in found], np.int64).sum(axis=0)
-    return SampleReads(columns, positions or locations, locations, depth, account)
-
-
-def _reads_of_cases(
-    source: str, parts: Sequence[Part], cases: Cases, settings: VariantSettings
-) -> SampleReads:
-    """Return the same of all samples: of a control, as one case's locations have it."""
-    depth = np.zeros((len(cases.columns), 2), np.int64)
-    locations = 0
-    for number, name in enumerate(settings.several):
-        own = [one for one, c in zip(cases.found, cases.case, strict=True) if c == number]
-        alone = replicate_columns(cases.columns, settings.of_case(name))
-        at = [cases.columns.index(column) for column in alone]
-        depth[at] = np.array([one.depth for one in own], np.int64).sum(axis=0)
-        locations = max(locations, sum(one.locations for one in own))
-    positions = 0
-    if of_reads(parts[0]):
-        positions = sum(part.rows for part in parts) // (len(settings.several) + 1)
-    reads = SampleReads(cases.columns, positions or locations, locations, depth, cases.account)
-    files = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
-    if faults := thin_faults(source, files, reads, settings):
+def _refuse_nothing(
+    source: str, gathered: Gathered, with_some: set[int], settings: VariantSettings
+) -> None:
+    """Refuse input in which a case has no location, and say what left out its reads."""
+    looked = bool(gathered.files) or any(d.count for p in gathered.partitions for d in p.dropped)
+    found = "zero depth everywhere" if looked else "no row of these samples and regions"
+    remedy = ""
+    if gathered.account is not None:
+        why, remedy = nothing_left(gathered.account, settings)
+        found = f"{found}: {why}"
+    faults = []
+    for case, name in enumerate(settings.tested):
+        if case not in with_some:
+            of_case = f"{found}, for case {name}" if settings.several else found
+            faults.append(Fault(source, "a location with reads", of_case, remedy=remedy))
+    if faults:
         raise InputError(faults)
-    return reads
 
 
-def _files_of(
-    parts: Sequence[Part], columns: Sequence[Column], paths: Mapping[Column, str]
-) -> list[tuple[str, str]]:
-    """Return each replicate's file of reads, and what marks its version; none of counts."""
-    marks = {s.url: s.fingerprint for part in parts for s in part.slices}
-    return [(paths[c], marks[paths[c]]) for c in columns] if paths else []
+def _sample_reads(gathered: Gathered, settings: VariantSettings) -> SampleReads:
+    """Return what is known of the replicates' reads: of a control, as one case's locations do."""
+    depth = np.zeros((len(gathered.columns), 2), np.int64)
+    locations = 0
+    for case, name in enumerate(settings.tested):
+        own = gathered.of_case(case)
+        columns = replicate_columns(gathered.columns, settings.of_case(name))
+        rows = [gathered.columns.index(column) for column in columns]
+        depth[rows] = np.sum([one.depth for one in own], axis=0)
+        locations = max(locations, sum(one.locations for one in own))
+    return SampleReads(
+        gathered.columns, gathered.positions or locations, locations, depth, gathered.account
+    )
 
 
-def _keep(
-    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = (),
-    files: Sequence[tuple[str, str]] = (),
-) -> None:  # fmt: skip
-    kept = KeptPartitions(
-        indices=indices, columns=list(reads.columns), cases=list(cases),
-        positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
-        account=None if reads.account is None else reads.account.tolist(), files=list(files),
-    )  # fmt: skip
-    json_files.write(paths.part("kept", 0, "json"), kept)
+def _alike_warnings(gathered: Gathered, reads: SampleReads, settings: VariantSettings) -> list[str]:
+    """Say which replicates of a case and its controls have the same reads."""
+    said: dict[str, None] = {}
+    for case, name in enumerate(settings.tested):
+        own = reads.of(replicate_columns(gathered.columns, settings.of_case(name)))
+        digests = [one.digests for one in gathered.of_case(case)]
+        said |= dict.fromkeys(read_account.same_reads(own.columns, digests, own.depth))
+    return list(said)
 
 
 def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
@@ -489,19 +470,6 @@ def _test_warnings(settings: VariantSettings) -> list[str]:
         f"At tau = 0 the specificity is only {1 - ALPHA:g}: among few variants many calls are "
         "false; set tau=5e-4, or go by q_value."
     ]
-
-
-def _nothing(
-    source: str, found: Sequence[Assembled], account: IntArray | None, settings: VariantSettings
-) -> Fault:
-    looked = source.lower().endswith((*SHEETS, *ALIGNMENTS))
-    looked = looked or any(d.count for one in found for d in one.dropped)
-    nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
-    fault = Fault(file=source, expected="a location with reads", found=nothing)
-    if account is None:
-        return fault
-    why, remedy = nothing_left(account, settings)
-    return replace(fault, found=f"{nothing}: {why}", remedy=remedy)
 
 
 def _parameters(model: Any, q: Any, paths: RunPaths, number: int) -> list[Parameter]:

@@ -13,8 +13,13 @@ from flows.settings.declared import declared
 from vbmodels.variants.options import CallOptions
 
 READ_FILTERS = (
-    "strand_bias", "read_end", "low_mapq", "low_baseq", "near_indel", "many_mismatches",
-)  # fmt: skip
+    "strand_bias",
+    "read_end",
+    "low_mapq",
+    "low_baseq",
+    "near_indel",
+    "many_mismatches",
+)
 NO_FOLDER = re.compile(r"[/\\\x00-\x1f]|^\.{1,2}$")  # what no folder's name can be or have
 MOST_NAME = 200  # bytes of the name of one of several cases
 
@@ -35,12 +40,22 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "primers", "primer_offset", "min_base_quality",
-            "min_mapping_quality", "orphans", "duplicates", "min_depth", "indels", "mnv",
+            "cases",
+            "panel",
+            "region",
+            "primers",
+            "primer_offset",
+            "min_base_quality",
+            "min_mapping_quality",
+            "orphans",
+            "duplicates",
+            "min_depth",
+            "indels",
+            "mnv",
         ),
         "output": ("e_bh", "two_sided", "callable_share", "filter_level", "skip_filters"),
         "expert": ("tau",),
-    }  # fmt: skip
+    }
     partitioning: ClassVar[frozenset[str]] = frozenset({"cases"})
 
     case: str = Field(

@@ -14,8 +14,9 @@ from flows.cli import main
 from flows.faults import RunError
 from flows.storage import StorageError
 from flows.storage.objects import staging
+from flows.variants.reads.contigs import fasta_contigs
 from flows.variants.reads.reads import count_region, reference
-from flows.variants.reads.regions import fasta_contigs, regions
+from flows.variants.reads.regions import regions
 from flows.variants.settings import VariantSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy

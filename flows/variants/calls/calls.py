@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import betaincinv
@@ -129,10 +129,16 @@ def bayes_factors(model: TwoGroups, q: Any, of: Units) -> Evidence:
     return Evidence(score, alone=alone if alone.any() else None)
 
 
-def outcome_of(
-    evidence: Evidence, decision: Decision, settings: VariantSettings
-) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Return the local false discovery rate, whether it is called, and the q-value, [U] each.
+class Verdict(NamedTuple):
+    """What was decided of U units: local false discovery rates, whether called, q-values."""
+
+    lfdr: FloatArray
+    called: BoolArray
+    q_value: FloatArray
+
+
+def verdict_of(evidence: Evidence, decision: Decision, settings: VariantSettings) -> Verdict:
+    """Return what was decided.
 
     A unit without control reads has no part in the decision over all, and goes by its own rate.
     """
@@ -140,7 +146,8 @@ def outcome_of(
     lfdr = local_fdr(score, decision.pi)
     q_value = lfdr.copy()
     q_value[~alone] = decision.q_of(score[~alone])
-    return lfdr, np.where(alone, lfdr <= settings.fdr, score >= decision.least), q_value
+    called = np.where(alone, lfdr <= settings.fdr, score >= decision.least)
+    return Verdict(lfdr, called, q_value)
 
 
 def differences(
@@ -175,7 +182,7 @@ def drawn_differences(
 
 def _drawn_lot(
     model: Pair, q: Any, lot: Counts, settings: VariantSettings, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     of_case, of_control = samples(lot)
     case = sample_rates(of_case, q.case, rng, SAMPLER)
     if not settings.control:

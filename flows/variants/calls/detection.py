@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from flows.variants.calls.calls import Decision
-from flows.variants.calls.shares import Range
+from flows.variants.calls.samples import Range
 from flows.variants.input.counts import Loci
 from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
@@ -21,7 +21,6 @@ from vbmodels.variants.two_groups.posterior import least_reads, share_called
 
 PROBABILITY = 0.95
 _PARTS = 2  # steps of a doubling, to which depths and errors are rounded
-Interval = tuple[str, int, int]
 
 
 def threshold(decision: Decision, settings: VariantSettings) -> float:
@@ -162,13 +161,47 @@ def table(limit: FloatArray, batch: Counts, loci: Loci, case: str) -> pa.Table:
     return pa.table(columns, schema=DETECTION.arrow)
 
 
-def callable_regions(limit: FloatArray, loci: Loci, share: float) -> tuple[Interval, ...]:
-    """Return runs of neighbouring locations where a share would be called, from 0."""
+@dataclass(frozen=True)
+class Intervals:
+    """Positions ``start`` to ``stop`` (from 0, not included) of contigs, [N] each."""
+
+    contig: np.ndarray
+    start: IntArray
+    stop: IntArray
+
+    @classmethod
+    def union(cls, parts: Sequence[Intervals]) -> Self:
+        """Return those of several in order; where one begins as the one before ends, both as one.
+
+        >>> one = Intervals(np.array(["1", "1"]), np.array([0, 5]), np.array([5, 7]))
+        >>> Intervals.union([one, Intervals(np.array(["2"]), np.array([7]), np.array([9]))]).bed
+        b'1\\t0\\t7\\n2\\t7\\t9\\n'
+        """
+        contig = np.concatenate([one.contig for one in parts])
+        start = np.concatenate([one.start for one in parts])
+        stop = np.concatenate([one.stop for one in parts])
+        begins = np.ones(len(start), bool)
+        begins[1:] = (contig[1:] != contig[:-1]) | (start[1:] != stop[:-1])
+        ends = np.append(begins[1:], True)[: len(start)]
+        return cls(contig[begins], start[begins], stop[ends])
+
+    @property
+    def positions(self) -> int:
+        """How many positions they have."""
+        return int((self.stop - self.start).sum())
+
+    @property
+    def bed(self) -> bytes:
+        """Their BED file."""
+        rows = zip(self.contig.tolist(), self.start.tolist(), self.stop.tolist(), strict=True)
+        return "".join(f"{contig}\t{start}\t{stop}\n" for contig, start, stop in rows).encode()
+
+
+def callable_regions(limit: FloatArray, loci: Loci, share: float) -> Intervals:
+    """Return runs of neighbouring locations where a share would be called."""
     with np.errstate(invalid="ignore"):
-        at = np.flatnonzero(limit <= share)
-    return joined_regions(
-        [(str(loci.chrom[j]), int(loci.pos[j]) - 1, int(loci.pos[j])) for j in at]
-    )
+        at = limit <= share
+    return Intervals.union([Intervals(loci.chrom[at], loci.pos[at] - 1, loci.pos[at])])
 
 
 @dataclass(frozen=True)
@@ -243,12 +276,16 @@ def missed_regions(
         errors[np.arange(len(own)), batch.ref[own]] = 0
         found.append(
             Missed(
-                str(loci.chrom[own[0]]), int(loci.pos[own[0]]), int(loci.pos[own[-1]]),
+                str(loci.chrom[own[0]]),
+                int(loci.pos[own[0]]),
+                int(loci.pos[own[-1]]),
                 Range.of(depth[:, batch.case].sum(axis=1).tolist()),
                 Range.of(depth[:, ~batch.case].sum(axis=1).tolist()),
-                _limits(limit[own]), int(errors.max()), BASES[int(errors.argmax()) % len(BASES)],
+                _limits(limit[own]),
+                int(errors.max()),
+                BASES[int(errors.argmax()) % len(BASES)],
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -261,52 +298,6 @@ def join_missed(parts: Sequence[Sequence[Missed]]) -> list[Missed]:
         else:
             whole.append(one)
     return whole
-
-
-def joined_regions(found: Sequence[Interval]) -> tuple[Interval, ...]:
-    """Join intervals of which one begins where the one before ends.
-
-    >>> joined_regions([("1", 0, 5), ("1", 5, 7), ("1", 9, 10), ("2", 10, 11)])
-    (('1', 0, 7), ('1', 9, 10), ('2', 10, 11))
-    """
-    joined: list[Interval] = []
-    for contig, start, stop in found:
-        if joined and joined[-1][0] == contig and joined[-1][2] == start:
-            joined[-1] = (contig, joined[-1][1], stop)
-        else:
-            joined.append((contig, start, stop))
-    return tuple(joined)
-
-
-def bed(found: Sequence[Interval]) -> bytes:
-    """Return intervals as a BED file."""
-    return "".join(f"{c}\t{start}\t{stop}\n" for c, start, stop in found).encode()
-
-
-def joined_beds(parts: Sequence[bytes]) -> bytes:
-    """Return the BED files of partitions in order as one; where one goes on, so does its interval.
-
-    Only their ends are read: intervals of many millions of locations would fill the memory.
-
-    >>> joined_beds([b"1\\t0\\t5\\n", b"1\\t5\\t7\\n1\\t9\\t10\\n"])
-    b'1\\t0\\t7\\n1\\t9\\t10\\n'
-    """
-    whole = bytearray()
-    for part in parts:
-        last, first = whole.rfind(b"\n", 0, -1) + 1, part.find(b"\n") + 1
-        whole[last:] = bed(joined_regions(_intervals(whole[last:] + part[:first])))
-        whole += part[first:]
-    return bytes(whole)
-
-
-def positions(part: bytes) -> int:
-    """Return how many positions a BED file has."""
-    return sum(stop - start for _, start, stop in _intervals(part))
-
-
-def _intervals(part: bytes | bytearray) -> list[Interval]:
-    fields = (line.split("\t") for line in part.decode().splitlines())
-    return [(contig, int(start), int(stop)) for contig, start, stop in fields]
 
 
 @dataclass(frozen=True)

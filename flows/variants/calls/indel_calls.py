@@ -1,4 +1,4 @@
-"""Calls of insertions and deletions: a fit of their own error rates, and a decision of their own.
+"""Calls of insertions and deletions: a fit of their own error rates, a decision, and their rows.
 
 Their units are few compared with the substitutions', since most anchors show none. So the
 hyperparameters are fitted where the run is driven, at the locations that those of the
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from flows import storage
 from flows.family import Each
 from flows.records.run_tables import Parameter
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
+from flows.variants.calls.alleles import Shown, Strands, call_of, filters_of, table_of
 from flows.variants.calls.calls import (
     BINS,
     LOW,
@@ -28,29 +28,34 @@ from flows.variants.calls.calls import (
     bayes_factors,
     decide,
     in_bins,
-    outcome_of,
     summarise,
+    verdict_of,
 )
-from flows.variants.calls.indel_clusters import IndelFit, IndelRate, PartIndels, clusters
-from flows.variants.calls.indel_rows import alleles_of, by_strand, reference_reads, taken_by
-from flows.variants.calls.loci import rates_of
-from flows.variants.calls.shown_rows import Shown, call_of, columns_of, filters_of
-from flows.variants.input.indel_counts import read_indels
-from flows.variants.input.locations import read_counts, read_loci
-from flows.variants.schema import INDELS
+from flows.variants.calls.loci import outcomes_of
+from flows.variants.calls.part_calls import IndelFit, IndelRate, PartIndels, clusters
+from flows.variants.input.counts import Loci
+from flows.variants.input.locations import read_counts, read_indels, read_loci
+from flows.variants.schema import INDELS, READ_SUMS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.driver import Driver, has_converged
 from vbmodels.core.fit import loop_of
-from vbmodels.core.state import State, to_bytes
-from vbmodels.variants.counts import Counts, Units
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
+from vbmodels.variants.counts import BASES, Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
+from vbmodels.variants.read_filters import (
+    LEAST_READS,
+    LEAST_REFERENCE,
+    AlleleReads,
+    apply_filters,
+    on_one_strand,
+)
 from vbmodels.variants.sampling import alike, sums_of
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import log_bayes_factors
 
 KEPT = "indels"
-LEAST_READS = 2  # of an allele that the table has, or that is called
+LEAST_SHOWN = 2  # of an allele that the table has, or that is called
 LEAST_TOL = 1e-4  # of their bound: what is left there moves no rate by a thousandth
 LEAST_RISE = (
     0.05  # of their bound, in nats: where few reads have indels, rates are not known better
@@ -66,9 +71,13 @@ class IndelCalls:
 
 
 def not_called(
-    kept: Sequence[int], settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
-    each: Each, number: int,
-) -> str | None:  # fmt: skip
+    kept: Sequence[int],
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+    number: int,
+) -> str | None:
     """Return why indels are not called, in one sentence; None where they are.
 
     The parameters are those of `call_indels`; ``kept`` are the partitions with locations.
@@ -77,13 +86,13 @@ def not_called(
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
         return f"Indels were not called: only test two_groups does, not {settings.test}."
-    if not all(storage.exists(_url(paths, index)) for index in kept):
+    if not all(storage.exists(paths.part("indels", index, "npz")) for index in kept):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
             "(fasta)."
         )
     unknown = fitted is not None and not storage.exists(kept_url(fitted, number))
-    if unknown and max(each(_most_reads, kept, paths)) >= LEAST_READS:
+    if unknown and max(each(_most_reads, kept, paths)) >= LEAST_SHOWN:
         return (
             "Indels were not called: the fitted run saw none; call these files in a run of "
             "their own."
@@ -92,9 +101,14 @@ def not_called(
 
 
 def call_indels(
-    positions: Sequence[tuple[int, int]], model: TwoGroups, settings: VariantSettings,
-    paths: RunPaths, fitted: RunPaths | None, each: Each, number: int = 0,
-) -> IndelCalls:  # fmt: skip
+    positions: Sequence[tuple[int, int]],
+    model: TwoGroups,
+    settings: VariantSettings,
+    paths: RunPaths,
+    fitted: RunPaths | None,
+    each: Each,
+    number: int = 0,
+) -> IndelCalls:
     """Fit, decide over all partitions at once, write their tables and return the calls.
 
     Parameters
@@ -109,7 +123,7 @@ def call_indels(
         Of the case, where there are several.
     """
     kept = [index for _, index in positions]
-    if max(each(_most_reads, kept, paths)) < LEAST_READS:
+    if max(each(_most_reads, kept, paths)) < LEAST_SHOWN:
         none = each(_conclude_none, positions, paths)
         return IndelCalls(tuple(none), IndelFit((), True, 0))
     own = replace(model, types="12") if isinstance(model, BatchNull) else model
@@ -152,12 +166,8 @@ def hyperparameters(q: Any) -> list[Parameter]:
     ]
 
 
-def _url(paths: RunPaths, index: int) -> str:
-    return paths.part("indels", index, "npz")
-
-
 def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
-    found = read_indels(_url(paths, index))
+    found = read_indels(paths, index)
     assert found is not None
     return read_counts(paths, index), found
 
@@ -185,9 +195,16 @@ def _joined(parts: Sequence[Units]) -> Units:
     if parts[0].weight is not None:
         weight = np.concatenate([part.weight for part in parts if part.weight is not None])
     return Units(
-        alt_reads, depth, kind, location, alt, parts[0].case, parts[0].member, weight,
+        alt_reads,
+        depth,
+        kind,
+        location,
+        alt,
+        parts[0].case,
+        parts[0].member,
+        weight,
         parts[0].share,
-    )  # fmt: skip
+    )
 
 
 def _fit(model: TwoGroups, of: Units, settings: VariantSettings) -> tuple[Any, bool, int]:
@@ -234,9 +251,13 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
 
 
 def _conclude(
-    where: tuple[int, int], model: TwoGroups, q: Any, settings: VariantSettings, paths: RunPaths,
+    where: tuple[int, int],
+    model: TwoGroups,
+    q: Any,
+    settings: VariantSettings,
+    paths: RunPaths,
     number: int,
-) -> PartIndels:  # fmt: skip
+) -> PartIndels:
     """Write one partition's table of indels; return its calls and clusters without one."""
     index, kept = where
     counts, found = _read(kept, paths)
@@ -245,26 +266,157 @@ def _conclude(
     of = every.take(every.alt != UNSEEN)
     evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
     decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
-    score = evidence.score
-    lfdr, called, q_value = outcome_of(evidence, decision, settings)
-    groups = clusters(of, called, counts, loci)
-    shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_READS))
-    of, score, called = of.take(shown), score[shown], called[shown]
-    case, control = rates_of(model, q, decision, of, called)
-    prob, q_value = 1.0 - lfdr[shown], q_value[shown]
+    verdict = verdict_of(evidence, decision, settings)
+    groups = clusters(of, verdict.called, counts, loci)
+    chosen = verdict.called | (of.alt_reads.sum(axis=1) >= LEAST_SHOWN)
+    outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, np.flatnonzero(chosen))
+    of, called = outcomes.of, outcomes.called
     strands = by_strand(of, counts, loci, found)
     taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
-    log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     published = Shown(
-        of, [alleles_of(of, i, counts, found) for i in range(len(of))], case, control, prob,
-        q_value, log_odds, called, filters_of(of, called, taken, settings), z,
-        reference_reads(of, counts, found), strands,
-    )  # fmt: skip
+        outcomes,
+        [alleles_of(of, i, counts, found) for i in range(len(of))],
+        filters_of(of, called, taken, settings),
+        z,
+        reference_reads(of, counts, found),
+        strands,
+    )
     kinds = np.array(names_of_kinds())[of.kind].tolist()
-    rows = pa.table(columns_of(published, loci, settings, kinds), schema=INDELS.arrow)
+    rows = table_of(published, loci, settings.case, INDELS.arrow, kinds)
     storage.write_table(paths.table("indels", index), rows)
     calls = tuple(
         call_of(published, i, loci, settings) | {"HRUN": int(found.run[of.location[i]])}
         for i in np.flatnonzero(called).tolist()
     )
     return PartIndels(len(every), len(found), calls, groups)
+
+
+# A read of the allele shows the reference's base at the anchor, so its sums are a part of that
+# base's; what is left when those of all its alleles are taken off is of reads without any.
+# An aligner writes an indel only where bases follow on both sides: true ones lie further from the
+# ends of their reads than the reference does, never nearer, and `read_end` takes them the less.
+FILTERS = ("read_end", "low_mapq")
+_KEYS = ("to_end", "to_end_2", "mapping_quality", "mapping_quality_2")
+_AT = [list(READ_SUMS).index(name) for name in _KEYS]
+
+
+def filter_indels(
+    of: Units, at: IntArray, batch: Counts, loci: Loci, found: Indels, level: float
+) -> tuple[dict[str, BoolArray], FloatArray]:
+    """Say which alleles lie near the ends of reads, or in reads mapped badly, in the case.
+
+    Where the case has hardly a read of the reference, against those of the control.
+
+    Parameters
+    ----------
+    of, at
+        The alleles, and which of them are called.
+    batch, loci, found
+        The partition's counts, what is known of their reads, and its alleles.
+    level
+        Largest probability with which a filter takes a true variant.
+
+    Returns
+    -------
+    taken
+        By the filter's name, [C]; none where nothing is known of the reads.
+    z
+        [C] z of the distance to the read's end against the reference's; NaN if not known.
+    """
+    if found.sums is None or loci.sums is None or not len(at):
+        return {}, np.full(len(at), np.nan)
+    own = _reads(
+        np.array([found.reads[e, of.case].sum() for e in of.alt[at]]),
+        np.array([found.sums[e][of.case].sum(axis=0) for e in of.alt[at]]),
+    )
+    case, control = (
+        np.array([_reference(int(j), batch, loci, found, member) for j in of.location[at]])
+        for member in (of.case, ~of.case)
+    )
+    few = (case[:, 0] < LEAST_REFERENCE)[:, None]
+    other = np.where(few & (control[:, :1] > 0), control, case)
+    taken, z = apply_filters(own, _reads(other[:, 0], other[:, 1:]), level)
+    return {name: taken[name] for name in FILTERS}, z
+
+
+def _reference(j: int, batch: Counts, loci: Loci, found: Indels, member: BoolArray) -> IntArray:
+    """Return number and sums [5] of some replicates' reads with the reference and no allele."""
+    known = loci.sums_of(j)
+    assert found.sums is not None
+    if known is None:
+        return np.zeros(1 + len(_KEYS), np.int64)
+    here = slice(*np.searchsorted(found.location, (j, j + 1)))
+    ref = int(batch.ref[j])
+    n = batch.counts[j, member, ref].sum() - found.reads[here][:, member].sum()
+    sums = known[member, ref][:, _AT].sum(axis=0) - found.sums[here][:, member].sum(axis=(0, 1))
+    return np.maximum(np.array([n, *sums], np.int64), 0)
+
+
+def _reads(n: IntArray, sums: IntArray) -> AlleleReads:
+    none = np.zeros(len(n), np.int64)
+    of = dict(zip(_KEYS, sums.T, strict=True))
+    return AlleleReads(
+        n=n,
+        base_quality=none,
+        base_quality_2=none,
+        near_indel=none,
+        many_mismatches=none,
+        no_base_quality=none,
+        **of,
+    )
+
+
+def alleles_of(of: Units, i: int, batch: Counts, found: Indels) -> tuple[str, str]:
+    """Return REF and ALT of a unit as a VCF has them: with the base before."""
+    e = int(of.alt[i])
+    anchor = BASES[int(batch.ref[of.location[i]])]
+    whole = anchor + str(found.bases[e])
+    return (anchor, whole) if found.length[e] > 0 else (whole, anchor)
+
+
+def reference_reads(of: Units, batch: Counts, found: Indels) -> IntArray:
+    """Return the reads that show the reference at the anchor and no indel there, [U, R]."""
+    ref = batch.ref[of.location].astype(int)
+    shown = batch.counts[of.location, :, ref].astype(np.int64)
+    return np.asarray(np.maximum(shown - _of_anchor(found.reads, of, found), 0))
+
+
+def _of_anchor(reads: IntArray, of: Units, found: Indels) -> IntArray:
+    """Return the reads of all alleles of each unit's anchor, [U, R]."""
+    total = np.zeros((len(found.run), reads.shape[1]), np.int64)
+    np.add.at(total, found.location, reads)
+    return total[of.location]
+
+
+def by_strand(of: Units, batch: Counts, loci: Loci, found: Indels) -> Strands | None:
+    """Return reads of reference and allele, forward and reverse of each, [U, R]."""
+    if loci.forward is None:
+        return None
+    ref = batch.ref[of.location].astype(int)
+    forward = loci.forward[of.location, :, ref] - _of_anchor(found.forward, of, found)
+    forward = np.maximum(forward, 0)
+    reverse = np.maximum(reference_reads(of, batch, found) - forward, 0)
+    own = found.forward[of.alt]
+    return forward, reverse, own, of.alt_reads - own
+
+
+def taken_by(
+    of: Units,
+    called: BoolArray,
+    batch: Counts,
+    loci: Loci,
+    found: Indels,
+    strands: Strands | None,
+    level: float,
+) -> tuple[dict[str, BoolArray], FloatArray]:
+    """Return which of the called alleles each filter takes, [C], and z of all, [U].
+
+    That is of the distance to the ends of reads.
+    """
+    at, taken = np.flatnonzero(called), {}
+    if strands is not None and at.size:
+        a, b, c, d = (s[at][:, of.case].sum(axis=1) for s in strands)
+        taken["strand_bias"] = on_one_strand(a, b, c, d, level) & (c + d >= LEAST_READS)
+    z = np.full(len(called), np.nan)
+    by_reads, z[at] = filter_indels(of, at, batch, loci, found, level)
+    return taken | by_reads, z

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from flows import storage
 from flows.family import Each
+from flows.variants.calls.alleles import AlleleReads, by_role
 from flows.variants.calls.part_calls import PartCalls
 from flows.variants.calls.samples import Role, roles_of
-from flows.variants.calls.shown_rows import AlleleReads, by_role
 from flows.variants.input.counts import Column
 from flows.variants.input.locations import members_of
 from flows.variants.reads.reads import ReadCounter, reference
@@ -32,9 +32,12 @@ File = tuple[str, str]  # a file of reads, and what marks its version
 
 
 def join_alleles(
-    found: Sequence[PartCalls], columns: Sequence[Column], files: Sequence[File],
-    settings: VariantSettings, each: Each,
-) -> list[PartCalls]:  # fmt: skip
+    found: Sequence[PartCalls],
+    columns: Sequence[Column],
+    files: Sequence[File],
+    settings: VariantSettings,
+    each: Each,
+) -> list[PartCalls]:
     """Join called bases that the same reads show, within ``mnv`` bases of each other.
 
     Parameters
@@ -145,9 +148,11 @@ def _text(codes: NDArray[np.int8]) -> str:
 
 
 def _join_group(
-    group: Sequence[Call], columns: Sequence[Column], files: Sequence[File],
+    group: Sequence[Call],
+    columns: Sequence[Column],
+    files: Sequence[File],
     settings: VariantSettings,
-) -> list[tuple[list[Call], Call]]:  # fmt: skip
+) -> list[tuple[list[Call], Call]]:
     """Return the alleles that are joined, and the record of each, within a group of calls.
 
     From the first allele on, each of the next ones joins that is within ``mnv`` bases, has the
@@ -169,9 +174,11 @@ def _join_group(
 
 
 def _read_place(
-    group: Sequence[Call], columns: Sequence[Column], files: Sequence[File],
+    group: Sequence[Call],
+    columns: Sequence[Column],
+    files: Sequence[File],
     settings: VariantSettings,
-) -> _Place:  # fmt: skip
+) -> _Place:
     contig, start, stop = group[0]["chrom"], group[0]["pos"], group[-1]["pos"] + 1
     shown, reverse = [], []
     with ReadCounter(settings) as reads:

@@ -9,10 +9,17 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import chdtrc
 
-from flows.variants.calls.calls import CHUNK, Decision, Evidence, outcome_of
+from flows.variants.calls.alleles import (
+    Outcomes,
+    Shown,
+    Strands,
+    call_of,
+    filters_of,
+    table_of,
+)
+from flows.variants.calls.calls import CHUNK, Decision, Evidence, Verdict, verdict_of
 from flows.variants.calls.part_calls import Chains, Disagreeing, PartCalls
 from flows.variants.calls.samples import mixed
-from flows.variants.calls.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from flows.variants.input.counts import Loci
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
@@ -32,9 +39,16 @@ from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
 
 _AT = {name: i for i, name in enumerate(READ_SUMS)}
 _COMPARED = (
-    "base_quality", "base_quality_2", "mapping_quality", "mapping_quality_2", "to_end", "to_end_2",
-    "near_indel", "many_mismatches", "no_base_quality",
-)  # fmt: skip
+    "base_quality",
+    "base_quality_2",
+    "mapping_quality",
+    "mapping_quality_2",
+    "to_end",
+    "to_end_2",
+    "near_indel",
+    "many_mismatches",
+    "no_base_quality",
+)
 
 
 _MEASURES = {"read_end": "to_end", "low_mapq": "mapping_quality", "low_baseq": "base_quality"}
@@ -99,9 +113,11 @@ def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: floa
     if few.any() and (~batch.case).any():
         control = _gathered(j, ref, batch, loci, ~batch.case)
         other = AlleleReads(
-            *(np.where(few, getattr(control, name), getattr(other, name))
-              for name in ("n", *_COMPARED))
-        )  # fmt: skip
+            *(
+                np.where(few, getattr(control, name), getattr(other, name))
+                for name in ("n", *_COMPARED)
+            )
+        )
     found, z = apply_filters(own, other, level)
     return Filtered(taken | found, z, (own, other))
 
@@ -129,9 +145,15 @@ MOST_DEPTHS = 8000
 
 
 def call_part(
-    model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
-    settings: VariantSettings, points: int,
-) -> tuple[pa.Table, PartCalls]:  # fmt: skip
+    model: Any,
+    q: Any,
+    batch: Counts,
+    loci: Loci,
+    evidence: Evidence,
+    decision: Decision,
+    settings: VariantSettings,
+    points: int,
+) -> tuple[pa.Table, PartCalls]:
     """Return one partition's rows of the loci table and its calls.
 
     Parameters
@@ -148,69 +170,105 @@ def call_part(
         Most locations whose depth the report draws.
     """
     if isinstance(model, TwoGroups):
-        of, score = units(batch), evidence.score
-        lfdr, called, q_value = outcome_of(evidence, decision, settings)
-        chosen = _shown(of, score, called)
-        of, score, called, q_value = of.take(chosen), score[chosen], called[chosen], q_value[chosen]
-        prob = 1.0 - lfdr[chosen]
-        log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        case, control = rates_of(model, q, decision, of, called)
+        of = units(batch)
+        verdict = verdict_of(evidence, decision, settings)
+        chosen = _best_or_called(of, evidence.score, verdict.called)
+        outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, chosen)
     else:
-        of, score = _by_location(batch, settings), evidence.score
-        prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
-        called, q_value = score >= decision.least, decision.q_of(score)
-        case, control = evidence.rates()
-    at = np.flatnonzero(called)
+        outcomes = _papers_outcomes(batch, evidence, decision, settings)
+    of, at = outcomes.of, np.flatnonzero(outcomes.called)
     filtered = filter_reads(of, at, batch, loci, settings.filter_level)
     z = np.full(len(of), np.nan)
     z[at] = filtered.read_end_z
     ref = batch.ref[of.location].astype(int)
     letters = np.array(list(BASES))
+    taken = _taken(of, batch, at, filtered, settings)
     shown = Shown(
-        of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
-        prob, q_value, log_odds, called,
-        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings), z,
-        batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
-    )  # fmt: skip
-    table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
+        outcomes,
+        list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)),
+        filters_of(of, outcomes.called, taken, settings),
+        z,
+        batch.counts[of.location, :, ref].astype(np.int64),
+        _by_strand(of, ref, batch, loci),
+    )
+    table = table_of(shown, loci, settings.case, LOCI.arrow)
+    deleted = np.zeros(len(batch), np.int64)
+    if batch.deleted is not None:
+        deleted = batch.deleted[:, batch.case].sum(axis=1)
     calls = tuple(
-        {**call_of(shown, i, loci, settings), "compared": filtered.compared(k),
-         "deleted": 0 if batch.deleted is None else
-         int(batch.deleted[of.location[i], batch.case].sum())}
+        {
+            **call_of(shown, i, loci, settings),
+            "compared": filtered.compared(k),
+            "deleted": int(deleted[of.location[i]]),
+        }
         for k, i in enumerate(at.tolist())
-    )  # fmt: skip
-    names = tuple(dict.fromkeys(loci.chrom.tolist()))
+    )
     return table, PartCalls(
-        len(loci.pos), names, calls, _depths(batch, loci, points),
-        None if evidence.r_hat is None else Chains.of(evidence.r_hat),
-        loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
-        disagreeing=tuple(
-            Disagreeing(
-                chrom=str(loci.chrom[of.location[k]]),
-                pos=int(loci.pos[of.location[k]]),
-                ref=shown.alleles[k][0],
-                alt=shown.alleles[k][1],
-                prob=float(prob[k]),
-                reads=tuple(of.alt_reads[k, of.case].tolist()),
-            )
-            for k in _disagreeing(of, ~called & (prob >= UNDECIDED))[:MOST_DISAGREEING].tolist()
-        ),
-    )  # fmt: skip
+        len(loci.pos),
+        tuple(dict.fromkeys(loci.chrom.tolist())),
+        calls,
+        _depths(batch, points),
+        chains=None if evidence.r_hat is None else Chains.of(evidence.r_hat),
+        strands=loci.forward is not None,
+        reads=loci.sums is not None,
+        mixed=mixed(batch, settings),
+        disagreeing=_disagreeing(shown, loci),
+    )
 
 
-def _disagreeing(of: Units, undecided: BoolArray) -> IntArray:
-    """Return which of some alleles the case's replicates show in shares that differ."""
-    at = np.flatnonzero(undecided)
+def outcomes_of(
+    model: TwoGroups,
+    q: Any,
+    decision: Decision,
+    of: Units,
+    score: FloatArray,
+    verdict: Verdict,
+    chosen: IntArray,
+) -> Outcomes:
+    """Return what the fit and the decision say of chosen units."""
+    of, score, called = of.take(chosen), score[chosen], verdict.called[chosen]
+    case, control = _rates(model, q, decision, of, called)
+    log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+    prob, q_value = 1.0 - verdict.lfdr[chosen], verdict.q_value[chosen]
+    return Outcomes(of, case, control, prob, q_value, log_odds, called)
+
+
+def _papers_outcomes(
+    batch: Counts, evidence: Evidence, decision: Decision, settings: VariantSettings
+) -> Outcomes:
+    """Return the same of every location's allele by the papers' test."""
+    score = evidence.score
+    prob, called = 1.0 / (1.0 + np.exp(-score)), score >= decision.least
+    of, q_value = _by_location(batch, settings), decision.q_of(score)
+    return Outcomes(of, *evidence.rates(), prob, q_value, score, called)
+
+
+def _disagreeing(shown: Shown, loci: Loci) -> tuple[Disagreeing, ...]:
+    """Return undecided alleles that the case's replicates show in shares that differ."""
+    outcomes, of = shown.outcomes, shown.outcomes.of
+    if of.case.sum() < 2:
+        return ()
+    at = np.flatnonzero(~outcomes.called & (outcomes.prob >= UNDECIDED))
     reads, depth = of.alt_reads[at][:, of.case], of.depth[at][:, of.case]
     share = reads.sum(axis=1) / np.maximum(depth.sum(axis=1), 1)
     expected = share[:, None] * depth
     variance = np.maximum(expected * (1.0 - share[:, None]), 1e-9)
     statistic = ((reads - expected) ** 2 / variance).sum(axis=1)
-    differ = chdtrc(max(int(of.case.sum()) - 1, 1), statistic) < OF_CHANCE
-    return np.asarray(at[differ & (of.case.sum() > 1)])
+    differ = at[chdtrc(int(of.case.sum()) - 1, statistic) < OF_CHANCE]
+    return tuple(
+        Disagreeing(
+            chrom=str(loci.chrom[of.location[k]]),
+            pos=int(loci.pos[of.location[k]]),
+            ref=shown.alleles[k][0],
+            alt=shown.alleles[k][1],
+            prob=float(outcomes.prob[k]),
+            reads=tuple(of.alt_reads[k, of.case].tolist()),
+        )
+        for k in differ[:MOST_DISAGREEING].tolist()
+    )
 
 
-def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
+def _best_or_called(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
     """Return the best unit of every location and any other that is called, in order."""
     best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
     shown = np.zeros(len(of), bool)
@@ -218,7 +276,7 @@ def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
     return np.flatnonzero(shown | called)
 
 
-def rates_of(
+def _rates(
     model: TwoGroups, q: Any, decision: Decision, of: Units, called: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each.
@@ -278,16 +336,8 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
     return both[0], both[1], both[2], both[3]
 
 
-def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
-    """Return contig, position and depth of the case and of all controls at some locations."""
-    depth = batch.depth
-    step = max(1, -(-len(loci.pos) // points))
-    return tuple(
-        (
-            str(loci.chrom[j]),
-            int(loci.pos[j]),
-            float(depth[j, batch.case].sum()),
-            float(depth[j, ~batch.case].sum()),
-        )
-        for j in range(0, len(loci.pos), step)
-    )
+def _depths(batch: Counts, points: int) -> FloatArray:
+    """Return depths of the case and of all controls at some locations, [P, 2]."""
+    depth = batch.depth[:: max(1, -(-len(batch) // points))]
+    own, other = depth[:, batch.case].sum(axis=1), depth[:, ~batch.case].sum(axis=1)
+    return np.stack([own, other], axis=1).astype(float)

@@ -1,17 +1,65 @@
-"""Which replicates are whose: of the case, of its control, of every sample of a panel."""
+"""Whose replicates are whose, their reads, and samples whose replicates differ like people."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.variants.counts import Counts
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Reads with an allele, and all reads."""
+
+    allele: int
+    every: int
+
+    @property
+    def share(self) -> float:
+        """The share of the reads that show the allele."""
+        return self.allele / max(self.every, 1)
+
+    @classmethod
+    def sum(cls, reads: Iterable[Reads]) -> Reads:
+        """Return the reads of several samples or replicates."""
+        pairs = [(one.allele, one.every) for one in reads]
+        return cls(sum(allele for allele, _ in pairs), sum(every for _, every in pairs))
+
+
+@dataclass(frozen=True)
+class Range:
+    """The smallest and the largest of something; None where there is none."""
+
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """Return the ends of some values; none of no value.
+
+        >>> Range.of([2, 1, 5])
+        Range(low=1, high=5)
+        """
+        known = list(values)
+        return cls(min(known, default=None), max(known, default=None))
+
+    def joined(self, other: Range) -> Range:
+        """Return the range of both; without a largest one where one has none.
+
+        >>> Range(0.2, 0.3).joined(Range(0.1, None))
+        Range(low=0.1, high=None)
+        """
+        low = [one.low for one in (self, other) if one.low is not None]
+        high = [one.high for one in (self, other) if one.high is not None]
+        return Range(min(low, default=None), max(high) if len(high) == 2 else None)
+
 
 LEAST_DEPTH = 20  # of a replicate that says what its sample carries
 CARRIED, ABSENT = 0.3, 0.02  # shares of an allele that one person's replicates do not both have
@@ -90,8 +138,10 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[Mixed, ...]:
 
 def _ends(share: Any) -> tuple[Any, Any]:
     """Return the largest and the smallest share of every allele over replicates, [J, 4]."""
-    return (np.where(np.isnan(share), -1.0, share).max(axis=1),
-            np.where(np.isnan(share), 2.0, share).min(axis=1))  # fmt: skip
+    return (
+        np.where(np.isnan(share), -1.0, share).max(axis=1),
+        np.where(np.isnan(share), 2.0, share).min(axis=1),
+    )
 
 
 def mixed_in(parts: Sequence[Sequence[Mixed]]) -> tuple[Mixed, ...]:

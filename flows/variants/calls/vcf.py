@@ -60,9 +60,12 @@ _FORMAT = (
 
 
 def header(
-    contigs: Mapping[str, int | None], samples: Sequence[str], source: str,
-    not_run: Mapping[str, str] | None = None, null: str | None = None,
-) -> pysam.VariantHeader:  # fmt: skip
+    contigs: Mapping[str, int | None],
+    samples: Sequence[str],
+    source: str,
+    not_run: Mapping[str, str] | None = None,
+    null: str | None = None,
+) -> pysam.VariantHeader:
     """Return a VCF header with contigs (and their lengths where known), fields and samples.
 
     Filters that could not run have a line ``vbflows_filter_not_run`` with the reason; what no

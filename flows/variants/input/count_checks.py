@@ -20,21 +20,21 @@ from flows.faults import Fault
 from flows.tables import partition
 from flows.tables.checks import Checker, Found
 from flows.tables.partition import ROWS, chunks
+from flows.variants.input.alignment_checks import ALIGNED_TO
 from flows.variants.input.counts import check_reads
-from flows.variants.input.mismatches import ALIGNED_TO
 from flows.variants.reads.alignments import described, local_fasta, quiet
-from flows.variants.reads.reads import base_codes
-from flows.variants.reads.regions import (
+from flows.variants.reads.contigs import (
     CONTIG_RULE,
     RENAME,
     Marks,
     contigs_of,
     in_file,
-    named_regions,
     names_a_contig,
     other_names,
     unfit_name,
 )
+from flows.variants.reads.reads import base_codes
+from flows.variants.reads.regions import named_regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
@@ -120,15 +120,23 @@ def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None)
 
 def _references(bases: pa.ChunkedArray, found: Found) -> None:
     length = pc.fill_null(pc.utf8_length(bases), 1).to_numpy()
-    found.rows(np.flatnonzero(length != 1), "ref", "one reference base",
-               lambda row: repr(bases[row].as_py()))  # fmt: skip
+    found.rows(
+        np.flatnonzero(length != 1),
+        "ref",
+        "one reference base",
+        lambda row: repr(bases[row].as_py()),
+    )
 
 
 def _depth(table: pa.Table, found: Found) -> None:
     total = sum(pc.fill_null(table[base], 0).to_numpy() for base in BASES)
     depth = pc.fill_null(table["depth"], 2**63 - 1).to_numpy()
-    found.rows(np.flatnonzero(depth < total), "depth", "at least the sum of the counts",
-               lambda row: str(depth[row]))  # fmt: skip
+    found.rows(
+        np.flatnonzero(depth < total),
+        "depth",
+        "at least the sum of the counts",
+        lambda row: str(depth[row]),
+    )
 
 
 _GAP = 2**12  # bases that are rather read than jumped over
@@ -164,10 +172,12 @@ class Against:
         except (OSError, ValueError, IndexError) as error:
             found.add(
                 Fault(
-                    file=self.path, expected="a whole FASTA, as its index (.fai) has it",
-                    found=described(error), remedy=f"run: samtools faidx {self.path}",
+                    file=self.path,
+                    expected="a whole FASTA, as its index (.fai) has it",
+                    found=described(error),
+                    remedy=f"run: samtools faidx {self.path}",
                 )
-            )  # fmt: skip
+            )
 
     def _compare(self, table: pa.Table, found: Found) -> None:
         pos = pc.fill_null(table["pos"], 0).to_numpy()
@@ -183,20 +193,26 @@ class Against:
                 continue
             length = self.contigs[contig]
             found.rows(
-                rows[pos[rows] > length], "pos",
-                lambda row, contig=contig, length=length:
-                f"a position within {contig}:1-{length} of {self.path}",
-                lambda row: str(pos[row]), ALIGNED_TO,
-            )  # fmt: skip
+                rows[pos[rows] > length],
+                "pos",
+                lambda row, contig=contig, length=length: (
+                    f"a position within {contig}:1-{length} of {self.path}"
+                ),
+                lambda row: str(pos[row]),
+                ALIGNED_TO,
+            )
             rows = rows[(pos[rows] >= 1) & (pos[rows] <= length) & (ref[rows] >= 0)]
             there = np.full(len(ref), -1, np.int8)
             there[rows] = bases_at(self.file, contig, pos[rows])
             found.rows(
-                rows[(there[rows] >= 0) & (there[rows] != ref[rows])], "ref",
-                lambda row, there=there, contig=contig:
-                f"{BASES[there[row]]} as at {contig}:{pos[row]} of {self.path}",
-                lambda row: repr(BASES[ref[row]]), ALIGNED_TO,
-            )  # fmt: skip
+                rows[(there[rows] >= 0) & (there[rows] != ref[rows])],
+                "ref",
+                lambda row, there=there, contig=contig: (
+                    f"{BASES[there[row]]} as at {contig}:{pos[row]} of {self.path}"
+                ),
+                lambda row: repr(BASES[ref[row]]),
+                ALIGNED_TO,
+            )
 
 
 def bases_at(file: pysam.FastaFile, contig: str, pos: IntArray) -> Any:

@@ -12,6 +12,7 @@ from flows import storage
 from flows.faults import Fault
 from flows.records.runs import Dropped
 from flows.variants.input.counts import Column
+from flows.variants.input.sample_sheet import Alignment
 from flows.variants.reads import bam_kernels as of
 from flows.variants.reads.alignments import open_alignment, quiet
 from flows.variants.reads.reads import least_quality
@@ -294,11 +295,11 @@ def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str
     return found
 
 
-def replicates_in_words(columns: Sequence[Column], files: Sequence[str]) -> list[str]:
+def replicates_in_words(lines: Sequence[Alignment]) -> list[str]:
     """Say which files are taken as replicates of one sample, and what to do if they are not."""
     of: dict[str, list[str]] = {}
-    for (sample, _), file in zip(columns, files, strict=True):
-        of.setdefault(sample, []).append(storage.shown(file).rpartition("/")[2])
+    for line in lines:
+        of.setdefault(line.sample, []).append(storage.shown(line.path).rpartition("/")[2])
     several = [f"{sample} ({', '.join(own)})" for sample, own in of.items() if len(own) > 1]
     if not several:
         return []

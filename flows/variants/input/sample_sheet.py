@@ -1,4 +1,4 @@
-"""The sample sheet: which BAM or CRAM file holds which replicate, and what is wrong with them."""
+"""The sample sheet: which BAM or CRAM file holds which replicate, and the samples' roles."""
 
 from __future__ import annotations
 
@@ -6,34 +6,15 @@ import csv
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.storage.formats.encodings import text_from
 from flows.tables.checks import Found
-from flows.variants.input.mismatches import ALIGNED_TO, digest_fault, mismatch_faults
-from flows.variants.reads.alignments import (
-    described,
-    fasta_files,
-    indexed_alignment,
-    is_out_of_order,
-    local_alignment,
-    open_alignment,
-    quiet,
-)
-from flows.variants.reads.index_damage import DamagedIndex, is_cut
-from flows.variants.reads.primers import primers_of
-from flows.variants.reads.regions import (
-    Region,
-    contigs_of,
-    in_file,
-    marks_of,
-    other_names,
-    regions_of,
-)
+from flows.variants.reads.alignments import fasta_files
 from flows.variants.settings import VariantSettings
 
 MOST = 16 * 2**20  # bytes of a sample sheet
@@ -41,17 +22,27 @@ ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input al
 SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
-_WHOLE = "a whole BAM or CRAM file"
-_AGAIN = "copy it again, or take its row out of the sheet"
-_NAME = "correct the path (relative to the sheet), or take the row out"
 ROLES = ("", "case", "control", "panel")
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
-    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
+    "control",
+    "ctrl",
+    "ctl",
+    "normal",
+    "untreated",
+    "wildtype",
+    "wt",
+    "healthy",
+    "germline",
     "mock",
-}  # fmt: skip
-_ALSO = {"bam": "path", "cram": "path", "file": "path", "sample_id": "sample",
-         "sample_name": "sample"}  # fmt: skip
+}
+_ALSO = {
+    "bam": "path",
+    "cram": "path",
+    "file": "path",
+    "sample_id": "sample",
+    "sample_name": "sample",
+}
 
 
 @dataclass(frozen=True)
@@ -100,106 +91,154 @@ def read_sheet(url: str) -> list[Alignment]:
     text = _text(storage.read_bytes(url, MOST))
     first = text.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
-    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=separator)
+    reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
     found = Found(url)
+    lines: list[list[str]] = []
     try:
-        lines = [*enumerate(reader, 1)]
+        for cells in reader:
+            if cells:
+                lines.append(cells)
     except csv.Error as error:
-        found.rows([max(reader.line_num - 1, 0)], None, "lines of CSV", f"what is none ({error})",
-                   "look for a quotation mark without its partner")  # fmt: skip
+        found.rows(
+            [max(len(lines) - 1, 0)],
+            None,
+            "lines of CSV",
+            f"what is none ({error})",
+            "look for a quotation mark without its partner",
+        )
         raise InputError(found.faults()) from error
-    names = _names(reader.fieldnames or [])
+    names = _names(lines[0] if lines else [])
+    _check_columns(names, found)
+    if found:
+        raise InputError(found.faults())
+    sheet = _Lines(found, names)
+    for row, cells in enumerate(lines[1:], 1):
+        sheet.read(row, cells)
+    _check_roles(sheet.alignments, found)
+    if len(lines) < 2:
+        found.add(Fault(file=url, expected="at least one line", found="none"))
+    if found:
+        raise InputError(found.faults())
+    return sheet.alignments
+
+
+def _check_columns(names: Sequence[str], found: Found) -> None:
+    """Report base counts in place of a sheet, and columns that are not there once."""
     if {"chrom", "pos"} <= {*names}:
         found.add(
             Fault(
-                url,
+                found.file,
                 "a sample sheet",
                 "base counts, which are not read from CSV or TSV",
                 remedy="write them as Parquet: "
                 "pandas.read_csv('counts.csv').to_parquet('counts.parquet')",
             )
         )
-        raise InputError(found.faults())
-    listed = f"the columns {', '.join(names) or 'none'}"
-    wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
-    found.add(
-        *(
-            Fault(url, "this column once", listed, name,
-                  remedy="write a first line sample,replicate,path")
-            for name in (*wanted, *(["role"] if "role" in names else []))
-            if names.count(name) != 1
-        )
-    )  # fmt: skip
-    if found:
-        raise InputError(found.faults())
-    alignments: list[Alignment] = []
-    seen: dict[tuple[str, str], int] = {}
-    read: dict[str, int] = {}
-    roles: dict[str, str] = {}
-    of_sample: dict[str, int] = {}
-    for row, cells_read in lines:
-        at = [row - 1]
-        cells = dict(zip(names, (str(v or "").strip() for v in cells_read.values()), strict=False))
-        if more := [cell for cell in cells_read.get(None) or () if str(cell).strip()]:
-            found.rows(at, None, f"{len(names)} cells", f"also {', '.join(map(str, more))}")
-        if "replicate" not in wanted:
-            of_sample[cells["sample"]] = of_sample.get(cells["sample"], 0) + 1
-            cells["replicate"] = str(of_sample[cells["sample"]])
-        for name in wanted:
+        return
+    there = f"the columns {', '.join(names) or 'none'}"
+    remedy = "write a first line sample,replicate,path"
+    for name in ("sample", "path", "replicate", "role"):
+        if names.count(name) > 1 or (name in _COLUMNS and name not in names):
+            found.add(Fault(found.file, "this column once", there, name, remedy=remedy))
+
+
+class _Lines:
+    """The lines of a sheet, as far as they are read, and what is wrong with them."""
+
+    def __init__(self, found: Found, names: Sequence[str]) -> None:
+        self.found, self.names = found, names
+        self.alignments: list[Alignment] = []
+        self._columns = [name for name in (*_COLUMNS, "replicate") if name in names]
+        self._replicates: dict[tuple[str, str], int] = {}  # and the row of each
+        self._files: dict[str, int] = {}
+        self._of_sample: Counter[str] = Counter()
+        self._roles: dict[str, str] = {}
+
+    def read(self, row: int, given: Sequence[str]) -> None:
+        """Add one line, if it has a file and a role."""
+        cells = dict.fromkeys(self.names, "") | dict(zip(self.names, given, strict=False))
+        cells = {name: cell.strip() for name, cell in cells.items()}
+        if more := [cell for cell in given[len(self.names) :] if cell.strip()]:
+            self._fault(row, None, f"{len(self.names)} cells", f"also {', '.join(more)}")
+        sample = cells["sample"]
+        if "replicate" not in cells:
+            self._of_sample[sample] += 1
+            cells["replicate"] = str(self._of_sample[sample])
+        self._check_cells(row, cells)
+        path, role = self._file(row, cells["path"]), None
+        if path is not None:
+            role = self._role(row, sample, cells.get("role", ""))
+        if path is not None and role is not None:
+            self.alignments.append(Alignment(sample, cells["replicate"], path, row, role))
+
+    def _fault(self, row: int, column: str | None, expected: str, found: str) -> None:
+        self.found.rows([row - 1], column, expected, found)
+
+    def _check_cells(self, row: int, cells: Mapping[str, str]) -> None:
+        for name in self._columns:
             if not cells[name]:
-                found.rows(at, name, "a value", "nothing")
+                self._fault(row, name, "a value", "nothing")
             elif name != "path" and not cells[name].isprintable():
-                found.rows(at, name, "text without control characters", repr(cells[name]))
+                self._fault(row, name, "text without control characters", repr(cells[name]))
         key = cells["sample"], cells["replicate"]
-        if key in seen:
-            again = f"{key[0]} {key[1]} again, first in row {seen[key]}"
-            found.rows(at, None, "each sample's replicates once", again)
-        seen.setdefault(key, row)
-        if not cells["path"]:
-            continue
+        first = self._replicates.setdefault(key, row)
+        if first != row:
+            again = f"{key[0]} {key[1]} again, first in row {first}"
+            self._fault(row, None, "each sample's replicates once", again)
+
+    def _file(self, row: int, given: str) -> str | None:
+        """Return a path as one that means the same from anywhere; None of none."""
+        if not given:
+            return None
         try:
-            path = _from_sheet(url, cells["path"])
+            path = _from_sheet(self.found.file, given)
             same = _one_name(path)
         except storage.StorageError as error:
-            found.rows(at, "path", "a path or URL", str(error))
-            continue
+            self._fault(row, "path", "a path or URL", str(error))
+            return None
         # The same reads twice look like two replicates that agree, or like no difference.
-        if same in read:
-            again = f"{cells['path']} again, first in row {read[same]}"
-            found.rows(at, "path", "a file of its own for each replicate", again)
-        read.setdefault(same, row)
-        given = cells.get("role", "")
+        first = self._files.setdefault(same, row)
+        if first != row:
+            again = f"{given} again, first in row {first}"
+            self._fault(row, "path", "a file of its own for each replicate", again)
+        return path
+
+    def _role(self, row: int, sample: str, given: str) -> str | None:
+        """Return the role that a line says, empty for none; None where that is no role."""
         role = given.lower() if given.lower() in ROLES else role_of_name(given)
         if role is None:
-            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
-            continue
-        if role != roles.setdefault(key[0], role):
-            found.rows(at, "role", f"one role for all replicates of {key[0]}",
-                       f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
-        if role == "panel" and "," in key[0]:
-            found.rows(at, "sample", "a name without a comma", key[0])
-        alignments.append(Alignment(*key, path, row, role))
-    if list(roles.values()).count("control") > 1:
-        of_control = ", ".join(sample for sample, role in roles.items() if role == "control")
+            self._fault(row, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
+            return None
+        first = self._roles.setdefault(sample, role)
+        if role != first:
+            expected = f"one role for all replicates of {sample}"
+            self._fault(row, "role", expected, f"{role or 'none'} after {first or 'none'}")
+        if role == "panel" and "," in sample:
+            self._fault(row, "sample", "a name without a comma", sample)
+        return role
+
+
+def _check_roles(lines: Sequence[Alignment], found: Found) -> None:
+    """Report several controls, and names of several cases that a list cannot hold."""
+    roles: dict[str, str] = {}
+    for line in lines:
+        roles.setdefault(line.sample, line.role)
+    controls = [sample for sample, role in roles.items() if role == "control"]
+    if len(controls) > 1:
         found.add(
             Fault(
-                file=url,
+                file=found.file,
                 column="role",
                 expected="one control: a sample of the case's own person",
-                found=of_control,
+                found=", ".join(controls),
                 remedy="give samples of other people the role panel, and replicates one name",
             )
         )
-    several = [line for line in alignments if line.role == "case"]
+    several = [line for line in lines if line.role == "case"]
     if len({line.sample for line in several}) > 1:
-        for line in several:
-            if "," in line.sample:
-                found.rows([line.row - 1], "sample", "a name without a comma", line.sample)
-    if not lines:
-        found.add(Fault(file=url, expected="at least one line", found="none"))
-    if found:
-        raise InputError(found.faults())
-    return alignments
+        rows = [line.row - 1 for line in several if "," in line.sample]
+        names = {line.row - 1: line.sample for line in several}
+        found.rows(rows, "sample", "a name without a comma", names.__getitem__)
 
 
 def _names(first: Sequence[str]) -> list[str]:
@@ -236,47 +275,6 @@ def _one_name(path: str) -> str:
     return f"{scheme}://{os.path.normpath(rest)}"
 
 
-def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> list[Fault]:
-    """List every fault of a sample sheet and of the files that it names.
-
-    Parameters
-    ----------
-    url
-        The sheet.
-    settings
-        How its files are read.
-    compared
-        Whether the settings' case and control must be among its samples.
-    """
-    try:
-        lines = read_sheet(url)
-    except InputError as error:
-        return list(error.faults)
-    samples = {line.sample for line in lines}
-    faults = check_samples(url, samples, settings) if compared else []
-    if settings.fasta is None:
-        gone = [fault for line in lines if (fault := _absent(line, url))]
-        return [*faults, *gone, _no_fasta(url)]
-    try:
-        marks = marks_of(settings)
-        contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
-        primers_of(settings)
-    except InputError as error:
-        return faults + list(error.faults)
-    for line in lines:
-        faults += _check_alignment(line, url, settings, contigs, wanted)
-    return faults
-
-
-def _no_fasta(sheet: str) -> Fault:
-    names = [os.path.basename(path) for path in fasta_files(os.path.dirname(sheet))]
-    return Fault(
-        file="settings", column="fasta", expected="the reference FASTA",
-        found=f"{' and '.join(names)} in the sheet's folder" if names else "nothing",
-        remedy="give --set fasta=FILE: a sample sheet needs it",
-    )  # fmt: skip
-
-
 def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
     """List the samples of the settings that are not there."""
     wanted = [*settings.tested, *settings.controls]
@@ -295,104 +293,100 @@ def check_samples(url: str, samples: set[str], settings: VariantSettings) -> lis
     ]
 
 
-def _check_alignment(
-    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
-    wanted: Sequence[Region],
-) -> list[Fault]:  # fmt: skip
-    where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
-    if absent := _absent(line, sheet):
-        return [absent]
-    try:
-        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
-            # Before an index is made: of a part of a file there is none to be made.
-            # htslib looks at the end of a BAM only.
-            if file.is_cram and is_cut(local_alignment(line.path)):
-                found = f"{line.path} is truncated"
-                return [Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)]
-            lengths = dict(zip(file.references, file.lengths, strict=True))
-        unfit = _without_index(line.path, where, settings)
-        if unfit is not None:
-            return [unfit]
-    except DamagedIndex as error:
-        return [_damaged_index(line.path, error)]
-    except storage.TransientStorageError:
-        raise
-    except (OSError, ValueError, storage.StorageError) as error:
-        return [_unreadable(line, where, error)]
-    for contig in dict.fromkeys(region.contig for region in wanted):
-        name = in_file(contig, lengths)
-        if name is None:
-            fault = other_names(line.path, None, contig, lengths, line.path)
-            return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
-        if lengths[name] != contigs[contig]:
-            return [
-                Fault(
-                    file=line.path,
-                    expected=f"{name} of {contigs[contig]:,} bases as in {settings.fasta}",
-                    found=f"{lengths[name]:,}",
-                    remedy=ALIGNED_TO,
+def settings_of_sheet(
+    sheet: str, lines: Sequence[Alignment], settings: VariantSettings
+) -> dict[str, str]:
+    """Return the settings that a sheet says; none where it says none.
+
+    The samples of each role by the column ``role``; without one by their names; a sample that is
+    alone in the sheet is the case, without a control. The reference is the only FASTA in the
+    sheet's folder. What a setting names stays: of several cases, say, the one named. Where none is
+    named, all of them are cases of one run.
+
+    Raises `InputError` if several samples are cases, and a setting names another one.
+    """
+    said = {}
+    if settings.fasta is None and (fasta := only_fasta(os.path.dirname(sheet))):
+        said["fasta"] = fasta
+    samples = {line.sample: line.role for line in lines}
+    if any(samples.values()):
+        return said | _by_roles(samples, settings)
+    fields = type(settings).model_fields
+    named = ("case", "cases", "control", "panel")
+    given = any(getattr(settings, name) != fields[name].default for name in named)
+    if given or settings.case in samples:
+        alone = list(samples) == [settings.case] and settings.control == fields["control"].default
+        return said | ({"control": ""} if alone and not given else {})
+    if len(samples) == 1:
+        return said | {"case": next(iter(samples)), "control": ""}
+    return said | _by_roles(roles_by_name(list(samples)), settings)
+
+
+def _by_roles(samples: dict[str, str], settings: VariantSettings) -> dict[str, str]:
+    of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
+    said: dict[str, str] = {}
+    if of["case"] and settings.case not in of["case"] and not settings.several:
+        if len(of["case"]) > 1:
+            if settings.case != type(settings).model_fields["case"].default:
+                raise InputError.of(
+                    file="settings",
+                    column="case",
+                    expected="the name of one of the sheet's cases",
+                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
+                    remedy="name one of them, or leave case out for a run of all",
                 )
-            ]
-    try:
-        with quiet(), open_alignment(line.path, settings) as file:
-            other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
-            return [other] if other else mismatch_faults(file, line.path, wanted, settings)
-    except (OSError, ValueError) as error:
-        if (other := _of_another_reference(line, wanted, settings)) is not None:
-            return [other]
-        return [_unreadable(line, where, error)]
+            said["cases"] = ",".join(of["case"])
+        else:
+            said["case"] = of["case"][0]
+    if of["control"] and settings.control not in of["control"]:
+        said["control"] = of["control"][0]
+    elif (of["panel"] or list(samples) == of["case"][:1]) and settings.control not in samples:
+        said["control"] = ""
+    if of["panel"] and not settings.members:
+        said["panel"] = ",".join(of["panel"])
+    return said
 
 
-def _absent(line: Alignment, sheet: str) -> Fault | None:
-    """Return the fault of a line whose file is not there; None of any other."""
-    if not storage.is_local(line.path) or os.path.exists(line.path):
-        return None
-    return Fault(sheet, "a BAM or CRAM file", f"no file {line.path}", "path", line.row, _NAME)
+def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
+    """Return the role of every sample by the words in its name; empty where any is unclear.
+
+    >>> roles_by_name(["patient7_tumour", "patient7_normal"])
+    {'patient7_tumour': 'case', 'patient7_normal': 'control'}
+    >>> roles_by_name(["ann", "bob_normal"])
+    {}
+    """
+    roles = {}
+    for sample in samples:
+        role = role_of_name(sample)
+        if role is None or (role == "case" and "," in sample):
+            return {}
+        roles[sample] = role
+    return roles if list(roles.values()).count("control") == 1 < len(roles) else {}
 
 
-def _of_another_reference(
-    line: Alignment, wanted: Sequence[Region], settings: VariantSettings
-) -> Fault | None:
-    """Say that a CRAM that cannot be decoded is of another reference, however large that is."""
-    try:
-        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
-            return digest_fault(file, line.path, wanted, settings, 2**40) if file.is_cram else None
-    except (OSError, ValueError):
-        return None
+def only_fasta(folder: str) -> str | None:
+    """Return the FASTA of a folder; None where there is none, or more than one."""
+    found = fasta_files(folder)
+    return found[0] if len(found) == 1 else None
 
 
-def _unreadable(line: Alignment, where: Mapping[str, Any], error: Exception) -> Fault:
-    found = f"{line.path}, which cannot be read ({described(error)})"
-    if storage.is_local(line.path) and not os.path.getsize(line.path):
-        found = f"{line.path}, which is empty"
-    return Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)
-
-
-def _damaged_index(path: str, error: DamagedIndex) -> Fault:
-    return Fault(
-        file=os.path.join(os.path.dirname(path), os.path.basename(error.index)),
-        expected=f"a whole index of {path}",
-        found=error.damage,
-        remedy=f"remove it, or run: samtools index {path}",
-    )
-
-
-def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:
-    """Say why a file has no index and none can be made; None where there is one."""
-    try:
-        indexed_alignment(path)
-    except OSError:
-        if is_out_of_order(path, settings):
-            return Fault(
-                **where,
-                expected="reads in order of their positions",
-                found=f"{path} in another order",
-                remedy=f"run: samtools sort -o sorted.bam {path}, and name that",
-            )
-        return Fault(
-            **where,
-            expected=f"an index of {path}",
-            found="none, and none can be made",
-            remedy=f"see: samtools index {path}",
+def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings) -> list[str]:
+    """Say which of the settings were taken from the sheet's folder and its samples' names."""
+    said = []
+    if settings.fasta is not None and settings.fasta == only_fasta(folder):
+        name = storage.shown(settings.fasta).rpartition("/")[2]
+        said.append(
+            f"The reference is {name}, the only FASTA in the sheet's folder; --set fasta= names "
+            "another."
         )
-    return None
+    names = [line.sample for line in lines]
+    roles = {} if any(line.role for line in lines) else roles_by_name(list(dict.fromkeys(names)))
+    tested = [name for name, role in roles.items() if role == "case"]
+    by_name = tested == settings.tested and roles.get(settings.control or "") == "control"
+    if roles and by_name and not {"case", "control"} >= set(roles):
+        are = "is the case" if len(tested) == 1 else "are cases"
+        said.append(
+            f"By their names {', '.join(tested)} {are} and {settings.control} the control; a "
+            "column role (case, control, panel) says otherwise."
+        )
+    return said

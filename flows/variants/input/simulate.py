@@ -28,9 +28,9 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
 
 def _columns(counts: Counts) -> list[tuple[str, str]]:
     """Return the name of each replicate: its sample's, and its number there."""
-    member = np.where(counts.case, -1, 0) if counts.member is None else counts.member
-    names = ["case" if m < 0 else "control" if counts.member is None else f"normal{m + 1}"
-             for m in member]  # fmt: skip
+    names = ["case" if of_case else "control" for of_case in counts.case]
+    if counts.member is not None:
+        names = ["case" if m < 0 else f"normal{m + 1}" for m in counts.member]
     return [(name, str(names[: i + 1].count(name))) for i, name in enumerate(names)]
 
 

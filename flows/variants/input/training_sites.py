@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pysam
@@ -13,16 +14,24 @@ from flows import storage
 from flows.records.runs import RunPaths
 from flows.variants.input.count_checks import bases_at
 from flows.variants.input.counts import Column, Loci
-from flows.variants.input.indel_counts import read_indels
-from flows.variants.input.locations import Assembled, members_of, read_counts, read_loci
+from flows.variants.input.locations import (
+    Assembled,
+    Gathered,
+    members_of,
+    read_counts,
+    read_indels,
+    read_loci,
+    replicate_columns,
+)
 from flows.variants.reads.alignments import described, local_fasta, quiet
-from flows.variants.reads.regions import fasta_contigs, in_file
+from flows.variants.reads.contigs import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.core.sampling import GOLDEN, mix
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.sampling import differing, probabilities
 from vbmodels.variants.two_groups import contexts
+from vbmodels.variants.two_groups.cases import OfCase
 
 
 def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:
@@ -62,10 +71,10 @@ FIT_UNITS = 6000
 """About how many units, three a location, the hyperparameters of two_groups are fitted on."""
 
 
-def chosen(found: Sequence[Assembled]) -> FloatArray:
+def chosen(partitions: Sequence[Assembled]) -> FloatArray:
     """Return with which probability a location of each level is taken, over all partitions."""
-    number = np.array([one.levels for one in found if one.locations], np.int64)
-    return probabilities(number.sum(axis=0), FIT_UNITS / 3.0)
+    number = np.sum([one.levels for one in partitions], axis=0)
+    return probabilities(number, FIT_UNITS / 3.0)
 
 
 def even(loci: Loci, seed: int) -> FloatArray:
@@ -81,41 +90,51 @@ def even(loci: Loci, seed: int) -> FloatArray:
     return np.asarray((x >> np.uint64(11)).astype(float) * 2.0**-53)
 
 
-def weighed(
-    index: int, settings: VariantSettings, paths: RunPaths, probability: FloatArray,
-    columns: Sequence[Column],
-) -> Counts:  # fmt: skip
-    """Return a partition's counts with the weights by which its locations are fitted on.
+class ToFit(NamedTuple):
+    """A partition that is fitted: its number, its case, its place among the case's.
 
-    Parameters
-    ----------
-    index
-        The partition.
-    settings, paths
-        Of the run; of one case.
-    probability
-        What `chosen` returns.
-    columns
-        The replicates.
+    ``probability`` is what `chosen` returns.
     """
-    loci = read_loci(paths, index)
-    counts = read_counts(paths, index, "counts")
-    context = contexts_of(loci, settings)
-    counts = replace(counts, member=members_of(columns, settings), context=context)
-    least = float(probability.min())
-    if least == 1.0:
-        return counts
-    url = paths.part("indels", index, "npz")
-    own = probability[differing(counts, read_indels(url) if storage.exists(url) else None)]
-    taken = even(loci, settings.seed) < own
-    return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)
+
+    partition: int
+    case: int
+    part: int
+    probability: FloatArray
+
+
+def to_fit(gathered: Gathered, cases: int) -> list[ToFit]:
+    """Return the partitions with locations, each with the training sites of its case."""
+    partitions: list[ToFit] = []
+    for case in range(cases):
+        own = [one for one in gathered.of_case(case) if one.locations]
+        if own:
+            probability = chosen(own)
+            partitions += [ToFit(p.index, case, i, probability) for i, p in enumerate(own)]
+    return sorted(partitions, key=lambda one: one.partition)
 
 
 def finish_partition(
-    index: int, settings: VariantSettings, paths: RunPaths, probability: FloatArray,
-    columns: Sequence[Column],
-) -> str:  # fmt: skip
-    """Write a partition as it is fitted and scored; see `weighed`."""
-    url = paths.part("partitions", index, "npz")
-    storage.write_bytes(url, to_bytes(weighed(index, settings, paths, probability, columns)))
+    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+) -> str:
+    """Write a partition as it is fitted and scored: counts with the weights of their locations."""
+    alone = settings.of_case(settings.tested[one.case])
+    counts = _weighed(one, alone, paths, replicate_columns(columns, alone))
+    url = paths.part("partitions", one.partition, "npz")
+    state = OfCase(one.case, one.part, counts) if settings.several else counts
+    storage.write_bytes(url, to_bytes(state))
     return url
+
+
+def _weighed(
+    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+) -> Counts:
+    loci = read_loci(paths, one.partition)
+    counts = read_counts(paths, one.partition, "counts")
+    context = contexts_of(loci, settings)
+    counts = replace(counts, member=members_of(columns, settings), context=context)
+    least = float(one.probability.min())
+    if least == 1.0:
+        return counts
+    own = one.probability[differing(counts, read_indels(paths, one.partition))]
+    taken = even(loci, settings.seed) < own
+    return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pysam
 
 from flows import storage
-from flows.variants.reads.index_damage import refuse_damaged
+from flows.variants.reads.bam_index import refuse_damaged
 from flows.variants.settings import VariantSettings
 
 _one_at_a_time = threading.Lock()

@@ -104,6 +104,16 @@ def spell_equal(data, given, reads, reference, origin):
 
 
 @njit(cache=True, nogil=True)
+def _width(kind):
+    """Return the bytes of a sign or a number, by the type of a tag."""
+    if kind in (0x41, 0x63, 0x43):  # A, c, C
+        return 1
+    if kind in (0x73, 0x53):  # s, S
+        return 2
+    return 4
+
+
+@njit(cache=True, nogil=True)
 def _long_cigar(data, at, stop):
     """Return the place and the length of the CIGAR in the tag CG; (-1, 0) where there is none."""
     while at + 3 <= stop:
@@ -112,7 +122,7 @@ def _long_cigar(data, at, stop):
             if at + 8 > stop:
                 break
             of, n = data[at + 3], uint32(data, at + 4)
-            width = 1 if of in (0x63, 0x43) else 2 if of in (0x73, 0x53) else 4
+            width = _width(of)
             if at + 8 + n * width > stop:
                 break
             if data[at] == 0x43 and data[at + 1] == 0x47 and of == 0x49:
@@ -124,8 +134,7 @@ def _long_cigar(data, at, stop):
                 at += 1
             at += 1
         else:
-            width = 1 if kind in (0x41, 0x63, 0x43) else 2 if kind in (0x73, 0x53) else 4
-            at += 3 + width
+            at += 3 + _width(kind)
     return -1, 0
 
 

@@ -18,7 +18,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.reads import bam_kernels as kernels
-from flows.variants.reads import indel_events, mates_kernels, primer_kernels, tally_kernels
+from flows.variants.reads import indel_alleles, mask_kernels, tally_kernels
 from flows.variants.reads.alignments import own_index
 from flows.variants.reads.bam_index import first_place
 
@@ -39,7 +39,7 @@ class Tally:
     sums
         [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`.
     indels
-        [E, 10] insertions and deletions, in the order of `indel_events`.
+        [E, 10] insertions and deletions, in the order of `indel_alleles`.
     deleted
         [length] reads with a deletion there.
     account
@@ -86,9 +86,14 @@ class Reading:
 
 
 def tally(
-    file: pysam.AlignmentFile, name: str, start: int, stop: int, reading: Reading,
-    reference: Callable[[int, int], NDArray[np.int8]], floor: int = 0,
-) -> Tally:  # fmt: skip
+    file: pysam.AlignmentFile,
+    name: str,
+    start: int,
+    stop: int,
+    reading: Reading,
+    reference: Callable[[int, int], NDArray[np.int8]],
+    floor: int = 0,
+) -> Tally:
     """Count the reads of a region, and sum what is known of them.
 
     Raises `OSError` if a block or a record is damaged or the file ends too early.
@@ -117,14 +122,17 @@ def tally(
     account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
     others = (kernels.LOW_QUALITY, kernels.NO_BASE, kernels.PRIMER)
     account[kernels.OF_MATE] -= sum(account[rule] for rule in others)
-    events = indel_events.merged(walk.events)
+    events = indel_alleles.merged(walk.events)
     return Tally(walk.counts, walk.sums, events, walk.deleted, account)
 
 
 def templates(
-    file: pysam.AlignmentFile, name: str, positions: NDArray[np.int64], reading: Reading,
+    file: pysam.AlignmentFile,
+    name: str,
+    positions: NDArray[np.int64],
+    reading: Reading,
     reference: Callable[[int, int], NDArray[np.int8]],
-) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
     """Return which bases each template shows at neighbouring positions, as `tally` counts them.
 
     Parameters
@@ -181,9 +189,14 @@ class _Walk:
     """The state of a walk over the records of a region."""
 
     def __init__(
-        self, contig: int, start: int, stop: int, reading: Reading,
-        reference: Callable[[int, int], NDArray[np.int8]], floor: int,
-    ) -> None:  # fmt: skip
+        self,
+        contig: int,
+        start: int,
+        stop: int,
+        reading: Reading,
+        reference: Callable[[int, int], NDArray[np.int8]],
+        floor: int,
+    ) -> None:
         self.floor = floor
         self.account = np.zeros(kernels.ACCOUNT, np.int64)
         self.contig, self.start, self.stop = contig, start, stop
@@ -215,11 +228,19 @@ class _Walk:
             reference = _BITS[self.reference(low, high)]
             kernels.spell_equal(self._data, self._given, new, reference, low)
         if self.reading.primers is not None and n > self._kept:
-            primer_kernels.mask_primers(
-                self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
-                self.floor, *self.reading.primers, self.reading.primer_offset, self.account,
-            )  # fmt: skip
-        mates_kernels.pair_mates(
+            mask_kernels.mask_primers(
+                self._data,
+                self._given,
+                reads[self._kept :],
+                n - self._kept,
+                self.start,
+                self.stop,
+                self.floor,
+                *self.reading.primers,
+                self.reading.primer_offset,
+                self.account,
+            )
+        mask_kernels.pair_mates(
             self._data,
             self._given,
             reads,
@@ -268,10 +289,18 @@ class _Walk:
         reading = self.reading
         while True:
             at, n, state = kernels.find_reads(
-                self._data, at, self._end, self.contig, self.start, self.stop, self.floor,
-                (reading.mapping_quality, reading.left_out, reading.orphans), self._reads, n,
+                self._data,
+                at,
+                self._end,
+                self.contig,
+                self.start,
+                self.stop,
+                self.floor,
+                (reading.mapping_quality, reading.left_out, reading.orphans),
+                self._reads,
+                n,
                 self.account,
-            )  # fmt: skip
+            )
             if state == 3:
                 raise OSError(_OTHER_FILE)
             if state != 2:
@@ -296,15 +325,31 @@ class _Walk:
             pairs = (reference[:-1] << 4) | reference[1:]
             some = np.ascontiguousarray(some)
             tally_kernels.tally(
-                self._data, given, some, self.start, self.stop,
-                reading.base_quality, _CODES, reference, pairs, low, self._packed,
-                self.deleted, self.account,
-            )  # fmt: skip
+                self._data,
+                given,
+                some,
+                self.start,
+                self.stop,
+                reading.base_quality,
+                _CODES,
+                reference,
+                pairs,
+                low,
+                self._packed,
+                self.deleted,
+                self.account,
+            )
             tally_kernels.unpack(self._packed, self.counts, self.sums)
-            found = indel_events.of_reads(
-                self._data, some, self.start, self.stop, reading.base_quality, _CODES,
-                reference, low,
-            )  # fmt: skip
+            found = indel_alleles.of_reads(
+                self._data,
+                some,
+                self.start,
+                self.stop,
+                reading.base_quality,
+                _CODES,
+                reference,
+                low,
+            )
             if len(found):
                 self.events.append(found)
 

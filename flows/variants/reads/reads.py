@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from flows.variants.reads.alignments import local_fasta, open_alignment, quiet
 from flows.variants.reads.bam_walk import Reading, Tally, tally, templates
-from flows.variants.reads.primers import primers_of
-from flows.variants.reads.regions import Region, in_file
+from flows.variants.reads.contigs import in_file
+from flows.variants.reads.regions import Region, primers_of
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
 
@@ -86,9 +86,13 @@ class ReadCounter:
     def _reading(self, contig: str) -> Reading:
         settings = self.settings
         return Reading(
-            least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep", self._primers.get(contig), settings.primer_offset,
-        )  # fmt: skip
+            least_quality(settings),
+            settings.min_mapping_quality,
+            settings.orphans,
+            settings.duplicates == "keep",
+            self._primers.get(contig),
+            settings.primer_offset,
+        )
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""

@@ -199,9 +199,17 @@ def tally(
             if not aligned(operation):
                 if operation == DELETION:
                     _add_deletion(
-                        data, bases, q, base - 1, length, least, code, position - low,
-                        position + many - low, deleted,
-                    )  # fmt: skip
+                        data,
+                        bases,
+                        q,
+                        base - 1,
+                        length,
+                        least,
+                        code,
+                        position - low,
+                        position + many - low,
+                        deleted,
+                    )
                 if operation in (INSERTION, SOFT):
                     base += many
                 elif operation in (DELETION, SKIP):
@@ -229,9 +237,16 @@ def tally(
                 near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
                 others, close = _others(places, wrong, i)
                 _add_base(
-                    packed[p - low, b], strand, byte(given, q + i), quality, clipped | clipped_too,
-                    end, near, others, close,
-                )  # fmt: skip
+                    packed[p - low, b],
+                    strand,
+                    byte(given, q + i),
+                    quality,
+                    clipped | clipped_too,
+                    end,
+                    near,
+                    others,
+                    close,
+                )
             base += many
             position += many
     account[BASES] += looked_at

@@ -13,8 +13,9 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.reads.alignments import open_alignment, quiet
+from flows.variants.reads.contigs import in_file
 from flows.variants.reads.reads import least_quality
-from flows.variants.reads.regions import Region, in_file
+from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
 

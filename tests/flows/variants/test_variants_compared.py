@@ -8,11 +8,11 @@ import pytest
 from flows.family import Finished
 from flows.records.runs import RunPaths
 from flows.variants.answer import answer
-from flows.variants.calls.compared import compared, untested
-from flows.variants.calls.indel_clusters import Cluster, IndelFit, IndelRate, PartIndels
+from flows.variants.calls.alleles import compared, untested
 from flows.variants.calls.loci import Filtered
-from flows.variants.calls.part_calls import PartCalls
-from flows.variants.calls.shares import Reads
+from flows.variants.calls.part_calls import Cluster, IndelFit, IndelRate, PartCalls, PartIndels
+from flows.variants.calls.samples import Reads
+from flows.variants.case_files import CaseFound
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.read_filters import AlleleReads
 
@@ -39,7 +39,8 @@ def with_strands(*strands, **more):
 def answered(*calls, settings=PAIRED, **more):
     """Return the answer of a run of one partition with these calls."""
     part = PartCalls(300, ("1",), calls, **more)
-    return answer(Finished(None, None, [part], [], settings, RunPaths("o", "1"), None, 1, 0))
+    found = CaseFound(settings.case, [part], None)
+    return answer(Finished(None, None, [found], [], settings, RunPaths("o", "1"), None, 1, 0))
 
 
 def test_reads_are_compared_where_there_are_enough_with_a_quality():

@@ -9,7 +9,7 @@ import pytest
 from flows.records.runs import open_run
 from flows.tables import reading
 from flows.tables.checks import Checker
-from flows.variants.input.counts import read_sorted
+from flows.variants.input.sorted_counts import sort_rows
 from flows.variants.reads.regions import Region, regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
@@ -42,10 +42,10 @@ def test_thousands_of_contigs_and_intervals():
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
     [counts] = Checker(COUNTS, "counts").chunks([(0, pa.table(data))])
-    found = read_sorted(reading.filled(COUNTS, counts), ["case"], wanted, None)
-    assert len(found.table) == 4000
-    assert found.outside == rows - 4000
-    assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}
+    table, about = sort_rows(reading.filled(COUNTS, counts), ["case"], wanted, None)
+    assert len(table) == 4000
+    assert about.outside == rows - 4000
+    assert set(table["pos"].to_pylist()) == {11, 12, 21, 22}
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ import pytest
 from flows.records.runs import open_run
 from flows.variants.calls import detection
 from flows.variants.calls.calls import bayes_factors, decide, summarise
-from flows.variants.calls.shares import Range
+from flows.variants.calls.samples import Range
 from flows.variants.input.counts import Loci
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed

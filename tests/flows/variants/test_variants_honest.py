@@ -11,10 +11,9 @@ import pysam
 import pytest
 
 from flows.records.runs import open_run
-from flows.variants.input import mismatches
+from flows.variants.input import alignment_checks
 from flows.variants.reads.alignments import open_alignment
-from flows.variants.reads.bam_index import first_place
-from flows.variants.reads.index_damage import DamagedIndex, damage_of
+from flows.variants.reads.bam_index import DamagedIndex, damage_of, first_place
 from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
@@ -57,7 +56,7 @@ def test_reads_with_indels_and_clips_are_compared_where_they_are_aligned(
     reads_of = [make_read(header, f"r{i}", 10, shown, cigar) for i in range(30)]
     save_reads(folder / "b.bam", header, reads_of)
     # Apart from the clip and the insertion every base is the FASTA's.
-    monkeypatch.setattr(mismatches, "MOST", 0.001)
+    monkeypatch.setattr(alignment_checks, "MOST_DIFFERENT", 0.001)
     code, _, err = check(capsys, reads, fasta=folder / "ref.fa")
     assert code == 0, err
 

@@ -13,9 +13,9 @@ import pytest
 from flows.read.rows import first_table
 from flows.records.runs import open_run
 from flows.records.states import read_state
-from flows.variants.calls.indel_clusters import clusters
-from flows.variants.calls.shares import Reads
-from flows.variants.reads import indel_events
+from flows.variants.calls.part_calls import clusters
+from flows.variants.calls.samples import Reads
+from flows.variants.reads import indel_alleles
 from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
@@ -107,7 +107,7 @@ def _by_hand(path, fasta, least, mapping=20):
 
 def _named(events):
     return {
-        (a, n, indel_events.inserted(n, first, second) if n > 0 else ""): sums
+        (a, n, indel_alleles.inserted(n, first, second) if n > 0 else ""): sums
         for a, n, first, second, *sums in events.tolist()
     }
 

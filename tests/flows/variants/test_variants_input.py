@@ -12,7 +12,8 @@ import pytest
 from flows import count as count_pipeline
 from flows import stages, storage
 from flows.faults import InputError
-from flows.variants.reads.regions import Region, fasta_contigs, regions
+from flows.variants.reads.contigs import fasta_contigs
+from flows.variants.reads.regions import Region, regions
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (

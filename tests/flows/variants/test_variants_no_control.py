@@ -10,7 +10,7 @@ import pysam
 import pytest
 
 from flows.records.runs import open_run
-from flows.variants.differences import differences_of
+from flows.variants.case_answer import differences_of
 from flows.variants.input.counts import to_table
 from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed

@@ -1,10 +1,11 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Mates that overlap: of two bases at one position one is left in place.
+"""Bases that do not count: one of two where mates overlap, and those of amplification primers.
 
-As htslib's pileup does it (`overlap_push` and `tweak_overlap_quality`, versions 1.13 to 1.24): a
-test compares the counts to the read. htslib pairs mates that are flagged as a proper pair; where
-other pairs count too (``orphans``), all reads of a name are one template, whatever their flags say;
-and a supplementary alignment is always one with the others of its read.
+Mates as htslib's pileup does it (`overlap_push` and `tweak_overlap_quality`, versions 1.13 to
+1.24): a test compares the counts to the read. htslib pairs mates that are flagged as a proper pair;
+where other pairs count too (``orphans``), all reads of a name are one template, whatever their
+flags say; and a supplementary alignment is always one with the others of its read. Bases of primers
+show the primer, not the sample.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from flows.variants.reads.bam_kernels import (
     CIGAR,
     DELETION,
     END,
+    FLAG,
     INSERTION,
     LEAST_RECORD,
     MASKED,
@@ -23,7 +25,10 @@ from flows.variants.reads.bam_kernels import (
     NAME,
     OPERATIONS,
     PAIRED,
+    PRIMED,
+    PRIMER,
     PROPER,
+    REVERSE,
     SKIP,
     SOFT,
     SUPPLEMENTARY,
@@ -301,3 +306,70 @@ def _share_quality(data, given, reads, one, other):
         wa, ia, pa = wa + run - 1, ia + run - 1, pa + run - 1
         wb, ib, pb = wb + run - 1, ib + run - 1, pb + run - 1
         place = max(place, min(pa, pb) + 1)
+
+
+@njit(cache=True, nogil=True)
+def mask_primers(data, given, reads, n, low, high, floor, forward, reverse, offset, account):
+    """Mask the bases of reads that begin within a primer, up to its end; as `ivar trim` clips them.
+
+    A read on the forward strand begins at its start, one on the reverse strand at its end; a single
+    read, and one that reaches over its whole template, at both.
+
+    Parameters
+    ----------
+    data, given
+        Bytes of records, with the qualities that count and with those that were given: a masked
+        base has none, and `MASKED`.
+    reads, n
+        The table of reads, and how many.
+    low, high
+        Positions of which masked bases are counted.
+    floor
+        Reads that begin before it are in another account.
+    forward, reverse
+        [P, 2] where primers of each strand begin and end on the contig.
+    offset
+        Bases by which a read may begin before its primer.
+    account
+        [ACCOUNT] is added to.
+    """
+    for t in range(n):
+        r, begin, end = reads[t, AT], reads[t, BEGIN], reads[t, END]
+        flag = int16(data, r + FLAG)
+        both = not (flag & PAIRED) or abs(int32(data, r + 28)) <= end - begin
+        first, last = begin, end
+        if both or not (flag & REVERSE):
+            for p in range(len(forward)):
+                if forward[p, 0] - offset <= begin < forward[p, 1]:
+                    first = max(first, forward[p, 1])
+        if both or (flag & REVERSE):
+            for p in range(len(reverse)):
+                if reverse[p, 0] < end <= reverse[p, 1] + offset:
+                    last = min(last, reverse[p, 0])
+        if first > begin or last < end:
+            account[PRIMED] += int(begin >= floor)
+            account[PRIMER] += _mask(data, given, reads, t, first, last, low, high)
+
+
+@njit(cache=True, nogil=True)
+def _mask(data, given, reads, t, first, last, low, high):
+    """Mask a read's bases outside of some positions; return how many are at ``low`` to ``high``."""
+    r, position = reads[t, AT], reads[t, BEGIN]
+    length, base, masked = int32(data, r + 16), 0, 0
+    q = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12) + (length + 1) // 2
+    for k in range(reads[t, OPERATIONS]):
+        word = uint32(data, reads[t, CIGAR] + 4 * k)
+        operation, many = word & 15, word >> 4
+        if aligned(operation):
+            for j in range(min(many, length - base)):
+                p = position + j
+                if p < first or p >= last:
+                    data[q + base + j], given[q + base + j] = 0, MASKED
+                    masked += int(low <= p < high)
+            base += many
+            position += many
+        elif operation in (INSERTION, SOFT):
+            base += many
+        elif operation in (DELETION, SKIP):
+            position += many
+    return masked
