@@ -67,20 +67,21 @@ def pipeline_named(name: str) -> Family:
     InputError
         If there is none of that name, or its package is not what it must be.
     """
+    from flows.family import Family
+
     settings, point = known(name), _POINTS[name]
     with _importing(point, f"a family that can be imported from {settings.family}"):
         module = import_module(settings.family)
     family = getattr(module, "FAMILY", None)
-    if family is None or isinstance(family, type):
-        raise _wrong(point, f"FAMILY, an object, in {settings.family}", _kind(family))
-    lacks = [one for one in _members() if not hasattr(family, one)]
-    if lacks:
-        expected = f"all that flows.family.Family has in {settings.family}.FAMILY"
-        raise _wrong(point, expected, f"one without {', '.join(lacks)}")
+    if not isinstance(family, Family):
+        expected = (
+            f"FAMILY, an object of a class derived from flows.family.Family, in {module.__name__}"
+        )
+        raise _wrong(point, expected, _kind(family))
     for member, value in {"name": name, "settings": settings}.items():
-        if getattr(family, member) != value:
+        if (found := getattr(family, member, None)) != value:
             expected = f"{settings.family}.FAMILY.{member} to be what is registered"
-            raise _wrong(point, expected, str(getattr(family, member)))
+            raise _wrong(point, expected, str(found))
     return family
 
 
@@ -187,14 +188,6 @@ def _package(point: EntryPoint) -> str:
 def _order(point: EntryPoint) -> tuple[bool, str, str, str]:
     """Ours first: nobody takes their names."""
     return not point.value.startswith("flows."), point.name, _package(point), point.value
-
-
-def _members() -> list[str]:
-    """Return what a family must have."""
-    from flows.family import Family
-
-    names = {**vars(Family), **Family.__annotations__}
-    return sorted(name for name in names if not name.startswith("_"))
 
 
 PIPELINES, _POINTS, BROKEN = registered()

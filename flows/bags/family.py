@@ -62,6 +62,7 @@ from flows.family import (
     Checked,
     CheckedPiece,
     Each,
+    Family,
     Finished,
     Ingested,
     Prepared,
@@ -69,8 +70,7 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import Dropped, RunPaths
+from flows.records.runs import Dropped, Parameter, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
 from flows.storage import InputFile, Sources
@@ -111,7 +111,7 @@ EMPTY_BY = {model: f"bag without instances, scored by {by}" for model, by in _SC
 """What becomes of a bag without instances, by the model."""
 
 
-class BagsFamily:
+class BagsFamily(Family):
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"

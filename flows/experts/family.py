@@ -23,18 +23,10 @@ from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored
 from flows.experts.settings import ExpertSettings
 from flows.experts.weights import parameters_in
-from flows.family import (
-    Checked,
-    CheckedPiece,
-    Each,
-    Finished,
-    Ingested,
-    Prepared,
-)
+from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested, Prepared
 from flows.faults import Fault
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables import partition
 from flows.tables.checks import other_columns, shared_names
@@ -49,7 +41,7 @@ from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
 
 
-class Experts:
+class Experts(Family):
     """The experts family; see `flows.family.Family`."""
 
     name = "experts"

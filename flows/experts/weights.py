@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.records.run_tables import Parameter
+from flows.records.runs import Parameter
 from vbmodels.experts.additive.counts import CountPosterior
 from vbmodels.experts.additive.gaussian import GaussianPosterior
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest

@@ -10,14 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import (
-    Checked,
-    CheckedPiece,
-    Each,
-    Finished,
-    Ingested,
-    Prepared,
-)
+from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.hidden_cells import hidden_table
@@ -29,8 +22,7 @@ from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import sample_rows
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables import partition
 from flows.tables.checks import other_columns, shared_names
@@ -47,7 +39,7 @@ from vbmodels.features.table import FeatureBatch
 T = TypeVar("T")
 
 
-class FeaturesFamily:
+class FeaturesFamily(Family):
     """The features family; see `flows.family.Family`."""
 
     name = "features"

@@ -339,7 +339,7 @@ def on_worker(wanted: Wanted | None, function: Callable[..., Any], *args: Any) -
         error.worker = get_worker().address  # type: ignore[attr-defined]
         raise
     finally:
-        storage.decoded.release()
+        storage.release_decoded()
         storage.small_files.release()
 
 

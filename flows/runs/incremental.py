@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from flows import storage
-from flows.family import Family, GroupsFiles, Ingested, reading_of
+from flows.family import Family, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
@@ -136,9 +136,7 @@ def cut(run: Run) -> list[Part]:
     if run.earlier is None:
         return family.plan(files, checked, settings)
     alone = settings.model_copy(update={"partitions": None})
-    groups = [[i] for i in range(len(files))]
-    if isinstance(family, GroupsFiles):
-        groups = family.group_files(files, checked)
+    groups = family.group_files(files, checked)
     if len(groups) > _MANY:
         groups = _packed(run, groups, alone)
     parts: list[Part] = []
@@ -151,9 +149,12 @@ def cut(run: Run) -> list[Part]:
 def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[list[int]]:
     """Return groups of files with small files in groups of at most `_MANY`."""
     most = settings.rows_per_partition
-    small = {run.files[g[0]].url: g[0] for g in groups
-             if len(g) == 1 and run.checked[g[0]].rows < most}  # fmt: skip
-    packed = [g for g in groups if len(g) > 1 or run.files[g[0]].url not in small]
+    packed, small = [], dict[str, int]()
+    for group in groups:
+        if len(group) == 1 and run.checked[group[0]].rows < most:
+            small[run.files[group[0]].url] = group[0]
+        else:
+            packed.append(group)
     known = {} if run.earlier is None else run.earlier.known
     for part in known.values():
         if part.urls and all(url in small for url in part.urls):
@@ -164,18 +165,12 @@ def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[li
             if [one.fingerprint for one in again] == [part.fingerprint]:
                 packed.append([small.pop(url) for url in part.urls])
     rows, held = 0, list[int]()
-    for i in (small[url] for url in sorted(small)):
+    for _, i in sorted(small.items()):
         if held and (len(held) == _MANY or rows + run.checked[i].rows > most):
             packed.append(held)
             rows, held = 0, []
         rows, held = rows + run.checked[i].rows, [*held, i]
     return [*packed, held] if held else packed
-
-
-def new_parts(run: Run) -> list[Part]:
-    """Return the partitions that must be read; with since, those that are new."""
-    known = {} if run.earlier is None else run.earlier.known
-    return [part for part in run.parts if part.fingerprint not in known]
 
 
 def ingest(run: Run) -> list[Ingested]:
@@ -355,7 +350,7 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
     try:
         found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
-        storage.decoded.release()
+        storage.release_decoded()
     return [result for group in found for result in group]
 
 

@@ -21,6 +21,8 @@ SUFFIXES = (".txt", ".md", ".pdf", ".docx")
 """Endings of files that hold one document each."""
 _MOST_CHARACTERS = 64 * 2**20
 _MOST_GROWTH = 100
+_OF_PARSERS = (ValueError, KeyError, AttributeError)  # what they raise of damaged files
+_OF_PACKED_FILES = (zipfile.BadZipFile, zlib.error, EOFError)
 
 
 def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
@@ -79,10 +81,7 @@ def _pdf(url: str, data: bytes) -> str:
             if sum(map(len, pages)) > _MOST_CHARACTERS:
                 break
         return "\f".join(pages)
-    except (
-        PyPdfError, DependencyError, ValueError, KeyError, TypeError, AttributeError,
-        RecursionError,
-    ) as error:  # fmt: skip
+    except (PyPdfError, DependencyError, *_OF_PARSERS, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}; save it again, or give its text"
         raise cannot_read(url, why, "a PDF") from error
 
@@ -113,10 +112,7 @@ def _docx(url: str, data: bytes) -> str:
     except StorageError:
         raise
     # A lock is a RuntimeError, XML that is cut a SyntaxError, a part of another kind has no body.
-    except (
-        zipfile.BadZipFile, zlib.error, ValueError, KeyError, AttributeError, RuntimeError,
-        SyntaxError, EOFError,
-    ) as error:  # fmt: skip
+    except (*_OF_PACKED_FILES, *_OF_PARSERS, RuntimeError, SyntaxError) as error:
         raise cannot_read(
             url, f"{error}; save it again, or give its text", "a Word file (.docx)"
         ) from error

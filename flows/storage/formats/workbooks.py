@@ -22,9 +22,13 @@ from flows.storage.file_options import file_options
 SHEETS = (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods")
 STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 _READERS = {
-    ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport",
-}  # fmt: skip
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".por": "read_por",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
 _MOST_TITLE = 20  # rows above the header
 _SHOWN = 5
 
@@ -138,9 +142,9 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
     names: list[str] = []
     cells: list[list[Any]] = []
     for place, name in enumerate(rows[first]):
-        own = [row[place] if place < len(row) else "" for row in body]
+        own = [row[place] if place < len(row) and row[place] != "" else None for row in body]
         text = _text(name).strip()
-        if not text and all(cell == "" for cell in own):
+        if not text and own.count(None) == len(own):
             continue
         if not text:
             text = f"column {place + 1}"
@@ -152,16 +156,15 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """Return a sheet's cells in their type; text where there are several."""
-    given = [cell for cell in cells if cell != ""]
-    kinds = {type(cell) for cell in given}
-    if kinds <= {float, int}:
-        return _numbers([None if cell == "" else float(cell) for cell in cells])
+    """Return cells in their type, None where one is missing; text where there are several types."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if all(issubclass(kind, int | float) and kind is not bool for kind in kinds):
+        return _numbers([None if cell is None else float(cell) for cell in cells])
     if kinds == {bool}:
-        return pa.array([None if cell == "" else cell for cell in cells], pa.bool_())
-    if kinds <= {datetime.datetime, datetime.date}:
-        return _moments([None if cell == "" else cell for cell in cells])
-    return pa.array([None if cell == "" else _text(cell) for cell in cells], pa.string())
+        return pa.array(cells, pa.bool_())
+    if all(issubclass(kind, datetime.date) for kind in kinds):
+        return pa.array(map(_moment, cells), pa.timestamp("us"))
+    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())
 
 
 def _numbers(values: Sequence[float | None]) -> pa.Array:
@@ -172,15 +175,10 @@ def _numbers(values: Sequence[float | None]) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-def _moments(values: Sequence[Any]) -> pa.Array:
-    return pa.array(
-        [
-            value if value is None or isinstance(value, datetime.datetime)
-            else datetime.datetime(value.year, value.month, value.day)
-            for value in values
-        ],
-        pa.timestamp("us"),
-    )  # fmt: skip
+def _moment(cell: datetime.date | None) -> datetime.datetime | None:
+    if cell is None or isinstance(cell, datetime.datetime):
+        return cell
+    return datetime.datetime.combine(cell, datetime.time())
 
 
 def _text(cell: Any) -> str:
@@ -210,7 +208,7 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         ]
         found = _labelled(own, labels.get(name, {}))
         named += [] if found is None else [name]
-        arrays.append(_typed(own) if found is None else found)
+        arrays.append(_column(own) if found is None else found)
     notes = []
     rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
     if skip := file_options().skip_rows:
@@ -252,12 +250,3 @@ def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | Non
     place = {key: names.index(known[key]) for key in order}
     codes = pa.array([None if cell is None else place[cell] for cell in cells], pa.int32())
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), ordered=True)
-
-
-def _typed(cells: Sequence[Any]) -> pa.Array:
-    given = [cell for cell in cells if cell is not None]
-    if all(isinstance(cell, datetime.date | datetime.datetime) for cell in given) and given:
-        return _moments(cells)
-    if all(isinstance(cell, int | float) for cell in given):
-        return _numbers([None if cell is None else float(cell) for cell in cells])
-    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from flows import storage
 from flows.family import Each
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.variants.calls.calls import (
     BINS,
