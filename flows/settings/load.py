@@ -117,10 +117,9 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
                 "--column", "OURS=YOURS", shown(assignment), remedy="write --column text=Abstract"
             )
         if found.get(ours, yours) != yours:
-            raise InputError.of(
-                "--column", f"one column for {ours}", f"{found[ours]} and {yours}", ours,
-                remedy=f"run once for each {ours}, with the other column in --exclude",
-            )  # fmt: skip
+            several = f"{found[ours]} and {yours}"
+            remedy = f"run once for each {ours}, with the other column in --exclude"
+            raise InputError.of("--column", f"one column for {ours}", several, ours, remedy=remedy)
         found[ours] = yours
     return found
 
@@ -234,7 +233,8 @@ def expected_in_words(problem: Any) -> str:
     if kind in ("string_too_short", "string_too_long"):
         least = "min_length" in context
         count = context["min_length" if least else "max_length"]
-        return f"text of at {'least' if least else 'most'} {count} character{'s' * (count != 1)}"
+        characters = "1 character" if count == 1 else f"{count} characters"
+        return f"text of at {'least' if least else 'most'} {characters}"
     if kind == "literal_error":
         return str(context["expected"])
     if kind == "string_pattern_mismatch":
@@ -263,9 +263,10 @@ _IN_WORDS = {
     "a list with an entry": ("too_short",),
     "a list": ("tuple_type", "list_type"),
     "names with values, such as name: value": (
-        "dict_type", "mapping_type", "model_type", "model_attributes_type",
+        *("dict_type", "mapping_type"),
+        *("model_type", "model_attributes_type"),
     ),
-}  # fmt: skip
+}
 """Pydantic's kinds of problems, by what it should be."""
 
 
