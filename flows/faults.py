@@ -227,9 +227,14 @@ class InputError(Exception):
 
     @classmethod
     def of(
-        cls, file: str, expected: str, found: str, column: str | None = None,
-        row: int | None = None, remedy: str | None = None,
-    ) -> InputError:  # fmt: skip
+        cls,
+        file: str,
+        expected: str,
+        found: str,
+        column: str | None = None,
+        row: int | None = None,
+        remedy: str | None = None,
+    ) -> InputError:
         """Return the error of one fault."""
         return cls([Fault(file, expected, found, column, row, remedy)])
 

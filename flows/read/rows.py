@@ -86,9 +86,14 @@ def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def rows_of(
-    paths: RunPaths, name: str, by: str, most: int, columns: str = "",
-    where: Sequence[str] = (), counted: bool = True,
-) -> tuple[pa.Table, int | None]:  # fmt: skip
+    paths: RunPaths,
+    name: str,
+    by: str,
+    most: int,
+    columns: str = "",
+    where: Sequence[str] = (),
+    counted: bool = True,
+) -> tuple[pa.Table, int | None]:
     """Return at most so many rows of a table, and how many there are where they are ``counted``.
 
     Of each part only the columns of the order and the conditions are read, of a part without
@@ -213,9 +218,11 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
         chosen = selection_in(columns)
         ranked = probability_in(columns) or "predicted" in columns
-        options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
+        options = ["--new"] if "observed" in columns else []
+        if chosen:
+            options.append("--selected")
         order = (not rows, not chosen, not ranked, -rows if chosen else 0)
-        found.append((*order, name, options.strip()))
+        found.append((*order, name, " ".join(options)))
     return min(found)[-2:] if found else ("", "")
 
 
@@ -340,10 +347,9 @@ def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[st
         having = [one for one in choices if one[0].partition("=")[0] in columns]
         if not having:
             names = " or ".join(one[0].partition("=")[0] for one in choices)
-            raise InputError.of(
-                f"table {name}", f"a column {names} for {option}", f"only {', '.join(columns)}",
-                remedy="use --where COLUMN=VALUE",
-            )  # fmt: skip
+            expected, there = f"a column {names} for {option}", f"only {', '.join(columns)}"
+            remedy = "use --where COLUMN=VALUE"
+            raise InputError.of(f"table {name}", expected, there, remedy=remedy)
         found += having[0]
     return found
 

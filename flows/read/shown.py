@@ -19,9 +19,12 @@ _FILES = 4  # from which on commands name the source
 
 
 def commands_of(
-    pipeline: str, inputs: Sequence[InputRecord], source: storage.Sources, paths: RunPaths,
+    pipeline: str,
+    inputs: Sequence[InputRecord],
+    source: storage.Sources,
+    paths: RunPaths,
     changed: Mapping[str, Any],
-) -> Commands:  # fmt: skip
+) -> Commands:
     """Return the commands that name a run."""
     files = [file.url for file in inputs]
     if len(files) >= _FILES:

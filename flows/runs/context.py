@@ -5,7 +5,6 @@ It computes in this process, on local workers, or on a running cluster.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from flows import storage
 from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
-from flows.fit import driver
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor, InProcess, OnProgress, in_threads
 from flows.fit.job import Job
@@ -27,7 +25,6 @@ from flows.records.runs import InputRecord, RunPaths, RunRecord
 from flows.settings import ComputeSettings, RunSettings
 from flows.storage import InputFile
 from flows.tables.partition import Part
-from vbmodels.core.driver import remaining_rise
 from vbmodels.core.state import State
 
 if TYPE_CHECKING:
@@ -205,47 +202,12 @@ class Run:
             )
 
 
-PACED = 10
-"""Sweeps after which their pace is known: the first ones compile and load."""
-
-
-def sweeps(run: Run) -> Callable[[driver.Progress], None]:
+def sweeps(run: Run) -> Callable[[Sweep], None]:
     """Return what passes the sweeps of a run's fit to its listeners."""
-    seen: list[float] = []
 
-    def emit(progress: driver.Progress) -> None:
-        seen.append(progress.elbo)
-        left = progress.left
-        if left is None:
-            left = sweeps_left(seen, run.settings.tol)
-        done, seconds = progress.iteration + 1, None
-        if left is not None and done >= PACED:
-            seconds = left * progress.seconds / done
-            run.executor.ahead = f" of about {done + left:.0f}, {seconds:.0f} s left"
-        run.events.emit(
-            Sweep(
-                progress.iteration,
-                progress.elbo,
-                progress.rise,
-                left,
-                progress.max_iter,
-                progress.phase,
-                seconds,
-                progress.objective,
-            )
-        )
+    def emit(sweep: Sweep) -> None:
+        if sweep.expected is not None and sweep.seconds is not None:
+            run.executor.ahead = f" of about {sweep.expected:.0f}, {sweep.seconds:.0f} s left"
+        run.events.emit(sweep)
 
     return emit
-
-
-def sweeps_left(trace: Sequence[float], tol: float) -> float | None:
-    """Estimate how many sweeps a geometric rise needs to come below the tolerance."""
-    if len(trace) < 3:
-        return None
-    now, before = trace[-1] - trace[-2], trace[-2] - trace[-3]
-    rate = now / before if before > 0 else 0.0
-    goal = tol * max(1.0, abs(trace[-1]))
-    left = remaining_rise(trace)
-    if not 0.0 < rate < 1.0 or left <= goal:
-        return None
-    return math.log(goal / left) / math.log(rate)

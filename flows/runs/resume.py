@@ -166,9 +166,11 @@ def find_named(run: Run) -> None:
         return _take(run, paths)
     if storage.exists(paths.work):
         raise PublishError(
-            where, "a run that was stopped", f"{paths.root}, which no run made, or a link",
+            where,
+            "a run that was stopped",
+            f"{paths.root}, which no run made, or a link",
             "name a run that vbflows began; links are not followed",
-        )  # fmt: skip
+        )
     if storage.exists(paths.file("run.json")):
         raise PublishError(where, "a run that was stopped", f"{paths.root}, which is published")
     raise _none(paths.run_id, paths.target)
