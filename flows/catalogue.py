@@ -50,8 +50,11 @@ def registered() -> tuple[
         try:
             if point.name in points:
                 other = points[point.name]
-                found = f"that of {other.value} of the package {_package(other)}"
-                raise _wrong(point, "a name that no other pipeline has", found)
+                raise _wrong(
+                    point,
+                    "a name that no other pipeline has",
+                    f"that of {other.value} of the package {_package(other)}",
+                )
             settings[point.name] = _loaded(point)
             points[point.name] = point
         except InputError as error:
@@ -139,8 +142,9 @@ def _described(name: str) -> type[RunSettings]:
 def _loaded(point: EntryPoint) -> type[RunSettings]:
     """Return the settings that a package registers, or raise what is wrong with them."""
     if not _NAME.fullmatch(point.name) or point.name in COMMANDS:
-        expected = "a name (letters, digits, _ and -) that no command has"
-        raise _wrong(point, expected, repr(point.name))
+        raise _wrong(
+            point, "a name (letters, digits, _ and -) that no command has", repr(point.name)
+        )
     with _importing(point, "settings that can be imported as module:CLASS"):
         settings: Any = point.load()
     if not (isinstance(settings, type) and issubclass(settings, RunSettings)):
@@ -162,9 +166,16 @@ def _importing(point: EntryPoint, expected: str) -> Iterator[None]:
         if isinstance(error, ModuleNotFoundError):
             missing = error.name or ""
             if command := install_command(error):
-                what = f"the package {missing.partition('.')[0]}"
-                fault = Fault(f"pipeline {point.name}", what, "none", remedy=command)
-                raise InputError([fault]) from error
+                raise InputError(
+                    [
+                        Fault(
+                            f"pipeline {point.name}",
+                            f"the package {missing.partition('.')[0]}",
+                            "none",
+                            remedy=command,
+                        )
+                    ]
+                ) from error
             if missing.partition(".")[0] != point.value.partition(".")[0]:
                 remedy = f"install the package that {missing} is in"
         raise _wrong(point, expected, f"{type(error).__name__}: {first}", remedy) from error

@@ -217,9 +217,12 @@ def score(
     """
     given = _existing(source)
     if os.path.isfile(run) and os.path.isfile(os.path.join(source[0], "latest.json")):
-        command = shlex.join(["vbflows", "score", source[0], run, target])
-        found = f"{run}, a file, and the run second"
-        raise InputError.of("score", "the run first, then the input", found, remedy=command)
+        raise InputError.of(
+            "score",
+            "the run first, then the input",
+            f"{run}, a file, and the run second",
+            remedy=shlex.join(["vbflows", "score", source[0], run, target]),
+        )
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
         outcome = _runner("score")(run, given, target, compute)
@@ -322,8 +325,9 @@ def show(
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
     if columns == "list" and given != ["--columns"]:
-        expected = "no condition and no order, since it prints no rows"
-        raise InputError.of("--columns list", expected, given[0])
+        raise InputError.of(
+            "--columns list", "no condition and no order, since it prints no rows", given[0]
+        )
     if columns == "list":
         print_columns(place, table, json_output)
         return
@@ -385,8 +389,9 @@ def runs(
 def _kept(prune: str) -> int:
     name, _, count = prune.partition("=")
     if name.strip() != "keep" or not count.strip().isdigit() or int(count) < 1:
-        expected = "keep=N with N at least 1"
-        raise InputError.of("--prune", expected, repr(prune), remedy="write --prune keep=10")
+        raise InputError.of(
+            "--prune", "keep=N with N at least 1", repr(prune), remedy="write --prune keep=10"
+        )
     return int(count)
 
 
@@ -461,8 +466,9 @@ def init(
     except OSError as error:
         there = isinstance(error, FileExistsError)
         found = "it is there already" if there else (error.strerror or str(error)).lower()
-        remedy = f"name another: vbflows init {pipeline} FILE"
-        raise InputError.of(file, "a new file", found, remedy=remedy) from error
+        raise InputError.of(
+            file, "a new file", found, remedy=f"name another: vbflows init {pipeline} FILE"
+        ) from error
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 

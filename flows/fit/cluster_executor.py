@@ -357,8 +357,11 @@ class ClusterExecutor(Executor):
             elif now - since > limit:
                 self._doubled += 1
                 self.restart(address)
-                why = f"{address} did not {method} a partition in {limit:.0f} s"
-                raise Lost(why, {address}, died=False)
+                raise Lost(
+                    f"{address} did not {method} a partition in {limit:.0f} s",
+                    {address},
+                    died=False,
+                )
 
     def _value(self, address: str, future: Future[Answer]) -> Any:
         """Return what a holder answered; raise what its own work raised."""

@@ -286,8 +286,12 @@ def _type_in_words(kind: pa.DataType) -> str:
 def _require_table(paths: RunPaths, name: str) -> None:
     known = tables_of(paths)
     if name not in known:
-        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
-        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+        raise InputError.of(
+            f"run {paths.run_id}",
+            f"one of its tables {', '.join(known) or '(it has none)'}",
+            name,
+            remedy=did_you_mean(name, known),
+        )
 
 
 def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
@@ -347,9 +351,12 @@ def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[st
         having = [one for one in choices if one[0].partition("=")[0] in columns]
         if not having:
             names = " or ".join(one[0].partition("=")[0] for one in choices)
-            expected, there = f"a column {names} for {option}", f"only {', '.join(columns)}"
-            remedy = "use --where COLUMN=VALUE"
-            raise InputError.of(f"table {name}", expected, there, remedy=remedy)
+            raise InputError.of(
+                f"table {name}",
+                f"a column {names} for {option}",
+                f"only {', '.join(columns)}",
+                remedy="use --where COLUMN=VALUE",
+            )
         found += having[0]
     return found
 

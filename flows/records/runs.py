@@ -382,8 +382,9 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
         if not storage.exists(paths.file("run.json")):
             if storage.exists(paths.root):
                 remedy = f"run the same command again with --resume {paths.run_id}"
-                found = "one that has not finished"
-                raise PublishError(paths.root, "a finished run", found, remedy)
+                raise PublishError(
+                    paths.root, "a finished run", "one that has not finished", remedy
+                )
             remedy = f"list the runs: vbflows runs {shlex.quote(storage.shown(paths.target))}"
             if storage.exists(storage.join(paths.target, _LATEST)):
                 remedy = f"the latest is {latest_of(paths.target)}; {remedy}"

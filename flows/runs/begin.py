@@ -169,9 +169,12 @@ def _refuse_damaged(run: Run, error: Exception) -> None:
     if not isinstance(error, storage.DamagedError | storage.MissingError):
         return
     if run.fitted is not None and error.url.startswith(run.fitted.root):
-        expected = "a finished run as it was published"
-        remedy = "restore it from a copy, or fit again"
-        raise InputError.of(run.fitted.root, expected, str(error), remedy=remedy) from error
+        raise InputError.of(
+            run.fitted.root,
+            "a finished run as it was published",
+            str(error),
+            remedy="restore it from a copy, or fit again",
+        ) from error
     if run.can_resume and error.url.startswith(run.paths.work):
         try:
             storage.delete(storage.join(run.paths.work, "kept"))
@@ -200,11 +203,10 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
     try:
         return family.settings(**record.settings | {"columns": columns})
     except ValidationError as error:
-        names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
         raise PublishError(
             f"run {fitted.run_id}",
             "settings that this version of vbflows knows",
-            ", ".join(names),
+            ", ".join(sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})),
             f"fit again, or score with vbflows {record.versions.get('vbflows', 'of that time')}",
         ) from error
 

@@ -50,10 +50,12 @@ def refuse_target_of_another(run: Run) -> None:
     except (StorageError, PublishError):  # there is none yet, or it cannot be read
         return
     if holds != run.family.name:
-        place = storage.shown(target)
-        expected = f"a target without runs, or with runs of {run.family.name}"
-        found = f"runs of {holds} (the latest is {latest})"
-        raise InputError.of(place, expected, found, remedy="give another target")
+        raise InputError.of(
+            storage.shown(target),
+            f"a target without runs, or with runs of {run.family.name}",
+            f"runs of {holds} (the latest is {latest})",
+            remedy="give another target",
+        )
 
 
 def look_at_files(run: Run, whole: bool = False) -> None:
@@ -64,11 +66,11 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     run.files = _expand(run.source, run.family.suffixes)
     _refuse_unknown_names(run)
     if whole:
-        run.checked = _checked(run)
+        run.checked = _check_whole(run)
         return
     run.checked = _each(run, run.family.read_header)
     if faults := _faults(run, run.checked, rows=False):
-        _checked(run)
+        _check_whole(run)
         raise InputError(faults)
 
 
@@ -116,12 +118,6 @@ def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[
     return faults
 
 
-def _checked(run: Run) -> list[Checked]:
-    checked = _each(run, run.family.check)
-    _raise(_faults(run, checked))
-    return checked
-
-
 def file_warnings(run: Run) -> list[str]:
     """Say what was found out of the files' form and is not plain: encodings, names, lines."""
     found: dict[str, list[str]] = {}
@@ -142,7 +138,7 @@ def every_fault(run: Run) -> Iterator[None]:
     try:
         yield
     except InputError:
-        _check_again(run)
+        _check_whole(run)
         raise
 
 
@@ -159,7 +155,7 @@ def accept(run: Run) -> None:
         for file, header in zip(run.files, run.checked, strict=True)
     ]
     if _faults(run, run.checked):
-        _check_again(run)
+        _check_whole(run)
 
 
 def refuse_unused(run: Run) -> None:
@@ -202,7 +198,7 @@ def all_dropped(run: Run) -> list[Dropped]:
     return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
 
 
-def _check_again(run: Run) -> None:
+def _check_whole(run: Run) -> list[Checked]:
     """Read every file whole; where that finds faults, nothing can go on with a run of it."""
     checked = _each(run, run.family.check)
     for file in run.files:  # what is found in another version of a file says nothing of the run
@@ -211,6 +207,7 @@ def _check_again(run: Run) -> None:
     # A resumed run is held once its input is known to be what it began with.
     run.is_refused = bool(faults) and run.lock is not None
     _raise(faults)
+    return checked
 
 
 def _raise(faults: Sequence[Fault]) -> None:

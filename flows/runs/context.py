@@ -77,7 +77,7 @@ class KeptPart(json_files.Form):
     urls: list[str]
     folder: str
     files: dict[str, str]  # by name, the digest of what it holds
-    ingested: Any
+    ingested: Ingested
 
 
 class Manifest(json_files.Form):

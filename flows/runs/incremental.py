@@ -19,8 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic import ValidationError
 
 from flows import storage
 from flows.family import Family, Ingested, reading_of
@@ -51,8 +50,6 @@ _FREE = NON_SEMANTIC | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _MOST_GROUPS = 64
 _MANY = 64  # files of which each has partitions of its own
-_INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
-_GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
 
 
 def find(run: Run) -> Since | None:
@@ -195,10 +192,10 @@ def ingest(run: Run) -> list[Ingested]:
             urls=list(dict.fromkeys(s.url for s in part.slices if s.start < s.stop)),
             folder=folders[part.index],
             files=files,
-            ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
+            ingested=fresh[part.index],
         )
     since.kept = [taken[part.index] for part in parts]
-    return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
+    return [kept.ingested for kept in since.kept]
 
 
 def start_of(run: Run, model: Any) -> str | None:
@@ -325,7 +322,7 @@ class _Kept(json_files.Form):
     """What a group of partitions has become, and the key of what it was made of."""
 
     key: str
-    result: Any
+    result: list[Ingested]
 
 
 class _Group(NamedTuple):
@@ -363,12 +360,13 @@ def _ingested(
         try:
             kept = json_files.read(url, _Kept)
             if kept.key == group.key:
-                return _GROUP.validate_json(to_json(kept.result))
-        except (storage.DamagedError, ValueError) as error:
+                return kept.result
+        except storage.DamagedError as error:
             log.warning("a kept result is damaged and made again: %s", error)
-    text = _GROUP.dump_json(_made(group, family, settings, paths))
-    json_files.write(url, _Kept(key=group.key, result=from_json(text)))
-    return _GROUP.validate_json(text)  # as it will be read again
+    made = _Kept(key=group.key, result=_made(group, family, settings, paths))
+    content = json_files.dumped(made)
+    storage.write_bytes(url, content)
+    return json_files.parsed(content, _Kept, url).result  # as it will be read again
 
 
 def _made(group: _Group, family: Family, settings: RunSettings, paths: RunPaths) -> list[Ingested]:

@@ -247,8 +247,9 @@ def publish_complete(run: Run) -> str:
     """
     paths, record = run.paths, read_record(run.paths)
     if record.pipeline != run.family.name:
-        expected = f"the run's pipeline {record.pipeline}"
-        raise InputError.of(f"resume {paths.run_id}", expected, run.family.name)
+        raise InputError.of(
+            f"resume {paths.run_id}", f"the run's pipeline {record.pipeline}", run.family.name
+        )
     with claim(paths.work, paths.run_id):
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from flows.faults import install_command
 from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import FileOptions, file_options
 from flows.storage.formats import arrays, text_documents, text_files, workbooks
@@ -138,7 +139,11 @@ def _converted(url: str, _version: str, _options: FileOptions) -> bytes:
 def _convert(url: str, sink: Sink) -> None:
     """Write a file as Parquet."""
     end, packing = format_of(url)
-    _CONVERSIONS[end](url, packing, sink)
+    try:
+        _CONVERSIONS[end](url, packing, sink)
+    except ImportError as error:
+        how = install_command(error) or "install it"
+        raise cannot_read(url, f"it needs the package {error.name}; {how}") from error
 
 
 def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
@@ -298,8 +303,9 @@ def _json_block(lines: bytes, schema: pa.Schema, rows: int) -> tuple[int, pa.Sch
     try:
         table = pj.read_json(io.BytesIO(lines), whole)
     except pa.ArrowInvalid as error:
-        text = _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
-        raise pa.ArrowInvalid(text) from error
+        raise pa.ArrowInvalid(
+            _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
+        ) from error
     schemas = [schema, _without_times(table.schema)]
     return table.num_rows, pa.unify_schemas(schemas, promote_options="permissive")
 

@@ -159,5 +159,6 @@ def refuse_unknown(url: str, name: str) -> None:
     try:
         b"ab".decode(name, "replace")
     except (LookupError, UnicodeError) as error:  # the last of idna and undefined
-        why = f"{name!r} is no encoding; pass one such as --encoding cp1252"
-        raise cannot_read(url, why) from error
+        raise cannot_read(
+            url, f"{name!r} is no encoding; pass one such as --encoding cp1252"
+        ) from error

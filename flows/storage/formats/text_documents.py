@@ -30,8 +30,8 @@ def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
 
     ``url``: the file's name, whose ending says what it is. ``data``: its bytes.
 
-    Raises `StorageError` if it is not what its name says, is encrypted, or what reads it is not
-    installed.
+    Raises `StorageError` if it is not what its name says, or is encrypted; `ImportError` if what
+    reads it is not installed.
     """
     end = url[url.rindex(".") :].lower()
     readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}
@@ -65,11 +65,9 @@ def _plain(url: str, data: bytes) -> tuple[str, list[str]]:
 
 
 def _pdf(url: str, data: bytes) -> str:
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import DependencyError, PyPdfError
-    except ImportError as error:
-        raise _missing(url, "a PDF", "pypdf") from error
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, PyPdfError
+
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is raised
     try:
         reader = PdfReader(io.BytesIO(data))
@@ -82,16 +80,15 @@ def _pdf(url: str, data: bytes) -> str:
                 break
         return "\f".join(pages)
     except (PyPdfError, DependencyError, *_OF_PARSERS, TypeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}; save it again, or give its text"
-        raise cannot_read(url, why, "a PDF") from error
+        raise cannot_read(
+            url, f"{type(error).__name__}: {error}; save it again, or give its text", "a PDF"
+        ) from error
 
 
 def _docx(url: str, data: bytes) -> str:
-    try:
-        from docx import Document
-        from docx.table import Table
-    except ImportError as error:
-        raise _missing(url, "a Word file", "python-docx") from error
+    from docx import Document
+    from docx.table import Table
+
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -116,10 +113,3 @@ def _docx(url: str, data: bytes) -> str:
         raise cannot_read(
             url, f"{error}; save it again, or give its text", "a Word file (.docx)"
         ) from error
-
-
-def _missing(url: str, what: str, package: str) -> StorageError:
-    return cannot_read(
-        url,
-        f"{what} needs the package {package}; install the extra: pip install 'vbflows[documents]'",
-    )

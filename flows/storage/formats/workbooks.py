@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ class CellTable:
 def read(url: str, path: str, end: str) -> CellTable:
     """Read a file.
 
-    Raises `StorageError` if it is damaged, or the package that reads it is not installed.
+    Raises `StorageError` if it is damaged, `ImportError` if what reads it is not installed.
 
     Parameters
     ----------
@@ -58,17 +57,9 @@ def read(url: str, path: str, end: str) -> CellTable:
     return _sheet(url, path) if end in SHEETS else _statistics(url, path, end)
 
 
-def _package(url: str, name: str, what: str) -> ModuleType:
-    try:
-        return __import__(name)
-    except ImportError:
-        raise cannot_read(
-            url, f'{what} files need a package; pip install "vbflows[tables]"'
-        ) from None
-
-
 def _sheet(url: str, path: str) -> CellTable:
-    calamine = _package(url, "python_calamine", "Excel and OpenDocument")
+    import python_calamine as calamine
+
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
             sheet, notes = _chosen(url, book)
@@ -189,15 +180,16 @@ def _text(cell: Any) -> str:
 
 def _statistics(url: str, path: str, end: str) -> CellTable:
     what = {".dta": "Stata", ".sas7bdat": "SAS", ".xpt": "SAS"}.get(end, "SPSS")
-    package = _package(url, "pyreadstat", what)
-    reader: Callable[..., Any] = getattr(package, _READERS[end])
+    import pyreadstat
+
+    reader: Callable[..., Any] = getattr(pyreadstat, _READERS[end])
     options: dict[str, Any] = {"output_format": "dict"}
     if file_options().encoding and end != ".xpt":
         options["encoding"] = file_options().encoding
     try:
         cells, meta = reader(path, **options)
         ranges = _missing_ranges(reader, path, end, options)
-    except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise cannot_read(url, f"it is damaged or no {what} file ({error})") from error
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []

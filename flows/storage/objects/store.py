@@ -18,7 +18,7 @@ from flows.storage.errors import (
     storage_errors,
 )
 from flows.storage.objects.access import filesystem
-from flows.storage.objects.retry import asks_storage, expect, with_retry
+from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.seal import is_working, seal, unsealed
 from flows.storage.objects.urls import GLOB, absolute, is_local, join
 
@@ -204,12 +204,15 @@ def check_writable(target: str, *below: str) -> None:
         written to.
     """
     if not is_local(target) and (found := GLOB.search(target)):
-        expected = "the name of a place without '*', '?' and '['"
-        remedy = "choose another name: as a glob it could remove other objects"
-        raise InputError.of(target, expected, found[0], remedy=remedy)
+        raise InputError.of(
+            target,
+            "the name of a place without '*', '?' and '['",
+            found[0],
+            remedy="choose another name: as a glob it could remove other objects",
+        )
     probe = join(target, *below, PROBE)
     try:
-        with_retry("write", target, lambda: _probe(target, probe))
+        _probe(target, probe)
     except TransientStorageError:
         raise
     except StorageError as error:
@@ -218,24 +221,22 @@ def check_writable(target: str, *below: str) -> None:
         raise InputError.of("TARGET", "", str(error), remedy=advice) from error
 
 
+@asks_storage("write")
 def _probe(target: str, probe: str) -> None:
-    with storage_errors("write", target if is_local(target) else probe):
-        if is_local(probe):
-            path = absolute(probe)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            open(path, "wb").close()
-            os.remove(path)
-            return
-        fs, path = filesystem(probe)
-        with storage_errors("write", target):
-            fs.pipe_file(path, b"")
-        if not exists(probe):
-            raise StorageError(
-                f"cannot write {target}: the store takes objects but does not keep them; give "
-                "access or choose another place"
-            )
-        with storage_errors("remove", probe):
-            fs.rm_file(path)
+    fs, path = filesystem(probe)
+    if is_local(probe):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "wb").close()
+        os.remove(path)
+        return
+    fs.pipe_file(path, b"")
+    if not exists(probe):
+        raise StorageError(
+            f"cannot write {target}: the store takes objects but does not keep them; give "
+            "access or choose another place"
+        )
+    with storage_errors("remove", probe):
+        fs.rm_file(path)
 
 
 def remove_debris(folder: str, *but: str) -> None:
