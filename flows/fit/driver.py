@@ -228,6 +228,6 @@ def sweeps_left(trace: Sequence[float], tol: float) -> float | None:
     rate = now / before if before > 0 else 0.0
     goal = tol * max(1.0, abs(trace[-1]))
     left = remaining_rise(trace)
-    if not 0.0 < rate < 1.0 or left <= goal:
+    if not (0.0 < rate < 1.0 and 0.0 < goal < left):
         return None
     return math.log(goal / left) / math.log(rate)

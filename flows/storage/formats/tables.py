@@ -9,9 +9,9 @@ next partition, and a large one is read on from where the thread's last partitio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -95,6 +95,10 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
     return file.read(columns=list(columns) if columns is not None else None)
 
 
+Opened = Callable[[], pq.ParquetFile]
+"""Opens a file when it is first called."""
+
+
 @dataclass(frozen=True)
 class _Footer:
     """What a file's footer says of its row groups."""
@@ -122,10 +126,10 @@ class _Group(NamedTuple):
     number: int
     columns: tuple[str, ...]
 
-    def read(self, threads: bool = True) -> pa.Table:
+    def read(self, opened: Opened, threads: bool = True) -> pa.Table:
         """Decode it."""
-        file = parquet_file(self.url, _footer_of(self.url, self.version).metadata)
-        return file.read_row_group(self.number, columns=list(self.columns), use_threads=threads)
+        columns = list(self.columns)
+        return opened().read_row_group(self.number, columns=columns, use_threads=threads)
 
 
 @lru_cache(maxsize=2)
@@ -181,6 +185,7 @@ def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = N
     footer = _footer_of(url, version)
     names = footer.schema.names
     wanted = tuple(names if columns is None else (name for name in columns if name in names))
+    opened: Opened = cache(partial(parquet_file, url, footer.metadata))
     tables = []
     for number, (first, end, size) in enumerate(footer.groups):
         low, high = max(first, start), min(end, stop)
@@ -189,25 +194,25 @@ def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = N
         expect(min(size, LARGE))
         group = _Group(url, version, number, wanted)
         if size > LARGE:
-            tables.append(_read_on(group, footer, low, high))
+            tables.append(_read_on(group, footer, opened, low, high))
         elif (low, high) == (first, end):
-            tables.append(group.read(threads=size > _THREADED))
+            tables.append(group.read(opened, threads=size > _THREADED))
         else:
-            tables.append(_shared(group).get(group.read).slice(low - first, high - low))
+            whole = _shared(group).get(partial(group.read, opened))
+            tables.append(whole.slice(low - first, high - low))
     if not tables:
         return pa.schema([footer.schema.field(name) for name in wanted]).empty_table()
     return pa.concat_tables(tables)
 
 
-def _read_on(group: _Group, footer: _Footer, low: int, high: int) -> pa.Table:
+def _read_on(group: _Group, footer: _Footer, opened: Opened, low: int, high: int) -> pa.Table:
     """Read rows of a large row group, from where this thread's last reading ended."""
     thread = calling_thread()
     stream = _streams.pop(thread, None)
     if stream is None or stream.group != group or low < stream.first:
         first, end, size = footer.groups[group.number]
-        file = parquet_file(group.url, footer.metadata)
-        rows = max(1, (end - first) * PIECE // size)
-        pieces = file.iter_batches(rows, row_groups=[group.number], columns=list(group.columns))
+        rows, columns = max(1, (end - first) * PIECE // size), list(group.columns)
+        pieces = opened().iter_batches(rows, row_groups=[group.number], columns=columns)
         stream = _Stream(group, pieces, first)
     batches = stream.rows(low, high)
     _streams[thread] = stream  # only when nothing failed: one that broke is opened again
