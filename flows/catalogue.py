@@ -50,8 +50,11 @@ def registered() -> tuple[
         try:
             if point.name in points:
                 other = points[point.name]
-                found = f"that of {other.value} of the package {_package(other)}"
-                raise _wrong(point, "a name that no other pipeline has", found)
+                raise _wrong(
+                    point,
+                    "a name that no other pipeline has",
+                    f"that of {other.value} of the package {_package(other)}",
+                )
             settings[point.name] = _loaded(point)
             points[point.name] = point
         except InputError as error:
@@ -67,20 +70,21 @@ def pipeline_named(name: str) -> Family:
     InputError
         If there is none of that name, or its package is not what it must be.
     """
+    from flows.family import Family
+
     settings, point = known(name), _POINTS[name]
     with _importing(point, f"a family that can be imported from {settings.family}"):
         module = import_module(settings.family)
     family = getattr(module, "FAMILY", None)
-    if family is None or isinstance(family, type):
-        raise _wrong(point, f"FAMILY, an object, in {settings.family}", _kind(family))
-    lacks = [one for one in _members() if not hasattr(family, one)]
-    if lacks:
-        expected = f"all that flows.family.Family has in {settings.family}.FAMILY"
-        raise _wrong(point, expected, f"one without {', '.join(lacks)}")
+    if not isinstance(family, Family):
+        expected = (
+            f"FAMILY, an object of a class derived from flows.family.Family, in {module.__name__}"
+        )
+        raise _wrong(point, expected, _kind(family))
     for member, value in {"name": name, "settings": settings}.items():
-        if getattr(family, member) != value:
+        if (found := getattr(family, member, None)) != value:
             expected = f"{settings.family}.FAMILY.{member} to be what is registered"
-            raise _wrong(point, expected, str(getattr(family, member)))
+            raise _wrong(point, expected, str(found))
     return family
 
 
@@ -138,8 +142,9 @@ def _described(name: str) -> type[RunSettings]:
 def _loaded(point: EntryPoint) -> type[RunSettings]:
     """Return the settings that a package registers, or raise what is wrong with them."""
     if not _NAME.fullmatch(point.name) or point.name in COMMANDS:
-        expected = "a name (letters, digits, _ and -) that no command has"
-        raise _wrong(point, expected, repr(point.name))
+        raise _wrong(
+            point, "a name (letters, digits, _ and -) that no command has", repr(point.name)
+        )
     with _importing(point, "settings that can be imported as module:CLASS"):
         settings: Any = point.load()
     if not (isinstance(settings, type) and issubclass(settings, RunSettings)):
@@ -161,9 +166,16 @@ def _importing(point: EntryPoint, expected: str) -> Iterator[None]:
         if isinstance(error, ModuleNotFoundError):
             missing = error.name or ""
             if command := install_command(error):
-                what = f"the package {missing.partition('.')[0]}"
-                fault = Fault(f"pipeline {point.name}", what, "none", remedy=command)
-                raise InputError([fault]) from error
+                raise InputError(
+                    [
+                        Fault(
+                            f"pipeline {point.name}",
+                            f"the package {missing.partition('.')[0]}",
+                            "none",
+                            remedy=command,
+                        )
+                    ]
+                ) from error
             if missing.partition(".")[0] != point.value.partition(".")[0]:
                 remedy = f"install the package that {missing} is in"
         raise _wrong(point, expected, f"{type(error).__name__}: {first}", remedy) from error
@@ -187,14 +199,6 @@ def _package(point: EntryPoint) -> str:
 def _order(point: EntryPoint) -> tuple[bool, str, str, str]:
     """Ours first: nobody takes their names."""
     return not point.value.startswith("flows."), point.name, _package(point), point.value
-
-
-def _members() -> list[str]:
-    """Return what a family must have."""
-    from flows.family import Family
-
-    names = {**vars(Family), **Family.__annotations__}
-    return sorted(name for name in names if not name.startswith("_"))
 
 
 PIPELINES, _POINTS, BROKEN = registered()

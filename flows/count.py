@@ -15,8 +15,7 @@ from flows.events import Events, Stage
 from flows.faults import Fault, InputError
 from flows.records.runs import RunPaths, new_run_id
 from flows.runs.checking import look_at_files
-from flows.runs.compute import computing
-from flows.runs.context import Run
+from flows.runs.context import Run, computing
 from flows.settings import ComputeSettings
 from flows.tables.partition import Part
 from flows.variants.family import Variants

@@ -60,13 +60,6 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Computing:
-    """Where the run computes is known."""
-
-    workers: int  # local ones; 0 for this process, or a cluster that was there
-
-
-@dataclass(frozen=True)
 class Stage:
     """A stage begins."""
 
@@ -139,7 +132,6 @@ Event = (
     | Started
     | TakenOver
     | Accepted
-    | Computing
     | Stage
     | Progress
     | Sweep

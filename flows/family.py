@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from flows import storage
 from flows.faults import Fault
-from flows.records.run_tables import Parameter
-from flows.records.runs import Dropped, RunPaths, RunRecord
+from flows.records.runs import Dropped, Parameter, RunPaths, RunRecord
 from flows.settings import RunSettings
 from flows.storage import InputFile, Sources
 from flows.tables.names import from_text
@@ -128,64 +128,163 @@ class Each(Protocol):
         """Return ``[function(item, *args) for item in items]``."""
 
 
-class Family(Protocol):
+class Family(ABC):
     """One pipeline's own functions; everything else is common.
 
     What takes a part or a batch may run in another process: it gets plain values and
     writes what is large through storage. ``fitted`` is the finished run whose posterior is
-    applied to new data; None while fitting.
+    applied to new data; None while fitting. `flows.one_table.ReadsOneTable` has what follows from
+    one declared table: ``class MyFamily(ReadsOneTable, Family)``.
+
+    Attributes
+    ----------
+    name
+        As it is registered.
+    suffixes
+        Endings of files that are read.
+    settings
+        The class of its settings.
     """
 
     name: str
     suffixes: tuple[str, ...]
+    settings: type[RunSettings]
 
-    @property
-    def settings(self) -> type[RunSettings]:
-        """The class of its settings."""
+    def settings_from_input(self, source: Sources, settings: Any) -> Any:
+        """Return the settings with what the input says, before it is checked.
 
+        What is wrong with the input, beyond what it says of settings, is left to the check.
+        """
+        return settings
+
+    @abstractmethod
+    def read_header(self, file: InputFile, settings: Any) -> Checked:
+        """List the faults that a file's footer shows; read no more than what cuts it.
+
+        Ingest checks the rows as it reads them. It raises `InputError` at the first fault; then
+        every file is checked whole, which reports all.
+        """
+
+    @abstractmethod
     def check(self, file: InputFile, settings: Any) -> Checked:
         """Read one file whole and list every fault in it."""
 
+    @abstractmethod
+    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
+        """Return what a check of the whole file would, from what ingest found in its pieces.
+
+        Where that cannot be said of pieces, what makes `validate_dataset` find a fault is enough:
+        a check of all files then decides.
+        """
+
+    @abstractmethod
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
     ) -> list[Fault]:
         """List what is wrong between files that are each right."""
 
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what a fit lacks in files that are right, such as labels, which scoring does not."""
+        return []
+
+    def group_files(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[list[int]]:
+        """Return groups of positions of files; no unit has rows in two groups."""
+        return [[position] for position in range(len(files))]
+
+    @abstractmethod
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: Any
     ) -> list[Part]:
         """Cut the input into partitions."""
 
-    def ingest(self, part: Part, settings: Any, paths: RunPaths) -> Ingested:
-        """Read, clean and store one partition."""
+    def threads(self, settings: Any) -> bool:
+        """Return whether most of the work is in compiled code that releases Python's lock."""
+        return False
 
+    @abstractmethod
+    def ingest(self, part: Part, settings: Any, paths: RunPaths) -> Ingested:
+        """Read, check, clean and store one partition."""
+
+    @abstractmethod
     def prepare(
-        self, parts: Sequence[Part], settings: Any, paths: RunPaths, fitted: RunPaths | None,
+        self,
+        parts: Sequence[Part],
+        settings: Any,
+        paths: RunPaths,
+        fitted: RunPaths | None,
         each: Each,
-    ) -> Prepared:  # fmt: skip
+    ) -> Prepared:
         """Turn ingested partitions into arrays, with whatever needs all of them at once."""
 
+    @abstractmethod
     def model(self, settings: Any) -> Any:
         """Return the model to fit; None where there is nothing to fit."""
 
+    def model_for_data(self, model: Any, prepared: Prepared) -> Any:
+        """Return the model for what these partitions were found to be; ``model``: of `model`."""
+        return model
+
+    def warnings_before_fit(self, q: Any, settings: Any) -> Sequence[str]:
+        """Return warnings of the report that are known before the fit, beyond `Prepared.warnings`.
+
+        ``q``: where the fit starts; None where there is nothing to fit.
+        """
+        return ()
+
+    @abstractmethod
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, *, settings: Any,
-        paths: RunPaths, fitted: RunPaths | None,
-    ) -> Any:  # fmt: skip
+        self,
+        model: Any,
+        q: Any,
+        batch: Any,
+        local: Any,
+        index: int,
+        *,
+        settings: Any,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+    ) -> Any:
         """Write one partition's results; return a small summary of them."""
 
+    def select(
+        self,
+        model: Any,
+        q: Any,
+        summaries: Sequence[Any],
+        *,
+        settings: Any,
+        paths: RunPaths,
+        fitted: RunPaths | None,
+        each: Each,
+    ) -> tuple[Sequence[Any], Any]:
+        """Write what depends on all summaries; return those for the report, and the posterior.
+
+        The posterior is ``q``, with what only all partitions together determine.
+        """
+        return summaries, q
+
+    @abstractmethod
     def keep(self, q: Any, settings: Any, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Store with the posterior whatever scoring new data will need."""
 
+    @abstractmethod
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every global parameter worth reading."""
 
+    @abstractmethod
     def answer(self, finished: Finished) -> Any:
         """Return everything that a reader of the run may see, as a frozen record.
 
         `RunSettings.answer` names its module; its words are in templates (`flows.report.render`).
         """
 
+    def page_data(self, finished: Finished) -> Any:
+        """Return what the page shows and is too large for the answer, as plain values."""
+        return None
+
+    @abstractmethod
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
 
@@ -218,119 +317,3 @@ class Finished:
     fit: RunRecord | None
     files: int
     seen: int
-
-
-@runtime_checkable
-class ShowsMore(Protocol):
-    """A family whose page shows what is too large for its answer: texts of documents, say."""
-
-    def page_data(self, finished: Finished) -> Any:
-        """Return that, as plain values."""
-
-
-@runtime_checkable
-class ChecksAsItReads(Protocol):
-    """A family whose ingest checks the rows that it reads, so that they are read once.
-
-    Before that, only what says how to cut the input is looked at. Ingest raises `InputError` at
-    the first fault; then every file is checked whole, which reports all.
-    """
-
-    def read_header(self, file: InputFile, settings: Any) -> Checked:
-        """List the faults that a file's footer shows; read no more than what cuts it."""
-
-    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
-        """Return what a check of the whole file would, from what ingest found in its pieces.
-
-        Where that cannot be said of pieces, what makes `Family.validate_dataset` find a fault is
-        enough: a check of all files then decides.
-        """
-
-
-@runtime_checkable
-class ChecksToFit(Protocol):
-    """A family whose fit needs more of its input than scoring does: labels, say."""
-
-    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List what is missing for a fit in files that are each right."""
-
-
-@runtime_checkable
-class ReadsSettings(Protocol):
-    """A family whose input may say what settings else would."""
-
-    def settings_from_input(self, source: Sources, settings: Any) -> Any:
-        """Return the settings with what the input says, before it is checked.
-
-        What is wrong with the input, beyond what it says of settings, is left to the check.
-        """
-
-
-@runtime_checkable
-class WarnsBeforeFit(Protocol):
-    """A family whose report warns of something that is known before the fit."""
-
-    def warnings_before_fit(self, q: Any, settings: Any) -> Sequence[str]:
-        """Return these warnings, beyond those of `Prepared`.
-
-        Parameters
-        ----------
-        q
-            Where the fit starts; None where there is nothing to fit.
-        settings
-            The settings.
-        """
-
-
-@runtime_checkable
-class GroupsFiles(Protocol):
-    """A family whose units may have rows in several files, which must then be cut together."""
-
-    def group_files(
-        self, files: Sequence[InputFile], checked: Sequence[Checked]
-    ) -> list[list[int]]:
-        """Return groups of positions of files; no unit has rows in two groups."""
-
-
-@runtime_checkable
-class Threaded(Protocol):
-    """A family whose work can be done by several threads of one process."""
-
-    def threads(self, settings: Any) -> bool:
-        """Return whether most of it is in compiled code that releases Python's lock."""
-
-
-@runtime_checkable
-class AdaptsToData(Protocol):
-    """A family whose model depends on what the data were found to be, not on settings alone."""
-
-    def model_for_data(self, model: Any, prepared: Prepared) -> Any:
-        """Return the model for these partitions.
-
-        Parameters
-        ----------
-        model
-            What `Family.model` gave.
-        prepared
-            The partitions.
-        """
-
-
-def model_for(family: Family, settings: Any, prepared: Prepared) -> Any:
-    """Return a family's model for its partitions; None where there is nothing to fit."""
-    model = family.model(settings)
-    return family.model_for_data(model, prepared) if isinstance(family, AdaptsToData) else model
-
-
-@runtime_checkable
-class Selects(Protocol):
-    """A family whose results are decided over all partitions at once, after scoring."""
-
-    def select(
-        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, paths: RunPaths,
-        fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Write what depends on all summaries; return those for the report, and the posterior.
-
-        The posterior is ``q``, with what only all partitions together determine.
-        """

@@ -84,7 +84,16 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold())) or name
 
 
-_EXTRAS = {"adlfs": "azure", "gcsfs": "gcs", "h5py": "imaging", "pysam": "genomics"}
+_EXTRAS = {
+    "adlfs": "azure",
+    "docx": "documents",
+    "gcsfs": "gcs",
+    "h5py": "imaging",
+    "pypdf": "documents",
+    "pyreadstat": "tables",
+    "pysam": "genomics",
+    "python_calamine": "tables",
+}
 """The extra that installs a module which the command runs without."""
 
 
@@ -227,9 +236,14 @@ class InputError(Exception):
 
     @classmethod
     def of(
-        cls, file: str, expected: str, found: str, column: str | None = None,
-        row: int | None = None, remedy: str | None = None,
-    ) -> InputError:  # fmt: skip
+        cls,
+        file: str,
+        expected: str,
+        found: str,
+        column: str | None = None,
+        row: int | None = None,
+        remedy: str | None = None,
+    ) -> InputError:
         """Return the error of one fault."""
         return cls([Fault(file, expected, found, column, row, remedy)])
 

@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,11 +16,11 @@ import numpy as np
 from flows import stages, storage
 from flows.catalogue import pipeline_named, table_read
 from flows.events import Events, Stage
-from flows.family import Prepared, ReadsSettings, WarnsBeforeFit, reading_of
+from flows.family import Prepared, reading_of
 from flows.fit.job import one_thread
 from flows.records.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
 from flows.records.states import read_state
-from flows.runs import checking, incremental
+from flows.runs import checking
 from flows.runs.context import Run
 from flows.settings import RunSettings
 from flows.storage.objects.expansion import bytes_in_words
@@ -169,14 +169,15 @@ def _headline(found: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
     unused = sum(one.count for one in unsaid(found.dropped, found.warnings))
     not_used = sum(one.left_out for one in found.columns)
-    rows = f"{found.rows:,} {found.row}{'s' * (found.rows != 1)}"
-    parts = [f"{rows} in {files}", "no errors"]
+    row = found.row if found.rows == 1 else f"{found.row}s"
+    parts = [f"{found.rows:,} {row} in {files}", "no errors"]
     for count, one, several in (
         (len(found.warnings), "warning", "warnings"),
         (not_used, "column not used", "columns not used"),
         (unused, "row or value not used", "rows or values not used"),
     ):
-        parts += [f"{count:,} {one if count == 1 else several}"] * bool(count)
+        if count:
+            parts.append(f"{count:,} {one if count == 1 else several}")
     return ", ".join(parts)
 
 
@@ -212,7 +213,9 @@ def estimate(
     InputError
         With every fault found.
     """
-    clock = _clock(source)
+    # CPU seconds, as other work does not matter; of a store, seconds of the wall.
+    local = all(storage.is_local(one) for one in storage.given(source))
+    clock = time.process_time if local else time.perf_counter
     began = clock()  # a run imports its family too
     family = pipeline_named(pipeline)
     # One thread, as a run has: a sweep is timed as it will be.
@@ -223,22 +226,23 @@ def estimate(
     ):
         paths = RunPaths(storage.absolute(folder), new_run_id())
         run = Run(family, source, paths, settings, Events())
-        run.events.emit(Stage("check"))
-        if isinstance(family, ReadsSettings):
-            run.settings = family.settings_from_input(source, settings)
-        checking.look_at_files(run, whole=not prepare)
-        of_headers = tuple(checking.file_warnings(run))
-        rows = sum(one.rows for one in run.checked)
-        row = run.checked[0].row if run.checked else "row"
-        found = Estimate(sum(one.files for one in run.checked), rows, warnings=of_headers, row=row)
-        if not prepare:
-            return found
-        run.events.emit(Stage("ingest"))
-        with checking.every_fault(run):
-            run.parts = incremental.cut(run)
-            run.ingested = incremental.ingest(run)
-        checking.accept(run)
-        stages.prepare(run)
+        with run.open:
+            if prepare:
+                stages.check(run)
+            else:
+                run.events.emit(Stage("check"))
+                run.settings = family.settings_from_input(source, settings)
+                checking.look_at_files(run, whole=True)
+            of_headers = tuple(checking.file_warnings(run))
+            rows = sum(one.rows for one in run.checked)
+            row = run.checked[0].row if run.checked else "row"
+            found = Estimate(
+                sum(one.files for one in run.checked), rows, warnings=of_headers, row=row
+            )
+            if not prepare:
+                return found
+            stages.ingest(run)
+            stages.prepare(run)
         read = max(clock() - began - compiled(), 0.0)
         run.events.emit(Stage("time a sweep"))
         q, warned, costs = _begin(run.model, run.prepared, run.settings)
@@ -246,17 +250,13 @@ def estimate(
             fit = (costs["sweeps"] or costs["usual_sweeps"]) * costs["seconds_a_sweep"]
             more = costs["further_fits"] = run.prepared.further_fits
             costs["seconds"] = read + fit * (1.0 + more) + _REST
-        foreseen = (
-            family.warnings_before_fit(q, run.settings)
-            if isinstance(family, WarnsBeforeFit)
-            else ()
-        )
+        warned = (*family.warnings_before_fit(q, run.settings), *warned)
     columns, notes = _named(pipeline, run.prepared.columns or _declared(run), settings)
     of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,
         dropped=tuple(checking.all_dropped(run)),
-        warnings=tuple(dict.fromkeys((*of_input, *foreseen, *warned))),
+        warnings=tuple(dict.fromkeys((*of_input, *warned))),
         columns=columns,
         notes=(*run.prepared.notes, *notes),
         partitions=len(run.prepared.partitions),
@@ -290,12 +290,6 @@ def _declared(run: Run) -> tuple[ColumnRead, ...]:
             if {c.name for c in one.columns if c.required} <= {c.used for c in found}:
                 return found
     return ()
-
-
-def _clock(source: storage.Sources) -> Callable[[], float]:
-    """Return a clock of CPU seconds, as other work does not matter; of a store, of the wall."""
-    local = all(storage.is_local(one) for one in storage.given(source))
-    return time.process_time if local else time.perf_counter
 
 
 def _begin(

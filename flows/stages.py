@@ -18,9 +18,8 @@ from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 from flows import storage
-from flows.events import Accepted, Computing, Started, TakenOver
+from flows.events import Accepted, Started, TakenOver
 from flows.events import Stage as StageBegins
-from flows.family import ReadsSettings, Threaded, model_for
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
 from flows.prefect import flow_run_id, in_flow_run
@@ -28,9 +27,7 @@ from flows.records.lock import claim
 from flows.records.runs import RUN
 from flows.records.states import read_state
 from flows.runs import checking, incremental, resume
-from flows.runs.compute import computing
-from flows.runs.context import Run, sweeps
-from flows.runs.incremental import new_parts
+from flows.runs.context import Run, computing, sweeps
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run
 from vbmodels.core.protocol import Repeating
@@ -85,8 +82,7 @@ def check(run: Run) -> None:
         if run.complete:
             return
     checking.refuse_target_of_another(run)
-    if isinstance(run.family, ReadsSettings):
-        run.settings = run.family.settings_from_input(run.source, run.settings)
+    run.settings = run.family.settings_from_input(run.source, run.settings)
     checking.look_at_files(run)
     if not resume.is_named(run.resume):
         resume.find(run)
@@ -128,7 +124,7 @@ def prepare(run: Run) -> None:
     checking.refuse_unused(run)
     if run.is_resume:
         resume.remove_results(run.paths)
-    run.model = model_for(run.family, run.settings, run.prepared)
+    run.model = run.family.model_for_data(run.family.model(run.settings), run.prepared)
 
 
 @Stage
@@ -175,7 +171,6 @@ def _start(run: Run) -> None:
     run.threads = choose_threads(run)
     if slower := advice(run):
         run.events.say(slower)
-    run.events.emit(Computing(run.options.workers or 0))
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
         compute = opened.enter_context(computing(run.options, run.threads))
         if not run.is_resume:
@@ -222,11 +217,11 @@ def choose_threads(run: Run) -> int:
 
     Partitions that are reused from an earlier run are not counted.
     """
-    if run.options.workers is not None or run.options.scheduler is not None:
+    elsewhere = run.options.workers is not None or run.options.scheduler is not None
+    if elsewhere or not run.family.threads(run.settings):
         return 1
-    if not isinstance(run.family, Threaded) or not run.family.threads(run.settings):
-        return 1
-    parts = new_parts(run)
+    known = {} if run.earlier is None else run.earlier.known
+    parts = [part for part in run.parts if part.fingerprint not in known]
     return at_most(len(parts)) if sum(part.rows for part in parts) >= MANY else 1
 
 

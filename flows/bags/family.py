@@ -63,14 +63,14 @@ from flows.bags.summary import Summary
 from flows.family import (
     Checked,
     Each,
+    Family,
     Ingested,
     Prepared,
     reading_of,
 )
 from flows.faults import Fault, InputError
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import Dropped, RunPaths
+from flows.records.runs import Dropped, Parameter, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
 from flows.storage import InputFile, Sources
@@ -101,7 +101,7 @@ EMPTY_BY = {model: f"bag without instances, scored by {by}" for model, by in _SC
 """What becomes of a bag without instances, by the model."""
 
 
-class BagsFamily:
+class BagsFamily(Family):
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"

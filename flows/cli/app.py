@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from typing import Annotated, Any
@@ -48,6 +47,7 @@ from flows.cli.output import (
     followed,
     line,
     out,
+    print_answer,
     print_csv,
     print_json,
     print_outcome,
@@ -78,11 +78,8 @@ def _reading(
     """Return the settings of how the input is read; refuse those that a pipeline has not."""
     refused = {"exclude": exclude, "include": include}
     for name in [n for n in refused if refused[n] and n not in known(pipeline).model_fields]:
-        raise InputError.of(
-            f"--{name}", "",
-            f"{pipeline} has no such option: it reads the columns that its help names, no others",
-            remedy="leave it out",
-        )  # fmt: skip
+        found = "has no such option: it reads the columns that its help names, no others"
+        raise InputError.of(f"--{name}", "", f"{pipeline} {found}", remedy="leave it out")
     if exclude and include:
         err().print("--exclude leaves columns out of those that --include names")
     return {
@@ -154,10 +151,13 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     option(
-        "--help-all", None, "Show all columns, settings and options, and exit.",
-        is_eager=True, callback=_help_all,
+        "--help-all",
+        None,
+        "Show all columns, settings and options, and exit.",
+        is_eager=True,
+        callback=_help_all,
     ),
-]  # fmt: skip
+]
 
 
 def _add_pipeline(name: str) -> None:
@@ -217,9 +217,12 @@ def score(
     """
     given = _existing(source)
     if os.path.isfile(run) and os.path.isfile(os.path.join(source[0], "latest.json")):
-        command = shlex.join(["vbflows", "score", source[0], run, target])
-        found = f"{run}, a file, and the run second"
-        raise InputError.of("score", "the run first, then the input", found, remedy=command)
+        raise InputError.of(
+            "score",
+            "the run first, then the input",
+            f"{run}, a file, and the run second",
+            remedy=shlex.join(["vbflows", "score", source[0], run, target]),
+        )
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
         outcome = _runner("score")(run, given, target, compute)
@@ -259,7 +262,9 @@ def check(
     options |= {"--include": include, "--encoding": [encoding]}
     given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
     files = source if len(source) < 4 else ["SOURCE..."]
-    words = ["vbflows", pipeline, *files, "TARGET", *given_options, *["--strict"] * strict]
+    words = ["vbflows", pipeline, *files, "TARGET", *given_options]
+    if strict:
+        words.append("--strict")
     line(f"next: {without_secrets(shlex.join(words))}")
 
 
@@ -307,18 +312,8 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.output import print_answer
-    from flows.cli.tables import first_columns, show_meanings, show_rows, show_tables
-    from flows.read.rows import (
-        NEW,
-        columns_of,
-        conditions,
-        described,
-        first_table,
-        no_rows,
-        rows_of,
-        tables_of,
-    )
+    from flows.cli.tables import print_columns, print_rows, show_tables
+    from flows.read.rows import conditions, first_table, no_rows, rows_of
     from flows.read.shown import is_answered, shown_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
@@ -329,52 +324,32 @@ def show(
     given = [name for name, value in of_rows.items() if value]
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
-    if given and not table and columns != "list":
-        table = first_table(place)[0]
     if columns == "list" and given != ["--columns"]:
         raise InputError.of(
             "--columns list", "no condition and no order, since it prints no rows", given[0]
         )
     if columns == "list":
-        listed = {
-            name: columns_of(place, name) for name in ([table] if table else tables_of(place))
-        }
-        if json_output:
-            plain = {name: [asdict(one) for one in of] for name, of in listed.items()}
-            of_table = {"table": table, "columns": plain[table]} if table else {"tables": plain}
-            print_json({"run_id": record.run_id, **of_table})
-            return
-        for name, of in listed.items():
-            if not table:
-                line(f"{name}:")
-            show_meanings(out(), of, types=True)
-    elif table:
+        print_columns(place, table, json_output)
+        return
+    if given and not table:
+        table = first_table(place)[0]
+    if table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
         most = rows or (sys.maxsize if csv_output else 20)
         read, count = rows_of(place, table, sort, most, columns, holds)
         if csv_output:
             print_csv(read)
-            return
-        found = read.to_pylist()
-        if json_output:
-            print_json({"run_id": record.run_id, "table": table, "rows": found, "count": count})
+        elif json_output:
+            found = {"table": table, "rows": read.to_pylist(), "count": count}
+            print_json({"run_id": record.run_id, **found})
+        elif not len(read):
+            line(no_rows(place, table, where or []))
         else:
-            if not found:
-                line(no_rows(place, table, where or []))
-                return
-            chosen = [one.strip() for one in columns.split(",")] if columns else []
-            first = chosen or first_columns(read.column_names, sort.lstrip("-"))
-            how = "--columns list explains them; --columns NAME,NAME shows them"
-            show_rows(out(), found, first, described(read.schema), elsewhere=how)
-            if count is not None and count > len(found):
-                observed = NEW[0].partition("=")[0] in read.column_names and not new
-                known = ", those that the input listed last" if observed and not sort else ""
-                line(f"{len(found):,} of {count:,} rows{known}; --rows {count} prints all")
+            print_rows(read, count, columns, sort, new)
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        answered = is_answered(record)
-        print_answer(terminal(shown_of(place, record)) if answered else record.headline)
+        print_answer(terminal(shown_of(place, record)) if is_answered(record) else record.headline)
         show_tables(out(), place, run)
 
 
@@ -414,8 +389,9 @@ def runs(
 def _kept(prune: str) -> int:
     name, _, count = prune.partition("=")
     if name.strip() != "keep" or not count.strip().isdigit() or int(count) < 1:
-        expected = "keep=N with N at least 1"
-        raise InputError.of("--prune", expected, repr(prune), remedy="write --prune keep=10")
+        raise InputError.of(
+            "--prune", "keep=N with N at least 1", repr(prune), remedy="write --prune keep=10"
+        )
     return int(count)
 
 
@@ -436,7 +412,6 @@ def compare(
     A row changed if only one run selects it, or its probability crossed 0.5 or moved by more than
     0.1.
     """
-    from flows.cli.output import print_answer
     from flows.read import compare as comparing
 
     if report and not report.lower().endswith((".html", ".htm")):
@@ -491,8 +466,9 @@ def init(
     except OSError as error:
         there = isinstance(error, FileExistsError)
         found = "it is there already" if there else (error.strerror or str(error)).lower()
-        remedy = f"name another: vbflows init {pipeline} FILE"
-        raise InputError.of(file, "a new file", found, remedy=remedy) from error
+        raise InputError.of(
+            file, "a new file", found, remedy=f"name another: vbflows init {pipeline} FILE"
+        ) from error
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 

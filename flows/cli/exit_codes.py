@@ -86,7 +86,9 @@ def _sentence(error: BaseException) -> tuple[str, int]:
         return "interrupted before anything was computed", FAILED
     if isinstance(error, MemoryError):
         return f"memory ran out; {MEMORY_ADVICE}", FAILED
-    if isinstance(error, RunError) or _is_of_models(error):
+    from vbmodels.core.protocol import NonFiniteBound  # it is loaded by now, if a model has failed
+
+    if isinstance(error, RunError | NonFiniteBound):
         return str(error), FAILED
     if (full := no_space(error)) is not None:
         return full, FAILED
@@ -95,13 +97,6 @@ def _sentence(error: BaseException) -> tuple[str, int]:
         return f"this needs the package {package}; install it with: {command}", WRONG_INPUT
     what = f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
     return f"this should not have happened: {what}; VBFLOWS_DEBUG=1 shows where", FAILED
-
-
-def _is_of_models(error: BaseException) -> bool:
-    """Whether a model says that its fit failed; models are loaded by now, if one has."""
-    from vbmodels.core.protocol import NonFiniteBound
-
-    return isinstance(error, NonFiniteBound)
 
 
 def _plain(fault: Fault) -> dict[str, Any]:

@@ -20,14 +20,13 @@ SECTIONS = {
     "Apply a fitted run to new data": ("score",),
     "Other": ("serve", "count", "compile"),
 }
-PLACES = (
-    ("SOURCE", "A file, folder, glob or URL, such as s3://bucket/prefix, or several of them."),
-    ("TARGET", "Folder or URL for results. Each run gets a subfolder TARGET/runs/RUN_ID; TARGET "
-     "alone means its latest run."),
-)  # fmt: skip
-LARGE = (
-    "workers", "scheduler", "memory_limit", "partitions", "checkpoint_every", "resume", "since",
-)  # fmt: skip
+PLACES = {
+    "SOURCE": "A file, folder, glob or URL, such as s3://bucket/prefix, or several of them.",
+    "TARGET": "Folder or URL for results. Each run gets a subfolder TARGET/runs/RUN_ID; TARGET "
+    "alone means its latest run.",
+}
+LARGE = {"workers", "scheduler", "memory_limit", "partitions", "checkpoint_every"}
+LARGE |= {"resume", "since"}
 """Options for large input and repeated runs."""
 FEW = ("config", "assign", "column", "exclude", "_all", "help")
 """Options of a pipeline that are in help without --help-all."""
@@ -94,9 +93,8 @@ class PlainCommand(TyperCommand):
         ours = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
         words: list[str] = []
-        for one in ours:
-            value = given.get(one.name)
-            words += value if isinstance(value, list | tuple) else [value] if value else []
+        for value in filter(None, (given.get(one.name) for one in ours)):
+            words += [value] if isinstance(value, str) else value
         if words and ours[0].metavar == "PIPELINE":
             known(words[0])
         return ours[min(len(words), len(ours) - 1)]
@@ -130,7 +128,7 @@ class PlainCommand(TyperCommand):
 
     def _arguments(self, ctx: Any) -> list[tuple[str, str]]:
         return [
-            (f"{one.metavar}{'...' * (one.nargs != 1)}", one.help or "")
+            (f"{one.metavar}..." if one.nargs != 1 else str(one.metavar), one.help or "")
             for one in self.get_params(ctx)
             if isinstance(one, TyperArgument)
         ]
@@ -174,7 +172,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
         records = {one.name: one.get_help_record(ctx) for one in self.get_params(ctx)}
         for heading, rows in (
-            ("Input and output", [*PLACES, *filter(None, [records.pop("s3")])]),
+            ("Input and output", [*PLACES.items(), *filter(None, [records.pop("s3")])]),
             ("Options", [*filter(None, records.values())]),
         ):
             with formatter.section(heading):
@@ -206,8 +204,8 @@ class PipelineCommand(PlainCommand):
         rows = {one[0]: _setting(*one, every) for one in describe(settings)}
         groups = grouped(settings)
         for group, members in groups.items() if every else [(FIRST, groups.get(FIRST, []))]:
-            heading = GROUPS[group] + " (--set NAME=VALUE)" * (group == FIRST)
-            with formatter.section(heading):
+            how = " (--set NAME=VALUE)" if group == FIRST else ""
+            with formatter.section(GROUPS[group] + how):
                 formatter.write_dl([row for member in members for row in rows[member]])
         super().format_options(ctx, formatter)
         what = f"workers, resume, only new files, all {len(rows)} settings"
@@ -221,26 +219,28 @@ class PipelineCommand(PlainCommand):
 def _write_columns(formatter: Any, table: Table, every: bool) -> None:
     with formatter.section("What goes in"):
         for one in filter(None, (table.or_else, table)):
-            called = " Columns with other names: --column OURS=YOURS." * (one is table)
+            called = " Columns with other names: --column OURS=YOURS." if one is table else ""
             formatter.write_text(f"{_brief(one.meaning, every)} {one.formats}.{called}")
             if one is table and table.or_else is not None and not every:
                 formatter.write_text(f"The {len(one.columns)} columns of {one.name}: --help-all")
                 break
             formatter.write_paragraph()
             hidden = () if every else one.details
-            rows = [
-                (
-                    column.name + " *" * (column.required and column not in one.named),
-                    f"{column.type}: " * (not column.values) + _brief(column.meaning, every),
-                )
-                for column in (*one.columns, *one.named)
-                if column.name not in hidden
-            ]
+            rows = []
+            for column in (*one.columns, *one.named):
+                if column.name in hidden:
+                    continue
+                mark = " *" if column.required and column not in one.named else ""
+                kind = "" if column.values else f"{column.type}: "
+                rows.append((f"{column.name}{mark}", kind + _brief(column.meaning, every)))
             if other := one.others:
                 rows.append(("any other", f"{other.type}: {_brief(other.meaning, every)}"))
             formatter.write_dl(rows)
-            notes = ["* must be there"] * any(c.required for c in one.columns)
-            notes += [f"{len(hidden)} more columns: --help-all"] * bool(hidden)
+            notes = []
+            if any(column.required for column in one.columns):
+                notes.append("* must be there")
+            if hidden:
+                notes.append(f"{len(hidden)} more columns: --help-all")
             formatter.write_text("; ".join(notes))
             if one is not table:
                 formatter.write_paragraph()

@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +60,10 @@ def print_csv(table: pa.Table) -> None:
     on_terminal = sys.stdout.isatty()
 
     def text(value: Any) -> str:
+        if value is None:
+            return ""
         joined = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-        return "" if value is None else escaped(joined) if on_terminal else joined
+        return escaped(joined) if on_terminal else joined
 
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
     write(table.column_names)
@@ -95,9 +97,9 @@ CHECKING = ("check", "ingest", "prepare", "time a sweep")
 @contextmanager
 def followed(quiet: bool, stages: Sequence[str] = STAGES) -> Iterator[None]:
     """Show how the runs within a block go: as a bar on a terminal, else as lines."""
-    show = None if quiet else Bar(err(), stages) if err().is_terminal else Lines(err())
+    show = Bar(err(), stages) if err().is_terminal and not quiet else Lines(err())
     try:
-        with listening(*([] if show is None else [show])):
+        with nullcontext() if quiet else listening(show):
             yield
     except Interrupted as error:  # Typer would drop its sentence
         raise RunError(str(error)) from error

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flows.cli.output import line, out, print_json
 from flows.escape import escaped
 from flows.read.rows import (
+    NEW,
     ColumnOfTable,
     cell,
+    columns_of,
+    described,
     described_tables,
     order_of,
+    tables_of,
 )
 from flows.records.runs import RunPaths
 from flows.runs.listing import Listed
 
 _FOLDED = 24  # signs of a text that are shown in a line
-_NARROW = 12  # of one that names the row, where there is little room
 _WIDE = 4000  # columns of what is not to be wrapped
-
-
-def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
-    """Return a table with these columns; numbers are on the right, and fixed ones do not wrap."""
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(
-            _text(heading),
-            overflow="fold",
-            justify="right" if heading in numbers else "left",
-            no_wrap=heading in fixed,
-        )
-    return table
 
 
 def _text(value: str, style: str = "") -> Text:
@@ -86,22 +79,20 @@ def show_rows(
     rows: Sequence[Mapping[str, Any]],
     first: Sequence[str] = (),
     meanings: Sequence[ColumnOfTable] = (),
-    naming: int = 1,
     elsewhere: str = "",
 ) -> None:
     """Print rows of a table: the columns that fit, those called ``first`` among them; then what
     each of them means.
 
-    The first ``naming`` columns name a row and are always there. ``elsewhere``: what has the
-    columns for which there is no room.
+    The first column names a row and is always there. ``elsewhere``: what has the columns for which
+    there is no room.
     """
     if not rows:
         console.print("no rows")
         return
     empty = [n for n in rows[0] if all(cell(row[n]) == "" for row in rows)]
     names = [n for n in rows[0] if n not in empty] or list(rows[0])
-    numbers = [n for n in names if isinstance(rows[0][n], int | float)]
-    always = [n for n in list(rows[0])[:naming] if n in names] or names[:1]
+    naming = names[0]
     same = {n for n in names if len(rows) > 1 and len({cell(row[n]) for row in rows}) == 1}
     rank = {name: place for place, name in enumerate(dict.fromkeys((*first, *_NEXT)))}
     last = [n for n in names if _SHARE.fullmatch(n) and n not in first]
@@ -109,20 +100,21 @@ def show_rows(
 
     def place(name: str) -> tuple[bool, bool, bool, float]:
         """Return what columns are ordered by."""
-        alike = name in same and name not in first
-        late = name in last or name in {*_AGAIN} - {*first}
         if name in last:  # the largest first
-            return True, late, False, -sum(row[name] or 0.0 for row in rows)
-        return name not in always, late, alike, rank.get(name, len(rank))
+            return True, True, False, -sum(row[name] or 0.0 for row in rows)
+        late, alike = name in _AGAIN and name not in first, name in same and name not in first
+        return name != naming, late, alike, rank.get(name, len(rank))
 
     wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
-    kept = _fitting(console.width, rows, sorted(wanted, key=place), always)
-    shown_names = [name for name in names if name in kept]
-    longest = max(len(cell(row[always[0]])) for row in rows)
-    fixed = [*numbers, *always[: longest <= console.width // 2]]  # names are not split
-    table = _table(*shown_names, numbers=numbers, fixed=fixed)
+    kept = _fitting(console.width, rows, sorted(wanted, key=place))
+    table = Table(box=None, pad_edge=False)
+    for name in (name for name in names if name in kept):
+        number = isinstance(rows[0][name], int | float)
+        short = name == naming and max(len(cell(row[name])) for row in rows) <= console.width // 2
+        justify: Literal["right", "left"] = "right" if number else "left"
+        table.add_column(_text(name), overflow="fold", justify=justify, no_wrap=number or short)
     for row in rows:
-        table.add_row(*(_text(cell(row[name])) for name in shown_names))
+        table.add_row(*(_text(cell(row[name])) for name in names if name in kept))
     _print(console, table)
     show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
     if left := [name for name in names if name not in kept]:
@@ -148,28 +140,55 @@ def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: boo
         _print(console, table, wide=True)
 
 
-def _fitting(
-    width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str], always: Sequence[str]
-) -> set[str]:
-    """Return the columns that fit next to each other, the first of ``names`` first; long texts
-    may be folded, most of all those of the columns that are ``always`` there.
+def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+    """Return the columns that fit next to each other, the first of ``names`` whatever its width.
+
+    Long texts may be folded.
     """
     kept: set[str] = set()
     for name in names:
-        most = _NARROW if name in always and len(always) > 1 else _FOLDED
-        longest = max(len(name), *(min(len(cell(row[name])), most) for row in rows)) + 2
-        if name not in always and longest > width:
-            continue
-        kept.add(name)
-        width -= longest
+        longest = max(len(name), *(min(len(cell(row[name])), _FOLDED) for row in rows)) + 2
+        if not kept or longest <= width:
+            kept.add(name)
+            width -= longest
     return kept
+
+
+def print_columns(paths: RunPaths, table: str, json_output: bool) -> None:
+    """Print what the columns of a table mean, or those of all tables."""
+    listed = {name: columns_of(paths, name) for name in ([table] if table else tables_of(paths))}
+    if json_output:
+        plain = {name: [asdict(one) for one in columns] for name, columns in listed.items()}
+        of_table = {"table": table, "columns": plain[table]} if table else {"tables": plain}
+        print_json({"run_id": paths.run_id, **of_table})
+        return
+    for name, columns in listed.items():
+        if not table:
+            line(f"{name}:")
+        show_meanings(out(), columns, types=True)
+
+
+def print_rows(read: pa.Table, count: int | None, columns: str, sort: str, new: bool) -> None:
+    """Print rows of a table, and how many more of ``count`` there are.
+
+    ``columns``, ``sort``, ``new``: what the user wanted.
+    """
+    found = read.to_pylist()
+    first = [one.strip() for one in columns.split(",") if columns]
+    first = first or first_columns(read.column_names, sort.lstrip("-"))
+    how = "--columns list explains them; --columns NAME,NAME shows them"
+    show_rows(out(), found, first, described(read.schema), elsewhere=how)
+    if count is not None and count > len(found):
+        observed = NEW[0].partition("=")[0] in read.column_names and not new
+        last = ", those that the input listed last" if observed and not sort else ""
+        line(f"{len(found):,} of {count:,} rows{last}; --rows {count} prints all")
 
 
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:
     """Print the runs of a target, each with the settings that were given below it."""
-    lines = [("run", "state", "pipeline", "rows", "time", "sweeps")]
-    for run in runs:
-        values = (
+    headings = ("run", "state", "pipeline", "rows", "time", "sweeps")
+    values = (
+        (
             run.run_id,
             run.state,
             run.pipeline,
@@ -177,12 +196,14 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
             "" if run.seconds is None else f"{run.seconds:.1f} s",
             f"{cell(run.iterations)}{'!' if run.converged is False else ''}",
         )
-        lines.append(values)
+        for run in runs
+    )
+    lines = [headings, *values]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line, one in zip(lines, (None, *runs), strict=True):
+    for texts, one in zip(lines, (None, *runs), strict=True):
         cells = [
             text.rjust(width) if i > 2 else text.ljust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+            for i, (text, width) in enumerate(zip(texts, widths, strict=True))
         ]
         console.print(_text("  ".join(cells).rstrip()), soft_wrap=True)
         for name, value in one.changed.items() if one else ():

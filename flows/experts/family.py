@@ -16,17 +16,11 @@ from flows.experts.input.simulate import write_rows
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored, parameters_in
 from flows.experts.settings import ExpertSettings
-from flows.family import (
-    Checked,
-    Each,
-    Ingested,
-    Prepared,
-)
+from flows.family import Checked, Each, Family, Ingested, Prepared
 from flows.faults import Fault
 from flows.one_table import ReadsColumns, columns_of
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, joined
@@ -37,7 +31,7 @@ from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
 
 
-class Experts(ReadsColumns):
+class Experts(ReadsColumns, Family):
     """The experts family; see `flows.family.Family`."""
 
     name = "experts"

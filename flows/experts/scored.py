@@ -19,8 +19,7 @@ from flows.experts.input.units import read_names
 from flows.experts.reasons import Picked, Reasons, Shown, Tested
 from flows.experts.schema import CLASS_EXPERTS, EXPERTS, class_rows, expert_rows, number_rows
 from flows.experts.settings import ExpertSettings
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.tables.roles import ID, LABEL
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.counts import CountAdditive, CountPosterior

@@ -10,12 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import (
-    Checked,
-    Each,
-    Finished,
-    Ingested,
-)
+from flows.family import Checked, Each, Family, Finished, Ingested
 from flows.faults import Fault, InputError, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.input import coding as feature_coding
@@ -27,8 +22,7 @@ from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import hidden_table, sample_rows
 from flows.one_table import ReadsColumns, columns_of
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables import partition
 from flows.tables.partition import Part
@@ -43,7 +37,7 @@ from vbmodels.features.table import FeatureBatch
 T = TypeVar("T")
 
 
-class FeaturesFamily(ReadsColumns):
+class FeaturesFamily(ReadsColumns, Family):
     """The features family; see `flows.family.Family`."""
 
     name = "features"

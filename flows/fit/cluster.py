@@ -68,9 +68,12 @@ class Cluster:
     """
 
     def __init__(
-        self, client: Client, name: str, local: Any = None,
+        self,
+        client: Client,
+        name: str,
+        local: Any = None,
         reopen: Callable[[], Client] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.client, self.name, self.local, self.reopen = client, name, local, reopen
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
@@ -88,9 +91,11 @@ class Cluster:
         return ClusterExecutor(job, self)
 
     def each(
-        self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
         on_progress: OnProgress | None = None,
-    ) -> list[R]:  # fmt: skip
+    ) -> list[R]:
         """Run a function on every tuple of arguments, each as a task on some worker.
 
         Where it finds that the input is wrong, what has begun ends first: the run is removed next.
@@ -102,6 +107,7 @@ class Cluster:
         open_ = {i: self._send(function, item) for i, item in enumerate(items)}
         found: dict[int, R] = {}
         losses = [Counter[bool]() for _ in items]
+        progress = on_progress or (lambda done, total: None)
         looked = able = time.monotonic()
         try:
             while open_:
@@ -114,18 +120,12 @@ class Cluster:
                             open_[i] = self._send(function, items[i])
                         continue
                     del open_[i]
-                    if on_progress is not None:
-                        on_progress(len(found), len(items))
+                    progress(len(found), len(items))
                 if not ended:
                     time.sleep(POLL / 50)
-                if (now := time.monotonic()) - looked > POLL:
-                    looked, able = now, now if self.workers() else able
-                    if self.local is not None:
-                        self.restart(self._silent())
-                    else:
-                        self._send_elsewhere(function, items, open_)
-                    if now - able > NO_WORKERS:
-                        raise no_workers(self.name, self.local is not None)
+                if time.monotonic() - looked > POLL:
+                    looked = time.monotonic()
+                    able = self._look_after(function, items, open_, able)
             return [found[i] for i in range(len(items))]
         except InputError:
             self._end(open_.values())
@@ -133,6 +133,25 @@ class Cluster:
         finally:
             for future in open_.values():
                 future.release()
+
+    def _look_after(
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
+        open_: dict[int, Future[R]],
+        able: float,
+    ) -> float:
+        """Do without silent workers; return when there last was one, as ``able`` says it."""
+        now = time.monotonic()
+        if self.workers():
+            able = now
+        if self.local is not None:
+            self.restart(self._silent())
+        else:
+            self._send_elsewhere(function, items, open_)
+        if now - able > NO_WORKERS:
+            raise no_workers(self.name, self.local is not None)
+        return able
 
     def _send(self, function: Callable[..., R], item: tuple[Any, ...], **options: Any) -> Future[R]:
         name = getattr(function, "__name__", "call").strip("_<>")
@@ -339,7 +358,7 @@ def on_worker(wanted: Wanted | None, function: Callable[..., Any], *args: Any) -
         error.worker = get_worker().address  # type: ignore[attr-defined]
         raise
     finally:
-        storage.decoded.release()
+        storage.release_decoded()
         storage.small_files.release()
 
 

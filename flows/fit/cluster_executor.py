@@ -181,9 +181,12 @@ class ClusterExecutor(Executor):
         return kept
 
     def map(
-        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        self,
+        function: Callable[..., Any],
+        q: Any,
+        number: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Call a function on each partition, in pieces that are not repeated."""
         found: dict[int, Any] = {}
         self._request = "map", (function, q, number)
@@ -310,9 +313,11 @@ class ClusterExecutor(Executor):
         self._make_calls("take", turns, lambda value: None)
 
     def _make_calls(
-        self, method: str, turns: Mapping[str, Sequence[tuple[Any, ...]]],
+        self,
+        method: str,
+        turns: Mapping[str, Sequence[tuple[Any, ...]]],
         take: Callable[[Any], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Call holders with each one's arguments in turn; raise `Lost` once one will not answer."""
         left = {address: list(reversed(calls)) for address, calls in turns.items()}
         open_: dict[Future[Answer], str] = {}
@@ -352,8 +357,11 @@ class ClusterExecutor(Executor):
             elif now - since > limit:
                 self._doubled += 1
                 self.restart(address)
-                why = f"{address} did not {method} a partition in {limit:.0f} s"
-                raise Lost(why, {address}, died=False)
+                raise Lost(
+                    f"{address} did not {method} a partition in {limit:.0f} s",
+                    {address},
+                    died=False,
+                )
 
     def _value(self, address: str, future: Future[Answer]) -> Any:
         """Return what a holder answered; raise what its own work raised."""

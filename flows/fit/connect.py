@@ -136,13 +136,21 @@ class _Local(LocalCluster):
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
         )
         super().__init__(
-            n_workers=0, threads_per_worker=1, processes=True, memory_limit=limit,
-            host="127.0.0.1", dashboard_address="127.0.0.1:0", security=security,
+            n_workers=0,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=limit,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            security=security,
             protocol="tls://" if security.require_encryption else "tcp://",
-            scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
+            scheduler_kwargs={"dashboard": False},
+            death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            worker_class=self._nanny, local_directory=folder, env=dict(os.environ),
-        )  # fmt: skip
+            worker_class=self._nanny,
+            local_directory=folder,
+            env=dict(os.environ),
+        )
 
     def _nanny(self, *args: Any, **options: Any) -> Nanny:
         nanny = Nanny(*args, **options)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from flows.events import Sweep
 from flows.faults import RunError
 from flows.fit import checkpoint
 from flows.fit.checkpoint import KEPT, Trace
@@ -20,7 +22,7 @@ from flows.fit.job import Job
 from flows.records.lock import claim
 from flows.records.states import read_state
 from flows.storage import DamagedError, MissingError
-from vbmodels.core.driver import Driver, Log, Step
+from vbmodels.core.driver import Driver, Log, Step, remaining_rise
 from vbmodels.core.fit import loop_of
 from vbmodels.core.protocol import Continuable, Phased, objective_of
 from vbmodels.core.state import State
@@ -28,24 +30,11 @@ from vbmodels.core.state import State
 log = logging.getLogger(__name__)
 
 PERIOD = 30.0  # seconds between two checkpoints, where a job does not count sweeps
+PACED = 10  # sweeps after which their pace is known: the first ones compile and load
 
 
 class FitError(RunError):
     """A fit ended without a posterior; one sentence for the user."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a fit is after one accepted sweep."""
-
-    iteration: int
-    max_iter: int
-    elbo: float
-    rise: float | None  # over the one before; None at the first of an objective
-    seconds: float  # since the start of the fit, without interruptions
-    objective: str = "bound"  # what ``elbo`` is
-    phase: str = ""  # of a fit that has phases
-    left: float | None = None  # the model's estimate of the sweeps to come
 
 
 @dataclass(frozen=True)
@@ -60,7 +49,7 @@ class FitResult:
     number: int  # of the final sweep: its local states are what scoring takes
 
 
-OnStep = Callable[[Progress], None]
+OnStep = Callable[[Sweep], None]
 
 
 def run_fit(
@@ -116,24 +105,41 @@ class _Fit:
             q = self._start(executor.observe())
             self.data = executor.digests()
         self.driver = Driver(
-            loop_of(job.model), job.model, q if log is None else log.start, executor, tol=job.tol,
-            max_iter=job.max_iter, log=log, trace=[elbo for _, elbo, _ in self.trace],
-        )  # fmt: skip
+            loop_of(job.model),
+            job.model,
+            q if log is None else log.start,
+            executor,
+            tol=job.tol,
+            max_iter=job.max_iter,
+            log=log,
+            trace=[elbo for _, elbo, _ in self.trace],
+        )
         self.saved, self.saved_at = max(self.driver.number, 0), time.perf_counter()
 
-    def record(self, step: Step) -> Progress:
-        """Add a step to the trace; return where the fit is."""
-        seconds = time.perf_counter() - self.started
-        model = self.job.model
+    def record(self, step: Step) -> Sweep:
+        """Add a step to the trace; return how far the fit is."""
+        seconds, model = time.perf_counter() - self.started, self.job.model
         objective, before = objective_of(model, step.q), self.objective
         again = self.trace and before in ("", objective)
-        rise = step.elbo - self.trace[-1][1] if again else None
+        change = step.elbo - self.trace[-1][1] if again else None
         self.trace.append((step.iteration, step.elbo, seconds))
         self.objective = objective
         phase, left = model.progress(step.q) if isinstance(model, Phased) else ("", None)
-        return Progress(
-            step.iteration, self.job.max_iter, step.elbo, rise, seconds, objective, phase, left
-        )  # fmt: skip
+        if left is None:
+            left = sweeps_left([elbo for _, elbo, _ in self.trace], self.job.tol)
+        done, to_come = step.iteration + 1, None
+        if left is not None and done >= PACED:
+            to_come = left * seconds / done
+        return Sweep(
+            step.iteration,
+            step.elbo,
+            change,
+            left,
+            self.job.max_iter,
+            phase,
+            to_come,
+            objective,
+        )
 
     def save_if_due(self, number: int) -> None:
         """Make a checkpoint after a sweep where one is due and the fit goes on."""
@@ -212,3 +218,16 @@ class _Fit:
         return FitResult(
             fit.step.q, trace, number + 1, float(trace.seconds[-1]), fit.converged, number
         )
+
+
+def sweeps_left(trace: Sequence[float], tol: float) -> float | None:
+    """Estimate how many sweeps a geometric rise needs to come below the tolerance."""
+    if len(trace) < 3:
+        return None
+    now, before = trace[-1] - trace[-2], trace[-2] - trace[-3]
+    rate = now / before if before > 0 else 0.0
+    goal = tol * max(1.0, abs(trace[-1]))
+    left = remaining_rise(trace)
+    if not (0.0 < rate < 1.0 and 0.0 < goal < left):
+        return None
+    return math.log(goal / left) / math.log(rate)

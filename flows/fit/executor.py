@@ -40,9 +40,12 @@ class Executor(ABC):
 
     @abstractmethod
     def map(
-        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        self,
+        function: Callable[..., Any],
+        q: Any,
+        number: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
 
         The local states are those of sweep ``number``, None without one. Results should be small;
@@ -99,9 +102,12 @@ class InProcess(Executor):
         self.holder.take(digests, number, dict(enumerate(kept)), ())
 
     def map(
-        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        self,
+        function: Callable[..., Any],
+        q: Any,
+        number: int | None = None,
         on_progress: OnProgress | None = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Call a function on each partition."""
         call = partial(self.holder.map, function, q, number)
         with one_thread():

@@ -86,9 +86,12 @@ class Holder:
         return Answer(value, error)
 
     def take(
-        self, digests: Mapping[int, str | None], number: int | None, kept: Mapping[int, str],
+        self,
+        digests: Mapping[int, str | None],
+        number: int | None,
+        kept: Mapping[int, str],
         sweeps: Sequence[Sweep],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Hold these partitions: read their local states of a checkpoint, run the sweeps since.
 
         ``digests`` says what the data must be where that is known, ``kept`` the local states of

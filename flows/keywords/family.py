@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, reading_of
+from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
@@ -55,8 +55,7 @@ from flows.keywords.summary import Whole
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.report.answers import as_results
 from flows.report.render import lines_of
@@ -95,7 +94,7 @@ class CheckedDocuments(Checked):
     listed: int = 0
 
 
-class Keywords:
+class Keywords(Family):
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"

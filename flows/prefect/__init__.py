@@ -72,8 +72,12 @@ def require_server() -> str:
     url = PREFECT_API_URL.value()
     if not (found := unanswered(url) if url else "none"):
         return url
-    remedy = "prefect server start starts one, for PREFECT_API_URL=http://127.0.0.1:4200/api"
-    raise InputError.of("PREFECT_API_URL", "a Prefect server", found, remedy=remedy)
+    raise InputError.of(
+        "PREFECT_API_URL",
+        "a Prefect server",
+        found,
+        remedy="prefect server start starts one, for PREFECT_API_URL=http://127.0.0.1:4200/api",
+    )
 
 
 def _active() -> dict[str, object]:

@@ -22,13 +22,12 @@ from flows.faults import (
     Fault,
     InputError,
     did_you_mean,
-    first_line,
     nearest,
     shown,
 )
 from flows.prefect import require_server
 from flows.settings import ComputeSettings, RunSettings
-from flows.settings.load import MOST_CHARACTERS, expected_in_words, plain_values, validated
+from flows.settings.load import expected_in_words, read_yaml, validated
 
 
 class Deployment(BaseModel):
@@ -92,11 +91,7 @@ class Plan(BaseModel):
 
 def read_plan(path: str) -> list[Deployment]:
     """Read the deployments of a plan; raise `InputError` with every fault in it."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = plain_values(file.read(MOST_CHARACTERS + 1))
-    except (OSError, ValueError) as error:
-        raise InputError.of(path, "a YAML file of deployments", first_line(error)) from error
+    content = read_yaml(path, "a YAML file of deployments")
     found, faults = [], []
     try:
         listed = Plan.model_validate(content).deployments

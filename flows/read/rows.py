@@ -218,9 +218,11 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
         chosen = selection_in(columns)
         ranked = probability_in(columns) or "predicted" in columns
-        options = "--new " * ("observed" in columns) + "--selected " * bool(chosen)
+        options = ["--new"] if "observed" in columns else []
+        if chosen:
+            options.append("--selected")
         order = (not rows, not chosen, not ranked, -rows if chosen else 0)
-        found.append((*order, name, options.strip()))
+        found.append((*order, name, " ".join(options)))
     return min(found)[-2:] if found else ("", "")
 
 
@@ -284,8 +286,12 @@ def _type_in_words(kind: pa.DataType) -> str:
 def _require_table(paths: RunPaths, name: str) -> None:
     known = tables_of(paths)
     if name not in known:
-        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
-        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+        raise InputError.of(
+            f"run {paths.run_id}",
+            f"one of its tables {', '.join(known) or '(it has none)'}",
+            name,
+            remedy=did_you_mean(name, known),
+        )
 
 
 def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:

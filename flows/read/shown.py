@@ -48,8 +48,9 @@ def shown_of(paths: RunPaths, record: RunRecord) -> Shown:
     try:
         answer = of_results(known(record.pipeline), record.results)
     except ValidationError as error:
-        expected, remedy = "an answer of this version", "fit again"
-        raise PublishError(paths.root, expected, "one of another", remedy) from error
+        raise PublishError(
+            paths.root, "an answer of this version", "one of another", "fit again"
+        ) from error
     return Shown(
         record.pipeline,
         answer,

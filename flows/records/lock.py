@@ -96,10 +96,7 @@ class Claim:
 
         For what cannot be undone: a process that was suspended goes on before its next heartbeat.
         """
-        self.check()
-        holder = _read(self.url)
-        if holder is not None and holder.token != self.token:
-            self._taken_by = _name(holder)
+        self._look()
         self.check()
 
     def acquire(self, timeout: float) -> None:
@@ -136,8 +133,7 @@ class Claim:
         self.stop_heartbeat()
         _live.discard(self.token)
         with suppress(StorageError):
-            holder = _read(self.url)
-            if holder is not None and holder.token == self.token:
+            if self._is_ours():
                 delete(self.url)
 
     def _content(self) -> bytes:
@@ -155,8 +151,14 @@ class Claim:
             )
         )
 
+    def _look(self) -> None:
+        """Note who has taken the run over, if anyone."""
+        holder = _read(self.url)
+        if holder is not None and holder.token != self.token:
+            self._taken_by = _name(holder)
+
     def _is_ours(self) -> bool:
-        """Whether the lock that is there is this one: the answer to its writing was lost."""
+        """Whether the lock that is there is this one: the answer to its writing may be lost."""
         holder = _read(self.url)
         return holder is not None and holder.token == self.token
 
@@ -198,9 +200,8 @@ class Claim:
         while not self._stop.wait(BEAT):
             try:
                 with no_retry():
-                    holder = _read(self.url)
-                    if holder is not None and holder.token != self.token:
-                        self._taken_by = _name(holder)
+                    self._look()
+                    if self._taken_by is not None:
                         return
                     write_bytes(self.url, self._content())
             except StorageError as error:

@@ -16,18 +16,17 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from flows import storage
 from flows.faults import Fault, InputError, RunError
 from flows.records import json_files, lock
-from flows.records.run_tables import POSTERIOR, TRACE, Parameter
 from flows.storage import DamagedError, StorageError
+from flows.tables.table import INT64, NUMBER, TEXT, Column, Table
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import DRAWN
-from vbmodels.core.state import State, to_bytes
+from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -203,6 +202,39 @@ class RunRecord(json_files.Form):
     columns: list[ColumnRead] = Field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A row of the table `POSTERIOR`: one global parameter."""
+
+    name: str
+    index: str | None
+    mean: float
+    sd: float | None = None
+
+
+POSTERIOR = Table(
+    "posterior",
+    "The fitted global parameters in readable form.",
+    (
+        Column("name", TEXT, "name of the parameter"),
+        Column("index", TEXT, "its index or the name of its coordinate", nullable=True),
+        Column("mean", NUMBER, "posterior mean"),
+        Column("sd", NUMBER, "posterior standard deviation", nullable=True),
+    ),
+)
+
+
+TRACE = Table(
+    "trace",
+    "The bound after each accepted sweep.",
+    (
+        Column("iteration", INT64, "number of the sweep, from 0"),
+        Column("elbo", NUMBER, "evidence lower bound", unit="nats"),
+        Column("seconds", NUMBER, "time since the fit began", unit="s"),
+    ),
+)
+
+
 NO_FIT = "no fit: scores only"
 
 
@@ -248,32 +280,18 @@ def peak_memory() -> int:
 
 
 def write_posterior(paths: RunPaths, q: State, parameters: Sequence[Parameter]) -> None:
-    """Write the global parameters, for machines (.npz) and for readers (Parquet).
-
-    Parameters
-    ----------
-    paths
-        Where.
-    q
-        The global parameters.
-    parameters
-        Those worth reading.
-    """
+    """Write the global parameters for machines (.npz), and those worth reading (Parquet)."""
     storage.write_bytes(storage.join(paths.root, "posterior", "q.npz"), to_bytes(q))
     table = pa.Table.from_pylist([vars(one) for one in parameters], schema=POSTERIOR.arrow)
     storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), table)
 
 
 def write_trace(
-    paths: RunPaths, iterations: Sequence[int], elbo: Sequence[float], seconds: Sequence[float]
+    paths: RunPaths, iterations: IntArray, elbo: FloatArray, seconds: FloatArray
 ) -> None:
     """Write the bound after every accepted sweep."""
-    columns = [
-        np.asarray(iterations, np.int64),
-        np.asarray(elbo, float),
-        np.asarray(seconds, float),
-    ]
-    storage.write_table(paths.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
+    table = pa.table([iterations, elbo, seconds], schema=TRACE.arrow)
+    storage.write_table(paths.file("trace.parquet"), table)
 
 
 def complete(paths: RunPaths, record: RunRecord) -> None:
@@ -368,8 +386,9 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
         if not storage.exists(paths.file("run.json")):
             if storage.exists(paths.root):
                 remedy = f"run the same command again with --resume {paths.run_id}"
-                found = "one that has not finished"
-                raise PublishError(paths.root, "a finished run", found, remedy)
+                raise PublishError(
+                    paths.root, "a finished run", "one that has not finished", remedy
+                )
             remedy = f"list the runs: vbflows runs {shlex.quote(storage.shown(paths.target))}"
             if storage.exists(storage.join(paths.target, _LATEST)):
                 remedy = f"the latest is {latest_of(paths.target)}; {remedy}"

@@ -72,7 +72,7 @@ def begin(
     if not resuming.is_named(resume):
         refuse_missing(source)  # before the family is loaded, which takes a second
     options = compute or ComputeSettings.model_validate({})
-    with _workers_for(pipeline, options), _reached(options):
+    with _workers_for(pipeline, options), reached(options.s3), one_thread():
         family = pipeline_named(pipeline)
         settings = settings or family.settings()
         refuse_secrets(*storage.given(source), target, settings, options)
@@ -91,7 +91,7 @@ def begin_score(
     """Yield a run that applies a finished one to new data."""
     require_memory()
     refuse_secrets(fitted, *storage.given(source), target, compute)
-    with _reached(compute), ExitStack() as ends:
+    with reached(compute.s3), one_thread(), ExitStack() as ends:
         of, record = open_run(fitted)
         ends.enter_context(_workers_for(record.pipeline, compute))
         family = pipeline_named(record.pipeline)
@@ -111,32 +111,13 @@ def _workers_for(pipeline: str, compute: ComputeSettings) -> AbstractContextMana
 
 
 @contextmanager
-def _reached(compute: ComputeSettings) -> Iterator[None]:
-    """Reach object stores as the settings say; one thread of linear algebra, for equal bits."""
-    with reached(compute.s3), one_thread():
-        yield
-
-
-@contextmanager
 def _followed(run: Run) -> Iterator[None]:
     """Let listeners follow a run; end it in a sentence, and leave nothing of what is refused."""
     for listener in [*page(run.options.reports), *installed(run.events.say)]:
         run.events.add(listener)
     made = storage.absent(run.paths.target)
-    try:
-        run.events.emit(_requested(run))
-        with _ended(run), resource_errors(run), run.open:
-            yield
-    except BaseException as error:
-        if run.begun and not _is_kept(run, error):
-            resuming.forget(run.paths, run.events, made)
-        run.events.emit(Failed(error))
-        raise
-
-
-def _requested(run: Run) -> Requested:
     chosen = run.resume is None or resuming.is_named(run.resume)
-    return Requested(
+    requested = Requested(
         run.paths.run_id if chosen else "",
         run.family.name,
         tuple(storage.given(run.source)),
@@ -145,6 +126,15 @@ def _requested(run: Run) -> Requested:
         None if run.fitted is None else run.fitted.root,
         resuming.is_named(run.resume),
     )
+    try:
+        run.events.emit(requested)
+        with _ended(run), resource_errors(run), run.open:
+            yield
+    except BaseException as error:
+        if run.begun and not _is_kept(run, error):
+            resuming.forget(run.paths, run.events, made)
+        run.events.emit(Failed(error))
+        raise
 
 
 def _is_kept(run: Run, error: BaseException) -> bool:
@@ -179,9 +169,12 @@ def _refuse_damaged(run: Run, error: Exception) -> None:
     if not isinstance(error, storage.DamagedError | storage.MissingError):
         return
     if run.fitted is not None and error.url.startswith(run.fitted.root):
-        expected = "a finished run as it was published"
-        remedy = "restore it from a copy, or fit again"
-        raise InputError.of(run.fitted.root, expected, str(error), remedy=remedy) from error
+        raise InputError.of(
+            run.fitted.root,
+            "a finished run as it was published",
+            str(error),
+            remedy="restore it from a copy, or fit again",
+        ) from error
     if run.can_resume and error.url.startswith(run.paths.work):
         try:
             storage.delete(storage.join(run.paths.work, "kept"))
@@ -210,11 +203,10 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
     try:
         return family.settings(**record.settings | {"columns": columns})
     except ValidationError as error:
-        names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
         raise PublishError(
             f"run {fitted.run_id}",
             "settings that this version of vbflows knows",
-            ", ".join(names),
+            ", ".join(sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})),
             f"fit again, or score with vbflows {record.versions.get('vbflows', 'of that time')}",
         ) from error
 
@@ -265,9 +257,11 @@ def resource_errors(run: Run) -> Iterator[None]:
         if isinstance(error, ComputeError) or not lacks_memory(error):
             raise
         what = first_line(error) if str(error) else "no more could be allocated"
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            what += f"; limit {limit >> 20} MiB by ulimit -v"
         raise ComputeError(
-            f"memory ran out in the stage {run.events.stage} ({what}{_limit_text()}); "
-            f"{MEMORY_ADVICE}"
+            f"memory ran out in the stage {run.events.stage} ({what}); {MEMORY_ADVICE}"
         ) from error
 
 
@@ -287,8 +281,3 @@ def require_memory() -> None:
             f"{max(left, 0) / 2**20:.0f} MiB, and a run needs {HEADROOM / 2**20:.0f} MiB "
             "and room for the data; raise the limit"
         )
-
-
-def _limit_text() -> str:
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "" if limit == resource.RLIM_INFINITY else f"; limit {limit >> 20} MiB by ulimit -v"

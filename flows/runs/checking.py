@@ -1,9 +1,9 @@
 """Whether the input is what its family declares: every fault of all files at once.
 
-A family that checks as it reads (`flows.family.ChecksAsItReads`) has every row read once: footers
-say here how to cut the files, ingest checks the rows that it stores, and what it found is put
-together afterwards (`accept`). Only an input with a fault is read again, whole, file by file, so
-that the same sentences are in the same order wherever the first fault was met.
+Every row is read once: footers say here how to cut the files, ingest checks the rows that it
+stores, and what it found is put together afterwards (`accept`). Only an input with a fault is read
+again, whole, file by file, so that the same sentences are in the same order wherever the first
+fault was met.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 
 from flows import storage
 from flows.catalogue import table_read
-from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
+from flows.family import Checked, CheckedPiece, Family, reading_of
 from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
 from flows.records.runs import (
@@ -50,10 +50,12 @@ def refuse_target_of_another(run: Run) -> None:
     except (StorageError, PublishError):  # there is none yet, or it cannot be read
         return
     if holds != run.family.name:
-        place = storage.shown(target)
-        expected = f"a target without runs, or with runs of {run.family.name}"
-        found = f"runs of {holds} (the latest is {latest})"
-        raise InputError.of(place, expected, found, remedy="give another target")
+        raise InputError.of(
+            storage.shown(target),
+            f"a target without runs, or with runs of {run.family.name}",
+            f"runs of {holds} (the latest is {latest})",
+            remedy="give another target",
+        )
 
 
 def look_at_files(run: Run, whole: bool = False) -> None:
@@ -63,53 +65,41 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     """
     run.files = _expand(run.source, run.family.suffixes)
     _refuse_unknown_names(run)
-    if whole or not isinstance(run.family, ChecksAsItReads):
-        run.checked = _checked(run)
+    if whole:
+        run.checked = _check_whole(run)
         return
     run.checked = _each(run, run.family.read_header)
     if faults := _faults(run, run.checked, rows=False):
-        _checked(run)
+        _check_whole(run)
         raise InputError(faults)
 
 
 def _refuse_unknown_names(run: Run) -> None:
     """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
     settings = run.settings
-    options = [
-        (one, f"to {option}")
-        for option in ("exclude", "include")
-        for one in getattr(settings, option, ())
-    ]
-    if not (settings.columns or options) or run.fitted is not None:
+    named = [(name, f"for {own}") for own, name in settings.columns.items()]
+    for option in ("exclude", "include"):
+        named += [(name, f"to {option}") for name in getattr(settings, option, ())]
+    if not named or run.fitted is not None:
         return
     table = table_read(run.family.name)
-    ours = {column.name for column in table.columns} if table else set[str]()
+    ours = [column.name for column in table.columns] if table else []
     if table:
         _raise(_unknown_columns(run.family.name, table, settings.columns))
-    named = [(one, f"for {own}") for own, one in settings.columns.items()]
-    named += options
-    known: dict[str, None] = {}
-    with (
-        reading_of(run.family, settings),
-        storage.sharing(run.files),
-        suppress(StorageError),
-    ):
+    columns: dict[str, None] = {}
+    with reading_of(run.family, settings), storage.sharing(run.files), suppress(StorageError):
         for file in run.files[:_LOOKED]:
-            known |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
-    columns = list(known)
-    faults = [
-        Fault(
-            storage.source_in_words(run.source),
-            "",
-            f"no column {name} {why}",
-            remedy=f"did you mean --column {name}={own}? It is OURS=YOURS"
-            if (own := why.removeprefix("for ")) in columns and name in ours
-            else f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
-            f"{listed(columns, 8)}",
-        )
-        for name, why in named
-        if columns and not any(matches(one, name) for one in columns)
-    ]
+            columns |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
+    faults = []
+    for name, why in named:
+        if not columns or any(matches(one, name) for one in columns):
+            continue
+        remedy = f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
+        remedy += listed([*columns], 8)
+        if (own := why.removeprefix("for ")) in columns and name in ours:
+            remedy = f"did you mean --column {name}={own}? It is OURS=YOURS"
+        where = storage.source_in_words(run.source)
+        faults.append(Fault(where, "", f"no column {name} {why}", remedy=remedy))
     _raise(faults)
 
 
@@ -118,19 +108,14 @@ def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[
 
     Of one that reads any columns, only what looks like a slip of the pen.
     """
-    ours = [column.name for column in table.columns]
-    return [
-        Fault("--column", "", f"{pipeline} has no column called {name}",
-              remedy=did_you_mean(name, ours) or f"write OURS=YOURS; ours are {listed(ours, 12)}")
-        for name in named
-        if name not in (*ours, WEIGHT) and not (table.others and not did_you_mean(name, ours))
-    ]  # fmt: skip
-
-
-def _checked(run: Run) -> list[Checked]:
-    checked = _each(run, run.family.check)
-    _raise(_faults(run, checked))
-    return checked
+    ours, faults = [column.name for column in table.columns], []
+    for name in named:
+        meant = did_you_mean(name, ours)
+        if name not in (*ours, WEIGHT) and (meant or not table.others):
+            remedy = meant or f"write OURS=YOURS; ours are {listed(ours, 12)}"
+            found = f"{pipeline} has no column called {name}"
+            faults.append(Fault("--column", "", found, remedy=remedy))
+    return faults
 
 
 def file_warnings(run: Run) -> list[str]:
@@ -153,8 +138,7 @@ def every_fault(run: Run) -> Iterator[None]:
     try:
         yield
     except InputError:
-        if isinstance(run.family, ChecksAsItReads):
-            _check_again(run)
+        _check_whole(run)
         raise
 
 
@@ -163,8 +147,6 @@ def accept(run: Run) -> None:
 
     What only has its header read in `Run.checked` is then checked.
     """
-    if not isinstance(run.family, ChecksAsItReads):
-        return
     pieces: dict[str, list[CheckedPiece]] = {}
     for piece in (piece for one in run.ingested for piece in one.checked):
         pieces.setdefault(piece.url, []).append(piece)
@@ -173,31 +155,31 @@ def accept(run: Run) -> None:
         for file, header in zip(run.files, run.checked, strict=True)
     ]
     if _faults(run, run.checked):
-        _check_again(run)
+        _check_whole(run)
 
 
 def refuse_unused(run: Run) -> None:
     """Where settings are strict, refuse an input if something in it would not be used."""
     if not run.settings.strict:
         return
-    where, faults, table = storage.source_in_words(run.source), [], table_read(run.family.name)
-    for lost in all_dropped(run):
-        expected, found = (
-            "every row and value to be used (strict)",
-            f"{lost.reason}: {lost.count:,}",
-        )
-        remedy = "correct the input, or leave --strict out"
-        faults.append(Fault(where, expected, found, remedy=remedy))
+    where, table = storage.source_in_words(run.source), table_read(run.family.name)
+    expected, remedy = (
+        "every row and value to be used (strict)",
+        "correct the input, or leave --strict out",
+    )
+    faults = [
+        Fault(where, expected, f"{lost.reason}: {lost.count:,}", remedy=remedy)
+        for lost in all_dropped(run)
+    ]
     for one in run.prepared.columns:
-        if one.left_out:
-            expected, remedy = (
-                "every column to be used (strict)",
-                f"exclude it (--exclude {one.name})",
-            )
-            named = table and table.id is ROW_ID and one.used.startswith("left out: id")
-            if named and (option := id_option(one.name)):
-                remedy = f"name the rows by it ({option}), or {remedy}"
-            faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
+        if not one.left_out:
+            continue
+        remedy = f"exclude it (--exclude {one.name})"
+        named = table and table.id is ROW_ID and one.used.startswith("left out: id")
+        if named and (option := id_option(one.name)):
+            remedy = f"name the rows by it ({option}), or {remedy}"
+        expected = "every column to be used (strict)"
+        faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
     _raise(faults)
 
 
@@ -216,7 +198,7 @@ def all_dropped(run: Run) -> list[Dropped]:
     return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
 
 
-def _check_again(run: Run) -> None:
+def _check_whole(run: Run) -> list[Checked]:
     """Read every file whole; where that finds faults, nothing can go on with a run of it."""
     checked = _each(run, run.family.check)
     for file in run.files:  # what is found in another version of a file says nothing of the run
@@ -225,6 +207,7 @@ def _check_again(run: Run) -> None:
     # A resumed run is held once its input is known to be what it began with.
     run.is_refused = bool(faults) and run.lock is not None
     _raise(faults)
+    return checked
 
 
 def _raise(faults: Sequence[Fault]) -> None:
@@ -251,9 +234,11 @@ def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[
 
 
 def _carefully(
-    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, family: Family,
+    check: Callable[[InputFile, RunSettings], Checked],
+    file: InputFile,
+    family: Family,
     settings: RunSettings,
-) -> Checked:  # fmt: skip
+) -> Checked:
     try:
         with reading_of(family, settings), storage.sharing([file]):
             return check(file, settings)
@@ -270,7 +255,7 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
     faults = faults or run.family.validate_dataset(run.files, checked)
     if run.fitted is not None:
         faults = [_without_option(fault) for fault in faults]
-    elif rows and isinstance(run.family, ChecksToFit):
+    elif rows:
         faults = faults or run.family.require_labels(run.files, checked)
     return [*_on_questions(run), *faults] if faults and rows else faults
 
@@ -286,23 +271,18 @@ def _without_option(fault: Fault) -> Fault:
 
 def _on_questions(run: Run) -> list[Fault]:
     """Say which rows below the header are a survey's questions: faults of cells come from them."""
-    found = []
+    faults, expected = [], "answers below the names of the columns"
     with reading_of(run.family, run.settings), storage.sharing(run.files):
         for file in run.files[:_LOOKED]:
+            notes = list[str]()
             with suppress(StorageError):
                 notes = storage.file_notes(file.url)
-                hints = (_QUESTIONS.search(note) for note in notes)
-                found += [
-                    Fault(
-                        file.url,
-                        "answers below the names of the columns",
-                        f"a survey's questions in {hint[1]} row{'' if hint[1] == '1' else 's'}",
-                        remedy=f"leave them out by --set skip_rows={hint[1]}",
-                    )
-                    for hint in hints
-                    if hint
-                ]
-    return found
+            for hint in filter(None, map(_QUESTIONS.search, notes)):
+                rows = "1 row" if hint[1] == "1" else f"{hint[1]} rows"
+                remedy = f"leave them out by --set skip_rows={hint[1]}"
+                found = f"a survey's questions in {rows}"
+                faults.append(Fault(file.url, expected, found, remedy=remedy))
+    return faults
 
 
 _QUESTIONS = re.compile(r"survey's questions; .*skip_rows=(\d+)$")

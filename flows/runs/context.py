@@ -1,32 +1,73 @@
-"""A run as it goes: what was requested, where it computes, and what its stages have made so far."""
+"""A run as it goes: what was requested, where it computes, and what its stages have made so far.
+
+It computes in this process, on local workers, or on a running cluster.
+"""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flows import storage
 from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
-from flows.fit import driver
 from flows.fit.driver import FitResult
-from flows.fit.executor import Executor
+from flows.fit.executor import Executor, InProcess, OnProgress, in_threads
+from flows.fit.job import Job
 from flows.records import json_files
 from flows.records.lock import Claim, RunBusy
 from flows.records.runs import InputRecord, RunPaths, RunRecord
-from flows.runs.compute import Compute, LocalCompute
 from flows.settings import ComputeSettings, RunSettings
 from flows.storage import InputFile
 from flows.tables.partition import Part
-from vbmodels.core.driver import remaining_rise
 from vbmodels.core.state import State
 
+if TYPE_CHECKING:
+    from flows.fit.cluster import Cluster
+
 R = TypeVar("R")
+Compute: TypeAlias = "LocalCompute | Cluster"
+
+
+class LocalCompute:
+    """This process, with so many threads."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+        self.size = 0  # workers
+
+    def each(
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
+        on_progress: OnProgress | None = None,
+    ) -> list[R]:
+        """Call it on one after the other, or on several at once; results in order."""
+        return in_threads([partial(function, *item) for item in items], self.threads, on_progress)
+
+    def executor(self, job: Job) -> Executor:
+        """Return the in-process executor."""
+        return InProcess(job, threads=self.threads)
+
+
+@contextmanager
+def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
+    """Provide the place that the settings name, and release it at the end.
+
+    This process, where it computes, has so many threads.
+    """
+    if settings.workers is None and settings.scheduler is None:
+        yield LocalCompute(threads)
+        return
+    from flows.fit.connect import connect
+
+    with connect(settings.workers, settings.scheduler, settings.memory_limit) as cluster:
+        yield cluster
 
 
 class KeptPart(json_files.Form):
@@ -36,7 +77,7 @@ class KeptPart(json_files.Form):
     urls: list[str]
     folder: str
     files: dict[str, str]  # by name, the digest of what it holds
-    ingested: Any
+    ingested: Ingested
 
 
 class Manifest(json_files.Form):
@@ -74,10 +115,17 @@ class Run:
     """
 
     def __init__(
-        self, family: Family, source: storage.Sources, paths: RunPaths, settings: RunSettings,
-        events: Events, options: ComputeSettings | None = None, since: str | None = None,
-        resume: str | None = None, fitted: RunPaths | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        family: Family,
+        source: storage.Sources,
+        paths: RunPaths,
+        settings: RunSettings,
+        events: Events,
+        options: ComputeSettings | None = None,
+        since: str | None = None,
+        resume: str | None = None,
+        fitted: RunPaths | None = None,
+    ) -> None:
         self.family, self.source, self.settings, self.events = family, source, settings, events
         self.changed = settings.changed()  # those that the user gave; the input may say more
         self.paths = paths  # where it keeps what it leaves; `check` may choose an unfinished run's
@@ -154,41 +202,12 @@ class Run:
             )
 
 
-PACED = 10
-"""Sweeps after which their pace is known: the first ones compile and load."""
-
-
-def sweeps(run: Run) -> Callable[[driver.Progress], None]:
+def sweeps(run: Run) -> Callable[[Sweep], None]:
     """Return what passes the sweeps of a run's fit to its listeners."""
-    seen: list[float] = []
 
-    def emit(progress: driver.Progress) -> None:
-        seen.append(progress.elbo)
-        left = progress.left
-        if left is None:
-            left = sweeps_left(seen, run.settings.tol)
-        done, seconds = progress.iteration + 1, None
-        if left is not None and done >= PACED:
-            seconds = left * progress.seconds / done
-            run.executor.ahead = f" of about {done + left:.0f}, {seconds:.0f} s left"
-        run.events.emit(
-            Sweep(
-                progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
-                progress.phase, seconds, progress.objective,
-            )
-        )  # fmt: skip
+    def emit(sweep: Sweep) -> None:
+        if sweep.expected is not None and sweep.seconds is not None:
+            run.executor.ahead = f" of about {sweep.expected:.0f}, {sweep.seconds:.0f} s left"
+        run.events.emit(sweep)
 
     return emit
-
-
-def sweeps_left(trace: Sequence[float], tol: float) -> float | None:
-    """Estimate how many sweeps a geometric rise needs to come below the tolerance."""
-    if len(trace) < 3:
-        return None
-    now, before = trace[-1] - trace[-2], trace[-2] - trace[-3]
-    rate = now / before if before > 0 else 0.0
-    goal = tol * max(1.0, abs(trace[-1]))
-    left = remaining_rise(trace)
-    if not 0.0 < rate < 1.0 or left <= goal:
-        return None
-    return math.log(goal / left) / math.log(rate)

@@ -19,11 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic import ValidationError
 
 from flows import storage
-from flows.family import Family, GroupsFiles, Ingested, reading_of
+from flows.family import Family, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
@@ -51,8 +50,6 @@ _FREE = NON_SEMANTIC | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _MOST_GROUPS = 64
 _MANY = 64  # files of which each has partitions of its own
-_INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
-_GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
 
 
 def find(run: Run) -> Since | None:
@@ -136,9 +133,7 @@ def cut(run: Run) -> list[Part]:
     if run.earlier is None:
         return family.plan(files, checked, settings)
     alone = settings.model_copy(update={"partitions": None})
-    groups = [[i] for i in range(len(files))]
-    if isinstance(family, GroupsFiles):
-        groups = family.group_files(files, checked)
+    groups = family.group_files(files, checked)
     if len(groups) > _MANY:
         groups = _packed(run, groups, alone)
     parts: list[Part] = []
@@ -151,9 +146,12 @@ def cut(run: Run) -> list[Part]:
 def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[list[int]]:
     """Return groups of files with small files in groups of at most `_MANY`."""
     most = settings.rows_per_partition
-    small = {run.files[g[0]].url: g[0] for g in groups
-             if len(g) == 1 and run.checked[g[0]].rows < most}  # fmt: skip
-    packed = [g for g in groups if len(g) > 1 or run.files[g[0]].url not in small]
+    packed, small = [], dict[str, int]()
+    for group in groups:
+        if len(group) == 1 and run.checked[group[0]].rows < most:
+            small[run.files[group[0]].url] = group[0]
+        else:
+            packed.append(group)
     known = {} if run.earlier is None else run.earlier.known
     for part in known.values():
         if part.urls and all(url in small for url in part.urls):
@@ -164,18 +162,12 @@ def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[li
             if [one.fingerprint for one in again] == [part.fingerprint]:
                 packed.append([small.pop(url) for url in part.urls])
     rows, held = 0, list[int]()
-    for i in (small[url] for url in sorted(small)):
+    for _, i in sorted(small.items()):
         if held and (len(held) == _MANY or rows + run.checked[i].rows > most):
             packed.append(held)
             rows, held = 0, []
         rows, held = rows + run.checked[i].rows, [*held, i]
     return [*packed, held] if held else packed
-
-
-def new_parts(run: Run) -> list[Part]:
-    """Return the partitions that must be read; with since, those that are new."""
-    known = {} if run.earlier is None else run.earlier.known
-    return [part for part in run.parts if part.fingerprint not in known]
 
 
 def ingest(run: Run) -> list[Ingested]:
@@ -200,10 +192,10 @@ def ingest(run: Run) -> list[Ingested]:
             urls=list(dict.fromkeys(s.url for s in part.slices if s.start < s.stop)),
             folder=folders[part.index],
             files=files,
-            ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
+            ingested=fresh[part.index],
         )
     since.kept = [taken[part.index] for part in parts]
-    return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
+    return [kept.ingested for kept in since.kept]
 
 
 def start_of(run: Run, model: Any) -> str | None:
@@ -330,7 +322,7 @@ class _Kept(json_files.Form):
     """What a group of partitions has become, and the key of what it was made of."""
 
     key: str
-    result: Any
+    result: list[Ingested]
 
 
 class _Group(NamedTuple):
@@ -355,7 +347,7 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
     try:
         found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
-        storage.decoded.release()
+        storage.release_decoded()
     return [result for group in found for result in group]
 
 
@@ -368,12 +360,13 @@ def _ingested(
         try:
             kept = json_files.read(url, _Kept)
             if kept.key == group.key:
-                return _GROUP.validate_json(to_json(kept.result))
-        except (storage.DamagedError, ValueError) as error:
+                return kept.result
+        except storage.DamagedError as error:
             log.warning("a kept result is damaged and made again: %s", error)
-    text = _GROUP.dump_json(_made(group, family, settings, paths))
-    json_files.write(url, _Kept(key=group.key, result=from_json(text)))
-    return _GROUP.validate_json(text)  # as it will be read again
+    made = _Kept(key=group.key, result=_made(group, family, settings, paths))
+    content = json_files.dumped(made)
+    storage.write_bytes(url, content)
+    return json_files.parsed(content, _Kept, url).result  # as it will be read again
 
 
 def _made(group: _Group, family: Family, settings: RunSettings, paths: RunPaths) -> list[Ingested]:

@@ -46,8 +46,9 @@ def runs_of(target: str) -> list[Listed]:
     except storage.TransientStorageError:
         raise
     except StorageError as error:
-        expected = "a target that can be listed"
-        raise InputError.of(storage.shown(target), expected, str(error)) from error
+        raise InputError.of(
+            storage.shown(target), "a target that can be listed", str(error)
+        ) from error
     if not found:
         what, remedy = "a folder without runs", None
         above, _, run_id = url.rpartition("/")

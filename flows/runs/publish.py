@@ -12,7 +12,7 @@ import numpy as np
 
 from flows import storage
 from flows.events import Published
-from flows.family import Finished, Selects, ShowsMore
+from flows.family import Finished
 from flows.fit.driver import FitResult
 from flows.read.rows import rows_command
 from flows.read.shown import commands_of, shown_of
@@ -40,17 +40,17 @@ from vbmodels.core.protocol import DRAWN, objective_of
 def publish(run: Run) -> dict[str, Any]:
     """Write the record, the posterior and the report, then make the run the latest."""
     family, model, q, fit = run.family, run.model, run.q, run.fit
-    summaries = run.summaries
-    if isinstance(family, Selects):
-        summaries, q = family.select(
-            model, q, summaries, settings=run.settings, paths=run.paths, fitted=run.fitted,
-            each=partial(run.each, "publish"),
-        )  # fmt: skip
+    summaries, q = family.select(
+        model,
+        q,
+        run.summaries,
+        settings=run.settings,
+        paths=run.paths,
+        fitted=run.fitted,
+        each=partial(run.each, "publish"),
+    )
     if fit is not None:
-        trace = fit.trace
-        write_trace(
-            run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
-        )
+        write_trace(run.paths, fit.trace.iteration, fit.trace.elbo, fit.trace.seconds)
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
@@ -73,27 +73,40 @@ def _answer(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> render.Sh
     fit = None if run.fitted is None else read_record(run.fitted)
     read = set() if fit is None else {file.fingerprint for file in fit.inputs}
     finished = Finished(
-        model, q, summaries, run.ingested, run.settings, run.paths, fit,
-        len(run.inputs), sum(file.fingerprint in read for file in run.inputs),
-    )  # fmt: skip
+        model,
+        q,
+        summaries,
+        run.ingested,
+        run.settings,
+        run.paths,
+        fit,
+        files=len(run.inputs),
+        seen=sum(file.fingerprint in read for file in run.inputs),
+    )
     answer = run.family.answer(finished)
     name = run.family.name
     commands = commands_of(name, run.inputs, run.source, run.paths, run.changed)
-    record = _record(
-        run, render.headline(name, answer, commands), as_results(answer),
-        render.warnings(name, answer, commands),
-    )  # fmt: skip
+    headline = render.headline(name, answer, commands)
+    warnings = render.warnings(name, answer, commands)
+    record = _record(run, headline, as_results(answer), warnings)
     applied = None
     if run.fitted is not None and fit is not None:
         link = render.link_to_report(run.fitted, run.paths.file("report.html"))
         applied = render.AppliedFit(fit.run_id, fit.headline, fit.warnings, link)
     trace = None if run.fit is None else _trace_plot(run.fit, record.objective)
     return render.Shown(
-        name, answer, record, commands, run.paths.file("report.html"),
-        rows_command(run.paths, run.paths.target), news_of(run), applied, trace,
+        name,
+        answer,
+        record,
+        commands,
+        run.paths.file("report.html"),
+        rows_command(run.paths, run.paths.target),
+        news_of(run),
+        applied,
+        trace,
         {**run.settings.defaults(), "partitions": record.partitions},
-        run.family.page_data(finished) if isinstance(run.family, ShowsMore) else None,
-    )  # fmt: skip
+        run.family.page_data(finished),
+    )
 
 
 def _record(run: Run, headline: str, results: dict[str, Any], said: Sequence[str]) -> RunRecord:

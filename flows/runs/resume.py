@@ -166,9 +166,11 @@ def find_named(run: Run) -> None:
         return _take(run, paths)
     if storage.exists(paths.work):
         raise PublishError(
-            where, "a run that was stopped", f"{paths.root}, which no run made, or a link",
+            where,
+            "a run that was stopped",
+            f"{paths.root}, which no run made, or a link",
             "name a run that vbflows began; links are not followed",
-        )  # fmt: skip
+        )
     if storage.exists(paths.file("run.json")):
         raise PublishError(where, "a run that was stopped", f"{paths.root}, which is published")
     raise _none(paths.run_id, paths.target)
@@ -245,8 +247,9 @@ def publish_complete(run: Run) -> str:
     """
     paths, record = run.paths, read_record(run.paths)
     if record.pipeline != run.family.name:
-        expected = f"the run's pipeline {record.pipeline}"
-        raise InputError.of(f"resume {paths.run_id}", expected, run.family.name)
+        raise InputError.of(
+            f"resume {paths.run_id}", f"the run's pipeline {record.pipeline}", run.family.name
+        )
     with claim(paths.work, paths.run_id):
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)

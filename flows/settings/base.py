@@ -166,11 +166,11 @@ class RunSettings(_Form, BaseModel):
     usual_sweeps: ClassVar[int] = 100
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "columns", "list_separator", "encoding", "skip_rows", "sheet", "strict",
-            "rows_per_partition", "partitions",
+            *("columns", "list_separator", "encoding", "skip_rows", "sheet", "strict"),
+            *("rows_per_partition", "partitions"),
         ),
         "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
-    }  # fmt: skip
+    }
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
@@ -363,7 +363,8 @@ def _as_meant(settings: type[BaseModel], name: str, value: Any) -> Any:
     """Read lists and percentages as people type them: a,b as two texts, 35% as 0.35."""
     field = settings.model_fields.get(name)
     if name == "columns" and isinstance(value, dict):
-        return {own: _joined(theirs) for own, theirs in value.items()}
+        several = {own: names for own, names in value.items() if isinstance(names, list | tuple)}
+        return value | {own: ",".join(map(str, names)) for own, names in several.items()}
     if field is not None and field.annotation == _LIST_OF_TEXTS:
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
@@ -375,19 +376,15 @@ def _as_meant(settings: type[BaseModel], name: str, value: Any) -> Any:
     return _share(settings, name, value)
 
 
-def _joined(names: Any) -> Any:
-    return ",".join(map(str, names)) if isinstance(names, list | tuple) else names
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:
     """Return a number as the text that was typed."""
-    return (
-        f"{value:.17g}" if isinstance(value, float) else str(value) if _is_number(value) else value
-    )
+    if isinstance(value, float):
+        return f"{value:.17g}"
+    return str(value) if _is_number(value) else value
 
 
 def _share(settings: type[BaseModel], name: str, value: Any) -> Any:

@@ -118,9 +118,12 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
             )
         if found.get(ours, yours) != yours:
             raise InputError.of(
-                "--column", f"one column for {ours}", f"{found[ours]} and {yours}", ours,
+                "--column",
+                f"one column for {ours}",
+                f"{found[ours]} and {yours}",
+                ours,
                 remedy=f"run once for each {ours}, with the other column in --exclude",
-            )  # fmt: skip
+            )
         found[ours] = yours
     return found
 
@@ -141,18 +144,24 @@ def _value(assignment: str, text: str, as_text: bool) -> Any:
         remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
         if quote := unclosed(text):
             raise InputError.of("--set", "", quote, remedy="close it or take it away") from error
-        expected = f"a value as YAML in {shown(assignment)}"
-        raise InputError.of("--set", expected, str(error), remedy=remedy) from error
+        raise InputError.of(
+            "--set", f"a value as YAML in {shown(assignment)}", str(error), remedy=remedy
+        ) from error
 
 
-def _read_config(path: str) -> dict[str, Any]:
+def read_yaml(path: str, what: str) -> Any:
+    """Read a YAML file, which is to be ``what``; raise `InputError` where it is none."""
     try:
         with open(path, encoding="utf-8") as file:
-            values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}
+            return plain_values(file.read(MOST_CHARACTERS + 1))
     except (OSError, ValueError) as error:
         refuse_missing(path)
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise InputError.of(path, "a YAML or JSON file of settings", reason) from error
+        raise InputError.of(path, what, reason) from error
+
+
+def _read_config(path: str) -> dict[str, Any]:
+    values = read_yaml(path, "a YAML or JSON file of settings") or {}
     if not isinstance(values, dict):
         raise InputError.of(path, "names with values", type(values).__name__)
     odd = [
@@ -234,7 +243,8 @@ def expected_in_words(problem: Any) -> str:
     if kind in ("string_too_short", "string_too_long"):
         least = "min_length" in context
         count = context["min_length" if least else "max_length"]
-        return f"text of at {'least' if least else 'most'} {count} character{'s' * (count != 1)}"
+        characters = "1 character" if count == 1 else f"{count} characters"
+        return f"text of at {'least' if least else 'most'} {characters}"
     if kind == "literal_error":
         return str(context["expected"])
     if kind == "string_pattern_mismatch":
@@ -263,9 +273,10 @@ _IN_WORDS = {
     "a list with an entry": ("too_short",),
     "a list": ("tuple_type", "list_type"),
     "names with values, such as name: value": (
-        "dict_type", "mapping_type", "model_type", "model_attributes_type",
+        *("dict_type", "mapping_type"),
+        *("model_type", "model_attributes_type"),
     ),
-}  # fmt: skip
+}
 """Pydantic's kinds of problems, by what it should be."""
 
 
@@ -333,8 +344,9 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Refuse an alias: a few of them can mean millions of values."""
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(problem="an alias", problem_mark=mark)
+            raise yaml.composer.ComposerError(
+                problem="an alias", problem_mark=self.peek_event().start_mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:

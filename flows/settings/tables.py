@@ -19,10 +19,8 @@ class TableSettings(RunSettings):
     """Settings of a pipeline that reads a table of columns."""
 
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": (
-            "categories", "missing", "exclude", "include", "decimal", "thousands", "dates",
-        ),
-    }  # fmt: skip
+        "data": ("categories", "missing", "exclude", "include", "decimal", "thousands", "dates"),
+    }
 
     categories: tuple[str, ...] = Field(
         (), description="Columns that are categories whatever they hold, such as site,grade."

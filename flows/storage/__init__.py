@@ -21,13 +21,13 @@ from flows.storage.formats.converted import (
     SUFFIXES,
     file_notes,
 )
-from flows.storage.formats.row_groups import decoded
 from flows.storage.formats.tables import (
     parquet_file,
     read_batches,
     read_overlapping,
     read_rows,
     read_table,
+    release_decoded,
     table_bytes,
     write_table,
 )
@@ -57,7 +57,6 @@ from flows.storage.objects.store import (
     is_link,
     is_own,
     names,
-    open_input,
     own,
     read_bytes,
     remove_debris,
@@ -88,7 +87,6 @@ __all__ = [
     "check_writable",
     "copy",
     "create_bytes",
-    "decoded",
     "delete",
     "exists",
     "expand",
@@ -104,7 +102,6 @@ __all__ = [
     "looks_at_once",
     "names",
     "no_retry",
-    "open_input",
     "own",
     "parquet_file",
     "read_batches",
@@ -115,6 +112,7 @@ __all__ = [
     "reading_with",
     "refuse_changed",
     "refuse_secrets",
+    "release_decoded",
     "remove_debris",
     "remove_empty",
     "remove_own",

@@ -17,7 +17,20 @@ from flows.escape import without_secrets
 from flows.faults import RunError
 
 _LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
-_A_FILE = {errno.ENOTDIR, errno.EEXIST}
+_LASTING_IN_WORDS = {
+    errno.ENOSPC: "no space is left there; free some or choose another place",
+    errno.EROFS: "that file system is read-only; choose another place",
+    errno.ENOTDIR: "a file is where a folder is expected",
+    errno.EEXIST: "a file is where a folder is expected",
+}
+_NO_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or --s3 anonymous=true"
+_OF_CREDENTIALS = {
+    "CredentialRetrievalError": "check the AWS profile",
+    "TokenRetrievalError": "check the AWS profile",
+    "NoCredentialsError": _NO_KEYS,
+    "ProfileNotFound": _NO_KEYS,
+}
+"""What to do where a client of S3 has no credentials, by the name of its error."""
 _REFUSED = re.compile(
     r"ACCESS_DENIED|AccessDenied|Forbidden|SignatureDoesNotMatch|INVALID_ACCESS_KEY|"
     r"InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|HTTP status 403|\b403\b|ExpiredToken"
@@ -129,24 +142,10 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
     status = getattr(error, "status_code", "")  # of Azure's client
     text = f"{type(error).__name__} {error} HTTP status {status}"
     remote = "://" in url
-    if remote and (_NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__))):
-        bucket = url.partition("://")[2].partition("/")[0]
-        return StorageError(
-            f"{message}: there is no bucket {bucket!r}; create it, or check its name and the "
-            "endpoint (AWS_ENDPOINT_URL)"
-        )
     if _CHECKSUM.search(text):
         return DamagedError(f"{message}: it is damaged, with another checksum", url)
-    refusal = refusal_of(error) if remote else None
-    if refusal is not None and (why := refusal.sentence(url)) is not None:
+    if remote and (why := _of_store(url, error, text)) is not None:
         return StorageError(f"{message}: {why}")
-    if type(error).__name__ in ("CredentialRetrievalError", "TokenRetrievalError"):
-        return StorageError(f"{message}: {_line(error).rstrip('.')}; check the AWS profile")
-    if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
-        return StorageError(
-            f"{message}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or --s3 anonymous=true"
-        )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
         why = "there is no such file or folder"
         if url.startswith(("http://", "https://")):
@@ -167,16 +166,28 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             f"{message}: it is damaged or not a Parquet file{other} ({_line(error)})", url
         )
     number = error.errno if isinstance(error, OSError) else None
-    if number == errno.ENOSPC:
-        return StorageError(f"{message}: no space is left there; free some or choose another place")
-    if number == errno.EROFS:
-        return StorageError(f"{message}: that file system is read-only; choose another place")
-    if number in _A_FILE:
-        return StorageError(f"{message}: a file is where a folder is expected")
+    if number in _LASTING_IN_WORDS:
+        return StorageError(f"{message}: {_LASTING_IN_WORDS[number]}")
     lasting = number in _LASTING or (remote and _CLIENT_ERROR.search(text))
     kind = StorageError if lasting else TransientStorageError
+    refusal = refusal_of(error) if remote else None
     code = f" (the store answered {refusal.code})" if refusal is not None else ""
     return kind(f"{message}: {_line(error)}{code}")
+
+
+def _of_store(url: str, error: Exception, text: str) -> str | None:
+    """Say why a store refused, where it or its client said so."""
+    if _NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__)):
+        bucket = url.partition("://")[2].partition("/")[0]
+        return (
+            f"there is no bucket {bucket!r}; create it, or check its name and the endpoint "
+            "(AWS_ENDPOINT_URL)"
+        )
+    refusal = refusal_of(error)
+    if refusal is not None and (why := refusal.sentence(url)) is not None:
+        return why
+    advice = _OF_CREDENTIALS.get(type(error).__name__)
+    return None if advice is None else f"{_line(error).rstrip('.')}; {advice}"
 
 
 def _damage(error: Exception, text: str, remote: bool) -> bool:

@@ -12,11 +12,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from flows import storage
-from flows.family import Checked, CheckedPiece, Each, Finished, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.records import json_files
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.storage import InputFile
 from flows.tables import partition
@@ -124,7 +123,7 @@ class CheckedVariants(Checked):
 MOST_NAMED = 3  # samples of which one sentence each says the same
 
 
-class Variants:
+class Variants(Family):
     """The variants family; see `flows.family.Family`."""
 
     name = "variants"

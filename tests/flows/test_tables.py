@@ -40,22 +40,6 @@ def test_columns_without_a_value_are_named_and_not_shown():
     assert said[-1] == "empty in these rows: where"
 
 
-def test_the_columns_that_name_a_row_are_there_however_narrow_the_terminal():
-    rows = [
-        {"doc_id": "openapi-spec-validator", "term": f"schema validation of {n}", "first": 0.2427,
-         "second": 0.0571, "what": "no longer selected", "given": "no"}
-        for n in range(2)
-    ]  # fmt: skip
-    for width in (40, 60, 80):
-        console = Console(width=width, record=True, markup=False)
-        show_rows(console, rows, ("first", "second", "what"), naming=2, elsewhere="--json")
-        heading, *said = console.export_text().splitlines()
-        assert {"doc_id", "term"} <= set(heading.split())
-        left = {"first", "second", "what", "given"} - set(heading.split())
-        assert not left or said[-1].startswith("not shown: ")
-        assert all(name in said[-1] for name in left)
-
-
 def rows_printed(rows, width=80, **options):
     console = Console(width=width, record=True, markup=False)
     show_rows(console, rows, first_columns(list(rows[0])), **options)

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import Each, Finished, Ingested, Prepared
+from flows.family import Each, Family, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.tables.partition import Part
 from vbflows_lda import vocabulary as words_of
 from vbflows_lda.answer import Answer, TopicSummary, answer_of
@@ -23,7 +22,7 @@ from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import FloatArray
 
 
-class TopicsFamily(ReadsOneTable):
+class TopicsFamily(ReadsOneTable, Family):
     """The topics family; see `flows.family.Family`."""
 
     name = "lda"

@@ -60,7 +60,7 @@ def _readable(url: str) -> Iterator[None]:
     with storage_errors("read", url):
         try:
             yield
-        except (StorageError, FileNotFoundError, PermissionError):
+        except (StorageError, ImportError, FileNotFoundError, PermissionError):
             raise
         except Exception as error:
             raise cannot_read(url, str(error), "arrays") from error

@@ -13,22 +13,22 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from flows.storage.errors import StorageError, cannot_read, storage_errors
+from flows.faults import install_command
+from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import FileOptions, file_options
 from flows.storage.formats import arrays, text_documents, text_files, workbooks
 from flows.storage.objects.access import arrow, filesystem
 from flows.storage.objects.contents import listed_file, small_content
 from flows.storage.objects.expansion import Expansion
-from flows.storage.objects.inputs import size_of
-from flows.storage.objects.retry import expect, with_retry
+from flows.storage.objects.inputs import fingerprint_of, size_of
+from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.staging import local_copy, made
 from flows.storage.objects.store import fetch
 from flows.storage.objects.urls import is_local
@@ -45,7 +45,6 @@ JSON_BLOCK = 2**24  # bytes; the first ones decide what the columns hold
 GROUP = 2**24  # bytes of a row group, decoded
 ROWS = 2**16  # of a row group
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-_DOCUMENTS = text_documents.SUFFIXES
 _MOST_DOCUMENT = 64 * 2**20  # bytes of one document
 _ARRAY = "an array in JSON"
 _MOST_ARRAY = 2**27  # bytes of an array in JSON
@@ -60,7 +59,7 @@ SUFFIXES = (
 )
 """Endings of files that hold tables."""
 
-DOCUMENTS = _DOCUMENTS
+DOCUMENTS = text_documents.SUFFIXES
 """Endings of files that hold one document each: a table of one row."""
 
 ARRAYS = arrays.SUFFIXES
@@ -70,21 +69,25 @@ ARRAYS = arrays.SUFFIXES
 _TEXT = (".csv", ".tsv", ".tab", ".dat", ".txt", ".asc")
 _LINES = (".jsonl", ".ndjson")
 _MAGIC = {
-    b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK\x03\x04": ".xlsx", b"$FL2": ".sav",
-    b"$FL3": ".sav", b"<stata_dta>": ".dta", b"\xd0\xcf\x11\xe0": ".xls",
-}  # fmt: skip
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK\x03\x04": ".xlsx",
+    b"$FL2": ".sav",
+    b"$FL3": ".sav",
+    b"<stata_dta>": ".dta",
+    b"\xd0\xcf\x11\xe0": ".xls",
+}
+
+Sink = str | io.BytesIO
+"""A path, or memory, that a Parquet file is written to."""
 
 
 def file_notes(url: str) -> list[str]:
     """Return what was found out of a file's form and is not plain, as ends of sentences."""
-    small = _small_of(url)
-    if small is None:
-        path = as_parquet(url)
-        schema = None if path == url else pq.read_schema(path)
-        found = ((schema and schema.metadata) or {}).get(_NOTES, b"[]")
-        notes = [str(note) for note in json.loads(found)]
-    else:
-        notes = small.notes
+    small = small_text(url)
+    converted: Any = as_parquet(url) if small is None else pa.BufferReader(small)
+    metadata = None if converted == url else pq.read_schema(converted).metadata
+    notes = json.loads((metadata or {}).get(_NOTES, b"[]"))
     return [*notes, *_unused_options(format_of(url)[0])]
 
 
@@ -97,7 +100,7 @@ def _unused_options(end: str) -> list[str]:
         unused.append(f"sheet={options.sheet} is not used, as it is no workbook")
     if options.skip_rows and not (text or sheets or statistics):
         unused.append(f"skip_rows={options.skip_rows} is not used, as it has no lines of a header")
-    document = end in _DOCUMENTS
+    document = end in DOCUMENTS
     if options.encoding is not None and not (text or (statistics and end != ".xpt") or document):
         unused.append(f"encoding={options.encoding} is not used, as its format says it")
     return unused
@@ -108,61 +111,39 @@ _MOST_SMALL = 256  # such conversions that are kept
 _IN_MEMORY = ((".csv", None), (".txt", None), (".md", None))  # formats that are converted so
 
 
-@dataclass(frozen=True)
-class _Small:
-    """The Parquet file that a small file of text was converted to, and notes on that."""
-
-    data: pa.Buffer
-    notes: list[str]
-
-
-def small_text(url: str) -> pa.Buffer | None:
+def small_text(url: str) -> bytes | None:
     """Return the Parquet file that a small file of text is converted to; None of others.
 
     It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
     """
-    small = _small_of(url)
-    return None if small is None else small.data
-
-
-def _small_of(url: str) -> _Small | None:
     if format_of(url) not in _IN_MEMORY:
         return None
     if is_local(url):
-        with storage_errors("read", url):
-            found = os.stat(url)
-        size, version = found.st_size, str(found.st_mtime_ns)
+        size, version = size_of(url), fingerprint_of(url)
     elif (file := listed_file(url)) is not None:
         size, version = file.size, file.fingerprint
     else:
         return None
-    return _converted(url, size, version, file_options()) if size <= SMALL else None
+    return _converted(url, version, file_options()) if size <= SMALL else None
 
 
 @lru_cache(maxsize=_MOST_SMALL)
-def _converted(url: str, size: int, version: str, options: FileOptions) -> _Small:
-    """Convert a small file, once for each version of it: ``size`` and ``version`` mark that."""
-    data = small_content(url)
-    if data is None:
-        with storage_errors("read", url), open(url, "rb") as file:
-            data = file.read()
-    sink, notes = pa.BufferOutputStream(), list[str]()
-    if format_of(url)[0] in _DOCUMENTS:
-        table, notes = _table_of(url, data)
-        pq.write_table(table, sink, compression="none")
-        return _Small(sink.getvalue(), notes)
+def _converted(url: str, _version: str, _options: FileOptions) -> bytes:
+    """Convert a small file, once for each version of it and each way to read it."""
+    sink = io.BytesIO()
+    _convert(url, sink)
+    return sink.getvalue()
 
-    def write(table: text_files.TextTable) -> None:
-        nonlocal sink, notes
-        sink, notes = pa.BufferOutputStream(), table.notes
-        rows = pa.Table.from_batches(table.batches, table.schema)
-        pq.write_table(rows.replace_schema_metadata(_said_of(table)), sink, compression="none")
 
+@asks_storage("read")
+def _convert(url: str, sink: Sink) -> None:
+    """Write a file as Parquet."""
+    end, packing = format_of(url)
     try:
-        text_files.convert(url, lambda: pa.BufferReader(data), write)
-    except (pa.ArrowInvalid, UnicodeError) as error:
-        raise _not(url, "CSV", error) from error
-    return _Small(sink.getvalue(), notes)
+        _CONVERSIONS[end](url, packing, sink)
+    except ImportError as error:
+        how = install_command(error) or "install it"
+        raise cannot_read(url, f"it needs the package {error.name}; {how}") from error
 
 
 def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
@@ -180,21 +161,17 @@ def as_parquet(url: str) -> str:
     conversion.
     """
     end, packing = format_of(url)
-    convert = _CONVERSIONS.get(end)
-    if convert is None:
+    if end not in _CONVERSIONS:
         return url
-
-    def make(path: str) -> None:
-        with_retry("read", url, lambda: convert(url, packing, path))
-
-    return made(url, f"as Parquet, {end} {packing} {file_options()}", make, ".parquet")
+    what = f"as Parquet, {end} {packing} {file_options()}"
+    return made(url, what, partial(_convert, url), ".parquet")
 
 
 def format_of(url: str) -> tuple[str, str | None]:
     """Return the ending that says a file's format, its own or one by its bytes; its compression."""
     stem, packing = _unpacked(url)
     end = stem[stem.rfind(".") :].lower() if "." in stem.rpartition("/")[2] else ""
-    if end in _DOCUMENTS and not packing and file_options().documents:
+    if end in DOCUMENTS and not packing and file_options().documents:
         return end, None
     if end in _TEXT:
         return ".csv", packing
@@ -204,14 +181,11 @@ def format_of(url: str) -> tuple[str, str | None]:
 
 
 @lru_cache(maxsize=4096)
+@asks_storage("read")
 def _by_bytes(url: str) -> str:
     """Return the format of a file by how it begins; that of Parquet where nothing says so."""
-
-    def look() -> bytes:
-        with storage_errors("read", url), _opened(url, None) as stream:
-            return bytes(stream.read(4096))
-
-    data = with_retry("read", url, look)
+    with _opened(url, None) as stream:
+        data = bytes(stream.read(4096))
     if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
         return _ARRAY if data.lstrip().startswith(b"[") else ".jsonl"
     if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):
@@ -233,74 +207,76 @@ def _unpacked(url: str) -> tuple[str, str | None]:
 
 
 def _opened(url: str, packing: str | None) -> Any:
-    if (content := small_content(url)) is not None:
+    content = small_content(url)
+    if content is None and is_local(url) and os.path.getsize(url) <= SMALL:
+        with open(url, "rb") as file:
+            content = file.read()
+    if content is not None:
         stream = pa.BufferReader(content)
         return pa.CompressedInputStream(stream, packing) if packing else stream
     fs, path = arrow(url)
     return fs.open_input_stream(path, compression=packing)
 
 
-def _csv(url: str, packing: str | None, path: str) -> None:
+def _csv(url: str, packing: str | None, sink: Sink) -> None:
     def write(table: text_files.TextTable) -> None:
-        schema = table.schema.with_metadata(_said_of(table))
-        _write(path, schema, _limited(url, packing, table.batches))
+        metadata = {CELLS: b"text", SEPARATOR: table.separator.encode()}
+        if table.notes:
+            metadata[_NOTES] = json.dumps(table.notes).encode()
+        _write(sink, table.schema.with_metadata(metadata), _limited(url, packing, table.batches))
 
-    with storage_errors("read", url):
-        try:
-            text_files.convert(url, lambda: _opened(url, packing), write)
-        except (pa.ArrowInvalid, UnicodeError) as error:
-            raise _not(url, "CSV", error) from error
-
-
-def _json(url: str, packing: str | None, path: str) -> None:
-    _json_lines(url, lambda: _opened(url, packing), packing, path)
+    try:
+        text_files.convert(url, lambda: _opened(url, packing), write)
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        raise _not(url, "CSV", error) from error
 
 
-def _json_array(url: str, packing: str | None, path: str) -> None:
+def _json_array(url: str, packing: str | None, sink: Sink) -> None:
     """Convert an array of objects, which is in memory as a whole."""
-    with storage_errors("read", url):
-        if size_of(url) > _MOST_ARRAY:
-            raise cannot_read(
-                url,
-                f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row as an "
-                "object on its own line (.jsonl)",
-            )
-        with _opened(url, packing) as stream:
-            data = stream.read()
-        try:
-            rows = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise _not(url, "JSON", error) from error
+    if size_of(url) > _MOST_ARRAY:
+        raise cannot_read(
+            url,
+            f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row as an "
+            "object on its own line (.jsonl)",
+        )
+    with _opened(url, packing) as stream:
+        data = stream.read()
+    try:
+        rows = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _not(url, "JSON", error) from error
     odd = next((i for i, row in enumerate(rows, 1) if not isinstance(row, dict)), None)
     if odd is not None or not rows:
         found = "an empty one" if odd is None else f"no object in place {odd}"
         raise cannot_read(url, f"expected an array of objects, one a row, found {found}")
     lines = "\n".join(map(json.dumps, rows)).encode()
-    _json_lines(url, lambda: pa.BufferReader(lines), packing, path)
+    _json_lines(url, packing, sink, lambda: pa.BufferReader(lines))
 
 
-def _json_lines(url: str, opened: Callable[[], Any], packing: str | None, path: str) -> None:
+def _json_lines(
+    url: str, packing: str | None, sink: Sink, opened: Callable[[], Any] | None = None
+) -> None:
     """Convert JSON lines with the columns of their first block; of all, if a later one has others.
 
     A column without values is of Arrow's null type.
     """
+    opened = opened or partial(_opened, url, packing)
     blocks = pj.ReadOptions(block_size=JSON_BLOCK)
 
     def convert(schema: pa.Schema) -> None:
         parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
         with opened() as stream, pj.open_json(stream, blocks, parse) as reader:
-            _write(path, reader.schema, _limited(url, packing, reader))
+            _write(sink, reader.schema, _limited(url, packing, reader))
 
-    with storage_errors("read", url):
+    try:
         try:
-            try:
-                with opened() as stream, pj.open_json(stream, blocks) as reader:
-                    first = _without_times(reader.schema)
-                convert(first)
-            except pa.ArrowInvalid:
-                convert(_json_schema(url, opened, packing))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise _not(url, "JSON lines", error) from error
+            with opened() as stream, pj.open_json(stream, blocks) as reader:
+                first = _without_times(reader.schema)
+            convert(first)
+        except pa.ArrowInvalid:
+            convert(_json_schema(url, opened, packing))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _not(url, "JSON lines", error) from error
 
 
 def _json_schema(url: str, opened: Callable[[], Any], packing: str | None) -> pa.Schema:
@@ -327,8 +303,9 @@ def _json_block(lines: bytes, schema: pa.Schema, rows: int) -> tuple[int, pa.Sch
     try:
         table = pj.read_json(io.BytesIO(lines), whole)
     except pa.ArrowInvalid as error:
-        text = _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
-        raise pa.ArrowInvalid(text) from error
+        raise pa.ArrowInvalid(
+            _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
+        ) from error
     schemas = [schema, _without_times(table.schema)]
     return table.num_rows, pa.unify_schemas(schemas, promote_options="permissive")
 
@@ -346,31 +323,26 @@ def _without_times(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _arrow(url: str, _: str | None, path: str) -> None:
-    with storage_errors("read", url):
-        content = small_content(url)
-        fs, name = arrow(url)
+def _arrow(url: str, _: str | None, sink: Sink) -> None:
+    content = small_content(url)
+    fs, name = arrow(url)
+    try:
+        with pa.BufferReader(content) if content else fs.open_input_file(name) as file:
+            reader = pa.ipc.open_file(file)
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            _write(sink, reader.schema, _limited(url, "buffers", _sound(batches)))
+    except pa.ArrowInvalid:
         try:
-            with pa.BufferReader(content) if content else fs.open_input_file(name) as file:
-                reader = pa.ipc.open_file(file)
-                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                _write(path, reader.schema, _limited(url, "buffers", _sound(batches)))
-        except pa.ArrowInvalid:
-            try:
-                with (
-                    _opened(url, None) as stream,
-                    pa.ipc.open_stream(stream) as reader,
-                ):
-                    _write(path, reader.schema, _limited(url, "buffers", _sound(reader)))
-            except pa.ArrowInvalid as error:
-                raise _not(url, "an Arrow file", error) from error
+            with _opened(url, None) as stream, pa.ipc.open_stream(stream) as reader:
+                _write(sink, reader.schema, _limited(url, "buffers", _sound(reader)))
+        except pa.ArrowInvalid as error:
+            raise _not(url, "an Arrow file", error) from error
 
 
-def _workbook(url: str, _: str | None, path: str) -> None:
-    with storage_errors("read", url):
-        found = workbooks.read(url, local_copy(url), format_of(url)[0])
+def _workbook(url: str, _: str | None, sink: Sink) -> None:
+    found = workbooks.read(url, local_copy(url), format_of(url)[0])
     metadata = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
-    pq.write_table(found.table.replace_schema_metadata(metadata), path, compression="zstd")
+    pq.write_table(found.table.replace_schema_metadata(metadata), sink, compression="zstd")
 
 
 def _limited(
@@ -391,37 +363,31 @@ def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _document(url: str, _: str | None, path: str) -> None:
-    with storage_errors("read", url):
-        data = small_content(url)
-        if data is None:
-            data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
-        if len(data) > _MOST_DOCUMENT:
-            raise cannot_read(
-                url,
-                f"expected at most {_MOST_DOCUMENT >> 20} MiB; "
-                "cut it into several files, or write a table of documents",
-                "one document",
-            )
-        table, notes = _table_of(url, data)
-    pq.write_table(table.replace_schema_metadata({_NOTES: json.dumps(notes)}), path)
-
-
-def _table_of(url: str, data: bytes) -> tuple[pa.Table, list[str]]:
-    """Return the table of one document, and notes on it."""
+def _document(url: str, _: str | None, sink: Sink) -> None:
+    data = small_content(url)
+    if data is None:
+        data = fetch(*filesystem(url), _MOST_DOCUMENT + 1)
+    if len(data) > _MOST_DOCUMENT:
+        raise cannot_read(
+            url,
+            f"expected at most {_MOST_DOCUMENT >> 20} MiB; "
+            "cut it into several files, or write a table of documents",
+            "one document",
+        )
     text, notes = text_documents.text_of(url, data)
-    return pa.table({"doc_id": [url], "text": [text]}), notes
+    table = pa.table({"doc_id": [url], "text": [text]}, metadata={_NOTES: json.dumps(notes)})
+    pq.write_table(table, sink)
 
 
-def _arrays(url: str, _: str | None, path: str) -> None:
+def _arrays(url: str, _: str | None, sink: Sink) -> None:
     with arrays.opened(url) as (schema, batches):
-        _write(path, schema, batches)
+        _write(sink, schema, batches)
 
 
-def _write(path: str, schema: pa.Schema, batches: Any) -> None:
+def _write(sink: Sink, schema: pa.Schema, batches: Any) -> None:
     """Write batches as Parquet, in row groups of some ``GROUP`` bytes and at most ``ROWS`` rows."""
     held: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for batch in batches:
             expect()
             held.append(batch.replace_schema_metadata(schema.metadata))
@@ -455,14 +421,12 @@ _ROW = re.compile(r"in row (\d+)")
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
-_CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {
+_CONVERSIONS: dict[str, Callable[[str, str | None, Sink], None]] = {
     ".csv": _csv,
-    ".jsonl": _json,
-    ".ndjson": _json,
     _ARRAY: _json_array,
-    ".arrow": _arrow,
+    **dict.fromkeys(_LINES, _json_lines),
+    **dict.fromkeys((".arrow", ".feather"), _arrow),
     **dict.fromkeys((*workbooks.SHEETS, *workbooks.STATISTICS), _workbook),
-    ".feather": _arrow,
-    **dict.fromkeys(_DOCUMENTS, _document),
+    **dict.fromkeys(DOCUMENTS, _document),
     **dict.fromkeys(arrays.SUFFIXES, _arrays),
 }

@@ -15,15 +15,18 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_LIKELY = [
-    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp932", "gb18030",
-    "big5", "cp949",
-]  # fmt: skip
+_LIKELY = [*(f"cp125{i}" for i in (2, 0, 1, 3, 4, 5, 6)), "cp932", "gb18030", "big5", "cp949"]
 _SIGNS = "€°±µ«»–—‘’“”„…"
 _WESTERN = (
-    "äöüß", "àâæçèéêëîïôœùûüÿ", "áçéíñóúü", "áàâãçéêíóôõúü", "àèéìíîòóùú", "åäæéöøü",
-    "áðéíóúýþæö", "äéèëêïóöü",
-)  # fmt: skip
+    "äöüß",
+    "àâæçèéêëîïôœùûüÿ",
+    "áçéíñóúü",
+    "áàâãçéêíóôõúü",
+    "àèéìíîòóùú",
+    "åäæéöøü",
+    "áðéíóúýþæö",
+    "äéèëêïóöü",
+)
 _OTHER = {
     "cp1250": ("ąćęłńóśźż", "áäčďéěíĺľňóôŕřšťúůýž", "áéíóöőúüű", "ćčđšž", "ăâîşţ"),
     "cp1254": ("âçğıîiöşüû",),
@@ -155,10 +158,7 @@ def refuse_unknown(url: str, name: str) -> None:
     """Raise `StorageError` for a file whose encoding is given a name that none has."""
     try:
         b"ab".decode(name, "replace")
-        known = True
-    except UnicodeError:
-        known = name.lower() not in ("idna", "undefined")
-    except LookupError:
-        known = False
-    if not known:
-        raise cannot_read(url, f"{name!r} is no encoding; pass one such as --encoding cp1252")
+    except (LookupError, UnicodeError) as error:  # the last of idna and undefined
+        raise cannot_read(
+            url, f"{name!r} is no encoding; pass one such as --encoding cp1252"
+        ) from error

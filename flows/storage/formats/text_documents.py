@@ -21,6 +21,8 @@ SUFFIXES = (".txt", ".md", ".pdf", ".docx")
 """Endings of files that hold one document each."""
 _MOST_CHARACTERS = 64 * 2**20
 _MOST_GROWTH = 100
+_OF_PARSERS = (ValueError, KeyError, AttributeError)  # what they raise of damaged files
+_OF_PACKED_FILES = (zipfile.BadZipFile, zlib.error, EOFError)
 
 
 def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
@@ -28,8 +30,8 @@ def text_of(url: str, data: bytes) -> tuple[str, list[str]]:
 
     ``url``: the file's name, whose ending says what it is. ``data``: its bytes.
 
-    Raises `StorageError` if it is not what its name says, is encrypted, or what reads it is not
-    installed.
+    Raises `StorageError` if it is not what its name says, or is encrypted; `ImportError` if what
+    reads it is not installed.
     """
     end = url[url.rindex(".") :].lower()
     readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}
@@ -63,11 +65,9 @@ def _plain(url: str, data: bytes) -> tuple[str, list[str]]:
 
 
 def _pdf(url: str, data: bytes) -> str:
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import DependencyError, PyPdfError
-    except ImportError as error:
-        raise _missing(url, "a PDF", "pypdf") from error
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, PyPdfError
+
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is raised
     try:
         reader = PdfReader(io.BytesIO(data))
@@ -79,20 +79,16 @@ def _pdf(url: str, data: bytes) -> str:
             if sum(map(len, pages)) > _MOST_CHARACTERS:
                 break
         return "\f".join(pages)
-    except (
-        PyPdfError, DependencyError, ValueError, KeyError, TypeError, AttributeError,
-        RecursionError,
-    ) as error:  # fmt: skip
-        why = f"{type(error).__name__}: {error}; save it again, or give its text"
-        raise cannot_read(url, why, "a PDF") from error
+    except (PyPdfError, DependencyError, *_OF_PARSERS, TypeError, RecursionError) as error:
+        raise cannot_read(
+            url, f"{type(error).__name__}: {error}; save it again, or give its text", "a PDF"
+        ) from error
 
 
 def _docx(url: str, data: bytes) -> str:
-    try:
-        from docx import Document
-        from docx.table import Table
-    except ImportError as error:
-        raise _missing(url, "a Word file", "python-docx") from error
+    from docx import Document
+    from docx.table import Table
+
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -113,17 +109,7 @@ def _docx(url: str, data: bytes) -> str:
     except StorageError:
         raise
     # A lock is a RuntimeError, XML that is cut a SyntaxError, a part of another kind has no body.
-    except (
-        zipfile.BadZipFile, zlib.error, ValueError, KeyError, AttributeError, RuntimeError,
-        SyntaxError, EOFError,
-    ) as error:  # fmt: skip
+    except (*_OF_PACKED_FILES, *_OF_PARSERS, RuntimeError, SyntaxError) as error:
         raise cannot_read(
             url, f"{error}; save it again, or give its text", "a Word file (.docx)"
         ) from error
-
-
-def _missing(url: str, what: str, package: str) -> StorageError:
-    return cannot_read(
-        url,
-        f"{what} needs the package {package}; install the extra: pip install 'vbflows[documents]'",
-    )

@@ -38,8 +38,11 @@ _LINES = 50  # that are looked at to find out what sets columns apart
 _MOST_TITLE = 20  # lines above the header
 _SHOWN = 5  # names in a note
 _PACKERS = {
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "Zstandard", b"PK\x03\x04": "ZIP",
-}  # fmt: skip
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"PK\x03\x04": "ZIP",
+}
 
 
 @dataclass(frozen=True)
@@ -245,10 +248,7 @@ def _without_names(url: str, some: bool) -> StorageError:
 
 def layout_of(url: str, data: bytes, encoding: str) -> Layout:
     """Find out how a file of text has its table, by its first lines."""
-    text = io.TextIOWrapper(
-        io.BytesIO(data), encoding="utf-8-sig" if encoding == "utf-8" else encoding,
-        errors="replace", newline="",
-    ).read()  # fmt: skip
+    text = data.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
     lines = [line.rstrip("\r\n") for line in _lines(text)[:_LINES]]
     blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     if lines and blank == len(lines):

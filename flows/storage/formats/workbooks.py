@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,13 @@ from flows.storage.file_options import file_options
 SHEETS = (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods")
 STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 _READERS = {
-    ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport",
-}  # fmt: skip
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".por": "read_por",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
 _MOST_TITLE = 20  # rows above the header
 _SHOWN = 5
 
@@ -40,7 +43,7 @@ class CellTable:
 def read(url: str, path: str, end: str) -> CellTable:
     """Read a file.
 
-    Raises `StorageError` if it is damaged, or the package that reads it is not installed.
+    Raises `StorageError` if it is damaged, `ImportError` if what reads it is not installed.
 
     Parameters
     ----------
@@ -54,17 +57,9 @@ def read(url: str, path: str, end: str) -> CellTable:
     return _sheet(url, path) if end in SHEETS else _statistics(url, path, end)
 
 
-def _package(url: str, name: str, what: str) -> ModuleType:
-    try:
-        return __import__(name)
-    except ImportError:
-        raise cannot_read(
-            url, f'{what} files need a package; pip install "vbflows[tables]"'
-        ) from None
-
-
 def _sheet(url: str, path: str) -> CellTable:
-    calamine = _package(url, "python_calamine", "Excel and OpenDocument")
+    import python_calamine as calamine
+
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
             sheet, notes = _chosen(url, book)
@@ -138,9 +133,9 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
     names: list[str] = []
     cells: list[list[Any]] = []
     for place, name in enumerate(rows[first]):
-        own = [row[place] if place < len(row) else "" for row in body]
+        own = [row[place] if place < len(row) and row[place] != "" else None for row in body]
         text = _text(name).strip()
-        if not text and all(cell == "" for cell in own):
+        if not text and own.count(None) == len(own):
             continue
         if not text:
             text = f"column {place + 1}"
@@ -152,16 +147,15 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """Return a sheet's cells in their type; text where there are several."""
-    given = [cell for cell in cells if cell != ""]
-    kinds = {type(cell) for cell in given}
-    if kinds <= {float, int}:
-        return _numbers([None if cell == "" else float(cell) for cell in cells])
+    """Return cells in their type, None where one is missing; text where there are several types."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if all(issubclass(kind, int | float) and kind is not bool for kind in kinds):
+        return _numbers([None if cell is None else float(cell) for cell in cells])
     if kinds == {bool}:
-        return pa.array([None if cell == "" else cell for cell in cells], pa.bool_())
-    if kinds <= {datetime.datetime, datetime.date}:
-        return _moments([None if cell == "" else cell for cell in cells])
-    return pa.array([None if cell == "" else _text(cell) for cell in cells], pa.string())
+        return pa.array(cells, pa.bool_())
+    if all(issubclass(kind, datetime.date) for kind in kinds):
+        return pa.array(map(_moment, cells), pa.timestamp("us"))
+    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())
 
 
 def _numbers(values: Sequence[float | None]) -> pa.Array:
@@ -172,15 +166,10 @@ def _numbers(values: Sequence[float | None]) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-def _moments(values: Sequence[Any]) -> pa.Array:
-    return pa.array(
-        [
-            value if value is None or isinstance(value, datetime.datetime)
-            else datetime.datetime(value.year, value.month, value.day)
-            for value in values
-        ],
-        pa.timestamp("us"),
-    )  # fmt: skip
+def _moment(cell: datetime.date | None) -> datetime.datetime | None:
+    if cell is None or isinstance(cell, datetime.datetime):
+        return cell
+    return datetime.datetime.combine(cell, datetime.time())
 
 
 def _text(cell: Any) -> str:
@@ -191,15 +180,16 @@ def _text(cell: Any) -> str:
 
 def _statistics(url: str, path: str, end: str) -> CellTable:
     what = {".dta": "Stata", ".sas7bdat": "SAS", ".xpt": "SAS"}.get(end, "SPSS")
-    package = _package(url, "pyreadstat", what)
-    reader: Callable[..., Any] = getattr(package, _READERS[end])
+    import pyreadstat
+
+    reader: Callable[..., Any] = getattr(pyreadstat, _READERS[end])
     options: dict[str, Any] = {"output_format": "dict"}
     if file_options().encoding and end != ".xpt":
         options["encoding"] = file_options().encoding
     try:
         cells, meta = reader(path, **options)
         ranges = _missing_ranges(reader, path, end, options)
-    except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise cannot_read(url, f"it is damaged or no {what} file ({error})") from error
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []
@@ -210,7 +200,7 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         ]
         found = _labelled(own, labels.get(name, {}))
         named += [] if found is None else [name]
-        arrays.append(_typed(own) if found is None else found)
+        arrays.append(_column(own) if found is None else found)
     notes = []
     rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
     if skip := file_options().skip_rows:
@@ -252,12 +242,3 @@ def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | Non
     place = {key: names.index(known[key]) for key in order}
     codes = pa.array([None if cell is None else place[cell] for cell in cells], pa.int32())
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), ordered=True)
-
-
-def _typed(cells: Sequence[Any]) -> pa.Array:
-    given = [cell for cell in cells if cell is not None]
-    if all(isinstance(cell, datetime.date | datetime.datetime) for cell in given) and given:
-        return _moments(cells)
-    if all(isinstance(cell, int | float) for cell in given):
-        return _numbers([None if cell is None else float(cell) for cell in cells])
-    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())

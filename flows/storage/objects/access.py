@@ -66,7 +66,13 @@ def using(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return fsspec's file system of a URL, and the path on it."""
+    """Return fsspec's file system of a URL, without old listings, and the path on it."""
+    fs, path = _filesystem(url)
+    fs.invalidate_cache()
+    return fs, path
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
     url = absolute(url)
     scheme, _, rest = url.partition("://")
     if scheme in ("s3", "s3a") and rest:

@@ -19,10 +19,9 @@ from typing import Any, Generic, TypeVar
 
 from fsspec.asyn import sync
 
-from flows.storage.errors import storage_errors
 from flows.storage.objects.access import AT_ONCE, filesystem
 from flows.storage.objects.inputs import InputFile, refuse_changed, refuse_mark, version_mark
-from flows.storage.objects.retry import expect, with_retry
+from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.urls import is_local
 
 V = TypeVar("V")
@@ -101,7 +100,7 @@ class Contents:
             self._held.move_to_end(file)
             while self._size > HELD and len(self._held) > 1:
                 self._size -= self._held.popitem(last=False)[0].size
-        data = once.get(lambda: with_retry("read", file.url, lambda: _fetch(file)))
+        data = once.get(lambda: _fetch(file.url, file.size, file.fingerprint))
         self._seen.add(file)
         return data
 
@@ -160,18 +159,18 @@ def _fetch_and_hold(url: str) -> None:
     small_content(url)
 
 
-def _fetch(file: InputFile) -> bytes:
+@asks_storage("read")
+def _fetch(url: str, size: int, fingerprint: str) -> bytes:
     """Get a whole file, and refuse another version than the listed one."""
-    with storage_errors("read", file.url):
-        fs, path = filesystem(file.url)
-        expect(file.size)
-        if "s3" not in fs.protocol:
-            data = bytes(fs.cat_file(path))
-            refuse_changed(file.url, file.fingerprint)
-            return data
-        data, info = sync(fs.loop, _get_object, fs, path)
-        refuse_mark(file.url, file.fingerprint, version_mark(info))
+    fs, path = filesystem(url)
+    expect(size)
+    if "s3" not in fs.protocol:
+        data = bytes(fs.cat_file(path))
+        refuse_changed(url, fingerprint)
         return data
+    data, info = sync(fs.loop, _get_object, fs, path)
+    refuse_mark(url, fingerprint, version_mark(info))
+    return data
 
 
 async def _get_object(fs: Any, path: str) -> tuple[bytes, dict[str, Any]]:

@@ -15,7 +15,7 @@ from fsspec.utils import glob_translate
 
 from flows.storage.errors import ChangedError, MissingError, cannot_read, storage_errors
 from flows.storage.objects.access import filesystem
-from flows.storage.objects.retry import with_retry
+from flows.storage.objects.retry import asks_storage
 from flows.storage.objects.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 
 def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     url = absolute(source)
-    found = with_retry("read", url, lambda: _found(url, suffixes))
+    found = _found(url, suffixes)
     for name in found:
         refuse_bytes(name)
     files = [
@@ -97,16 +97,7 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
 
 
 def refuse_changed(url: str, fingerprint: str) -> None:
-    """Raise `ChangedError` if an input file is no longer what it was.
-
-    Parameters
-    ----------
-    url
-        The file.
-    fingerprint
-        Its `InputFile.fingerprint`.
-    """
-
+    """Raise `ChangedError` if an input file is no longer what its fingerprint says."""
     refuse_mark(url, fingerprint, fingerprint_of(url))
 
 
@@ -120,46 +111,33 @@ def refuse_mark(url: str, fingerprint: str, found: str) -> None:
         )
 
 
+@asks_storage("read")
 def fingerprint_of(url: str) -> str:
     """Return what marks the version of one file that is there now."""
-
     if is_local(url):
-        with storage_errors("read", url):
-            found = os.stat(url)
+        found = os.stat(url)
         times = {"mtime": found.st_mtime, "created": found.st_ctime}  # as fsspec calls it
         return version_mark({"size": found.st_size, **times})
-
-    def look() -> str:
-        with storage_errors("read", url):
-            fs, path = filesystem(url)
-            fs.invalidate_cache()
-            return version_mark(fs.info(path))
-
-    return with_retry("read", url, look)
+    fs, path = filesystem(url)
+    return version_mark(fs.info(path))
 
 
+@asks_storage("read")
 def size_of(url: str) -> int:
     """Return the bytes of one file."""
-
-    def look() -> int:
-        with storage_errors("read", url):
-            fs, path = filesystem(url)
-            fs.invalidate_cache()
-            return int(fs.info(path)["size"] or 0)
-
-    return with_retry("read", url, look)
+    fs, path = filesystem(url)
+    return int(fs.info(path)["size"] or 0)
 
 
+@asks_storage("read")
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
-    with storage_errors("read", url):
-        fs, path = filesystem(url)
-        fs.invalidate_cache()
-        if not GLOB.search(path) or _there(fs, path):
-            return _taken(fs, url, path, suffixes, fs.info(path))
-        found: dict[str, Any] = {}
-        for name, info in _matches(fs, url, path):
-            found |= _taken(fs, url, name, suffixes, info)
-        return found if "/runs/" in path else _new(found, GLOB.split(path)[0])
+    fs, path = filesystem(url)
+    if not GLOB.search(path) or _there(fs, path):
+        return _taken(fs, url, path, suffixes, fs.info(path))
+    found: dict[str, Any] = {}
+    for name, info in _matches(fs, url, path):
+        found |= _taken(fs, url, name, suffixes, info)
+    return found if "/runs/" in path else _new(found, GLOB.split(path)[0])
 
 
 def _matches(fs: Any, url: str, pattern: str) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -235,14 +213,13 @@ def _url_of(like: str, name: str) -> str:
 
 
 _HIDDEN = (".", "_", "~$")  # the last of Office's lock files
+_PERHAPS_DATA = (".txt", ".dat", ".tab", ".asc", ".data", ".json")
+_OTHER_DATA = (".zip", ".xml", ".html", ".htm", ".rds")
+_OTHER_TEXT = (".doc", ".odt", ".rtf", ".epub", ".eml")
 _LIKE_DATA = {
-    (
-        ".txt", ".dat", ".tab", ".asc", ".data", ".json",
-    ): "name it, or give a glob such as 'FOLDER/*'",
-    (
-        ".zip", ".xml", ".html", ".htm", ".rds", ".doc", ".odt", ".rtf", ".epub", ".eml",
-    ): "save it in another format: as text, CSV or Parquet",
-}  # fmt: skip
+    _PERHAPS_DATA: "name it, or give a glob such as 'FOLDER/*'",
+    _OTHER_DATA + _OTHER_TEXT: "save it in another format: as text, CSV or Parquet",
+}
 
 
 def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
@@ -272,11 +249,12 @@ def _say_others(names: Sequence[str], some: bool, folder: str) -> None:
     """Say which files of a folder look like data and are not read, where some others are."""
     for endings, advice in _LIKE_DATA.items():
         others = [
-            name for name in names
+            name
+            for name in names
             if name.lower().endswith(endings)
             and not _OF_A_RUN.search(name.removeprefix(folder))
             and name.rpartition("/")[2] != "latest.json"
-        ]  # fmt: skip
+        ]
         if some and others:
             log.warning(
                 "%s%s in the folder %s is not read; %s",

@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 from tenacity import (
     Retrying,
@@ -28,9 +29,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from flows.storage.errors import TransientStorageError
+from flows.storage.errors import TransientStorageError, storage_errors
 from flows.storage.objects.urls import is_local, shown
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -128,6 +130,29 @@ def with_retry(action: str, url: str, call: Callable[[], R]) -> R:
     if getattr(_within, "call", False):
         return _limited(action, url, call)
     return _limited(action, url, lambda: CALL.trying(PATIENCE)(call))
+
+
+OfUrl: TypeAlias = Callable[Concatenate[str, P], R]
+
+
+def asks_storage(action: str) -> Callable[[OfUrl[P, R]], OfUrl[P, R]]:
+    """Let a function of a URL be called by `with_retry`, and its errors be sentences.
+
+    ``action``: what it does to the URL, for the sentences.
+    """
+
+    def decorate(function: OfUrl[P, R]) -> OfUrl[P, R]:
+        @wraps(function)
+        def ask(url: str, *args: P.args, **kwargs: P.kwargs) -> R:
+            def attempt() -> R:
+                with storage_errors(action, url):
+                    return function(url, *args, **kwargs)
+
+            return with_retry(action, url, attempt)
+
+        return cast("OfUrl[P, R]", ask)
+
+    return decorate
 
 
 def _limited(action: str, url: str, call: Callable[[], R]) -> R:

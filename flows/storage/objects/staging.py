@@ -27,7 +27,7 @@ from flows.storage.objects.access import filesystem
 from flows.storage.objects.contents import listed_file, small_content, small_files
 from flows.storage.objects.expansion import bytes_set
 from flows.storage.objects.inputs import fingerprint_of, refuse_changed, size_of
-from flows.storage.objects.retry import expect, with_retry
+from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.store import is_own, own
 from flows.storage.objects.urls import absolute, is_local
 
@@ -93,9 +93,12 @@ def with_index(path: str, make: Callable[[str], None]) -> str:
 
 
 def made(
-    url: str, what: str, make: Callable[[str], None], ending: str = "",
+    url: str,
+    what: str,
+    make: Callable[[str], None],
+    ending: str = "",
     size: Callable[[str], int] = lambda _: 0,
-) -> str:  # fmt: skip
+) -> str:
     """Return the local path of what is made of a file, once for each version of it.
 
     Parameters
@@ -165,22 +168,18 @@ def _mark(url: str) -> str | None:
         raise
 
 
+@asks_storage("read")
 def _copy(url: str, target: Path) -> None:
     """Copy an object piece by piece; another attempt goes on where the one before it ended."""
-
-    def copied() -> None:
-        with storage_errors("read", url):
-            if (content := small_content(url)) is not None:
-                target.write_bytes(content)
-                return
-            fs, path = filesystem(url)
-            size = int(fs.info(path)["size"] or 0)
-            with open(target, "ab") as file:
-                while (begin := file.tell()) < size:
-                    expect()
-                    file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
-
-    with_retry("read", url, copied)
+    if (content := small_content(url)) is not None:
+        target.write_bytes(content)
+        return
+    fs, path = filesystem(url)
+    size = int(fs.info(path)["size"] or 0)
+    with open(target, "ab") as file:
+        while (begin := file.tell()) < size:
+            expect()
+            file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
 
 
 class _Unmeasured:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import fsspec
-
 from flows.faults import InputError
 from flows.storage.errors import (
     DamagedError,
@@ -20,7 +18,7 @@ from flows.storage.errors import (
     storage_errors,
 )
 from flows.storage.objects.access import filesystem
-from flows.storage.objects.retry import expect, with_retry
+from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.seal import is_working, seal, unsealed
 from flows.storage.objects.urls import GLOB, absolute, is_local, join
 
@@ -30,22 +28,18 @@ _NO_RANGE = re.compile(r"InvalidRange|not satisfiable|\b416\b", re.IGNORECASE)
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
+@asks_storage("read")
 def read_bytes(url: str, most: int | None = None) -> bytes:
     """Read one object, if it has no more than ``most`` bytes; what is sealed is checked."""
-
-    def read() -> bytes:
-        with storage_errors("read", url):
-            fs, path = filesystem(url)
-            if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
-                raise DamagedError(
-                    f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
-                    "the right file?",
-                    url,
-                )
-            data = fetch(fs, path)
-            return unsealed(data, url) if is_working(url) else data
-
-    return with_retry("read", url, read)
+    fs, path = filesystem(url)
+    if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
+        raise DamagedError(
+            f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
+            "the right file?",
+            url,
+        )
+    data = fetch(fs, path)
+    return unsealed(data, url) if is_working(url) else data
 
 
 def fetch(fs: Any, path: str, most: int | None = None) -> bytes:
@@ -94,7 +88,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
     """
     end = seal(data) if is_working(url) else b""
     if not is_local(url):
-        with_retry("write", url, lambda: _put(url, data + end if end else data))
+        _put(url, data + end if end else data)
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
@@ -104,11 +98,11 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
             os.fsync(file.fileno())
 
 
+@asks_storage("write")
 def _put(url: str, data: bytes) -> None:
-    with storage_errors("write", url):
-        fs, path = filesystem(url)
-        expect(len(data))
-        fs.pipe_file(path, data)
+    fs, path = filesystem(url)
+    expect(len(data))
+    fs.pipe_file(path, data)
 
 
 def copy(source: str, target: str) -> None:
@@ -116,108 +110,81 @@ def copy(source: str, target: str) -> None:
     elsewhere = is_local(source) or source.split("://")[0] != target.split("://")[0]
     if elsewhere or is_working(source) or is_working(target):
         write_bytes(target, read_bytes(source), durable=False)
-        return
-
-    def one() -> None:
-        with storage_errors("copy", source):
-            fs, path = filesystem(source)
-            expect(int(fs.info(path)["size"] or 0))
-            fs.cp_file(path, filesystem(target)[1])
-
-    with_retry("copy", source, one)
+    else:
+        _copy_within_store(source, target)
 
 
+@asks_storage("copy")
+def _copy_within_store(source: str, target: str) -> None:
+    fs, path = filesystem(source)
+    expect(int(fs.info(path)["size"] or 0))
+    fs.cp_file(path, filesystem(target)[1])
+
+
+@asks_storage("write")
 def create_bytes(url: str, data: bytes) -> bool:
     """Write one object unless it exists; return whether it was written.
 
     On the local file system this is exclusive. On an object store it needs
     ``If-None-Match: *``; a store that ignores it overwrites.
     """
-    if is_local(url):
-        path = absolute(url)
-        with storage_errors("write", url):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            try:
-                with open(path, "xb") as file:
-                    file.write(data)
-            except FileExistsError:
-                return False
-        return True
-    return with_retry("write", url, lambda: _create(url, data))
-
-
-def _create(url: str, data: bytes) -> bool:
-    if exists(url):
+    if not is_local(url) and exists(url):
         return False
-    with storage_errors("write", url):
-        fs, path = filesystem(url)
-        expect(len(data))
-        try:
+    fs, path = filesystem(url)
+    expect(len(data))
+    try:
+        if is_local(url):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(data)
+        else:
             fs.pipe_file(path, data, mode="create")
-        except FileExistsError:
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if "PreconditionFailed" in str(error) or "ConditionalRequestConflict" in str(error):
             return False
-        except OSError as error:
-            if "PreconditionFailed" in str(error) or "ConditionalRequestConflict" in str(error):
-                return False
-            raise
+        raise
     return True
 
 
+@asks_storage("look up")
 def exists(url: str) -> bool:
     """Whether an object or a folder is there."""
-
-    def look() -> bool:
-        with storage_errors("look up", url):
-            fs, path = filesystem(url)
-            fs.invalidate_cache()
-            # Unlike `exists`, `info` does not take a refusal or a silent server for absence.
-            try:
-                fs.info(path)
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-            return True
-
-    return with_retry("look up", url, look)
+    fs, path = filesystem(url)
+    # Unlike `exists`, `info` does not take a refusal or a silent server for absence.
+    try:
+        fs.info(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
+@asks_storage("list")
 def names(url: str) -> list[str]:
     """List the names directly below a folder, sorted; empty where there is none."""
-
-    def look() -> list[str]:
-        with storage_errors("list", url):
-            fs, path = filesystem(url)
-            fs.invalidate_cache()
-            try:
-                found = fs.ls(path, detail=False)
-            except FileNotFoundError:
-                return []
-        return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
-
-    return with_retry("list", url, look)
+    fs, path = filesystem(url)
+    try:
+        paths = fs.ls(path, detail=False)
+    except FileNotFoundError:
+        return []
+    return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in paths if name != path})
 
 
+@asks_storage("remove")
 def delete(url: str) -> None:
     """Remove an object or a folder with all that is below it; nothing if it is not there.
 
     Of a link on a local disk the link itself goes, not what it leads to.
     """
-
     if not is_local(url) and GLOB.search(url):
         raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
-
-    def remove() -> None:
-        with storage_errors("remove", url):
-            fs, path = filesystem(url)
-            fs.invalidate_cache()
-            try:
-                if is_local(url) and os.path.islink(path):
-                    os.unlink(path)
-                else:
-                    fs.rm(path, recursive=True)
-            except FileNotFoundError:
-                return
-
-    with_retry("remove", url, remove)
+    fs, path = filesystem(url)
+    with suppress(FileNotFoundError):
+        if is_link(url):
+            os.unlink(path)
+        else:
+            fs.rm(path, recursive=True)
 
 
 def check_writable(target: str, *below: str) -> None:
@@ -237,12 +204,15 @@ def check_writable(target: str, *below: str) -> None:
         written to.
     """
     if not is_local(target) and (found := GLOB.search(target)):
-        expected = "the name of a place without '*', '?' and '['"
-        remedy = "choose another name: as a glob it could remove other objects"
-        raise InputError.of(target, expected, found[0], remedy=remedy)
+        raise InputError.of(
+            target,
+            "the name of a place without '*', '?' and '['",
+            found[0],
+            remedy="choose another name: as a glob it could remove other objects",
+        )
     probe = join(target, *below, PROBE)
     try:
-        with_retry("write", target, lambda: _probe(target, probe))
+        _probe(target, probe)
     except TransientStorageError:
         raise
     except StorageError as error:
@@ -251,33 +221,22 @@ def check_writable(target: str, *below: str) -> None:
         raise InputError.of("TARGET", "", str(error), remedy=advice) from error
 
 
+@asks_storage("write")
 def _probe(target: str, probe: str) -> None:
-    with storage_errors("write", target if is_local(target) else probe):
-        if is_local(probe):
-            path = absolute(probe)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            open(path, "wb").close()
-            os.remove(path)
-            return
-        fs, path = filesystem(probe)
-        with storage_errors("write", target):
-            fs.pipe_file(path, b"")
-        if not exists(probe):
-            raise StorageError(
-                f"cannot write {target}: the store takes objects but does not keep them; give "
-                "access or choose another place"
-            )
-        with storage_errors("remove", probe):
-            fs.rm_file(path)
-
-
-def open_input(url: str) -> Any:
-    """Open an object as a binary file, read on demand."""
-    with storage_errors("read", url):
-        if is_local(url):
-            return fsspec.open(absolute(url), "rb").open()
-        fs, path = filesystem(url)
-        return fs.open(path, "rb")
+    fs, path = filesystem(probe)
+    if is_local(probe):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "wb").close()
+        os.remove(path)
+        return
+    fs.pipe_file(path, b"")
+    if not exists(probe):
+        raise StorageError(
+            f"cannot write {target}: the store takes objects but does not keep them; give "
+            "access or choose another place"
+        )
+    with storage_errors("remove", probe):
+        fs.rm_file(path)
 
 
 def remove_debris(folder: str, *but: str) -> None:

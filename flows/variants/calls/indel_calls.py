@@ -15,8 +15,7 @@ import numpy as np
 
 from flows import storage
 from flows.family import Each
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.variants.calls.alleles import Shown, Strands, call_of, filters_of, table_of
 from flows.variants.calls.calls import (

@@ -18,7 +18,7 @@ from flows.events import Stage, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from flows.storage import InputFile
-from flows.storage.formats import row_groups, tables
+from flows.storage.formats import tables
 from tests.faults import pipelines
 
 
@@ -56,7 +56,7 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(tables, "arrow", lambda url: (System(plain(url)[0]), plain(url)[1]))
     yield counts
-    storage.decoded.release()
+    storage.release_decoded()
 
 
 def written(path, rows, group, seed=0):
@@ -81,9 +81,8 @@ def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
     tmp_path, monkeypatch, counted, large, group
 ):
     if large:
-        for module in (row_groups, tables):
-            monkeypatch.setattr(module, "LARGE", 100)
-        monkeypatch.setattr(row_groups, "PIECE", 2000)
+        monkeypatch.setattr(tables, "LARGE", 100)
+        monkeypatch.setattr(tables, "PIECE", 2000)
         monkeypatch.setattr(tables, "BUFFER", 1000)
     url, table = written(tmp_path / "t.parquet", 10_000, group)
     with storage.sharing([InputFile(url, Path(url).stat().st_size, "v1")]):

@@ -8,7 +8,7 @@ import pytest
 
 from flows import stages
 from flows.faults import Interrupted, RunError
-from flows.runs.compute import LocalCompute
+from flows.runs.context import LocalCompute
 from tests.faults import pipelines
 
 

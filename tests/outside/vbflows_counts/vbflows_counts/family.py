@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import Each, Finished, Ingested, Prepared
+from flows.family import Each, Family, Finished, Ingested, Prepared
 from flows.one_table import ReadsOneTable
-from flows.records.run_tables import Parameter
-from flows.records.runs import RunPaths
+from flows.records.runs import Parameter, RunPaths
 from flows.tables.partition import Part
 from vbflows_counts.answer import Answer
 from vbflows_counts.model import Counts, GroupedCounts
@@ -21,7 +20,7 @@ from vbflows_counts.settings import CountSettings
 from vbmodels.core.state import to_bytes
 
 
-class CountsFamily(ReadsOneTable):
+class CountsFamily(ReadsOneTable, Family):
     """The counts family; see `flows.family.Family`."""
 
     name = "counts"
