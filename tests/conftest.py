@@ -1,7 +1,5 @@
 """Fixtures of every test."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -6,8 +6,6 @@ was published. The words of its page and of its text on a terminal are ``KIND.ht
 would, then keep it. ``python -m tests.answers.keep FAMILY KIND ...`` makes the runs anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

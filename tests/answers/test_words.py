@@ -1,7 +1,5 @@
 """What holds of kept answers of all families: their words are kept, their names are no markup."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

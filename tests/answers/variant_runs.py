@@ -1,7 +1,5 @@
 """Small real runs of variants, one for each kind of answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

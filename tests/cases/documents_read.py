@@ -1,7 +1,5 @@
 """What is known of documents that were read, with settings by default."""
 
-from __future__ import annotations
-
 from flows.keywords.input.reading import Reading
 from vbmodels.keywords.reading_report import Named, Report
 

@@ -3,8 +3,6 @@
 Each row is a kind of input from reports about other tools; texts are our own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

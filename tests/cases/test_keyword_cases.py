@@ -1,7 +1,5 @@
 """Every case of keywords gives what its table says: what is found, what is said, how it ends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Languages: detected by document, cut where they have no spaces, their marks joined."""
 
-from __future__ import annotations
-
 import sys
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A vocabulary, more stop words, and near duplicates, as people type them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -4,8 +4,6 @@ Most rows are inputs in the shape of public bug reports, in the folder of cases 
 repository; the others are siblings of theirs, written here.
 """
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import json

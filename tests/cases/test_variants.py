@@ -1,7 +1,5 @@
 """Variants from reads in the shape of public bug reports: what each command gives and prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

@@ -10,8 +10,6 @@ than a few seconds in ``slow`` and run them with ``-m slow``; those in ``thoroug
 item of a form that is no default (`EVERY`), run with ``-m thorough``.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

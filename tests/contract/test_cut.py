@@ -1,7 +1,5 @@
 """A fit that is cut in any phase goes on from its checkpoint with the same bits, to its end."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

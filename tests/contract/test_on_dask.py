@@ -1,7 +1,5 @@
 """Item 2 on a real cluster: every row gives the bits of a run in this process."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows import storage

@@ -1,7 +1,5 @@
 """The additive regressor: tables as they come, intervals, pictures, and scikit-learn's checks."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd

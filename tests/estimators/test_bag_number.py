@@ -1,7 +1,5 @@
 """The regressor of bags: lists and tables, intervals, groups, what adds up, what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Bags as users have them: empty ones, dicts in any order, gaps among the labels, sizes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """``client=`` over a real Dask cluster: the bits of a fit in this process."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

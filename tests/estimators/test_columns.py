@@ -1,7 +1,5 @@
 """The table of columns of an estimator is that of the command."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

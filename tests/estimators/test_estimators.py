@@ -1,7 +1,5 @@
 """What scikit-learn's tools, tables of other libraries and ArviZ see of the estimators."""
 
-from __future__ import annotations
-
 import pickle
 
 import joblib

@@ -1,7 +1,5 @@
 """Keywords as an estimator: what a fit knows of its own documents, and input as users have it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

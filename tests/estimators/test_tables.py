@@ -1,7 +1,5 @@
 """Tables of every library, columns by the user's names, sparse matrices, kinds of output."""
 
-from __future__ import annotations
-
 import narwhals
 import numpy as np
 import pandas as pd

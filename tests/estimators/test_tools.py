@@ -1,7 +1,5 @@
 """scikit-learn's tools on real data: folds with a control for a reference, weights of rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What users do with runs, to be stopped anywhere: fit, fit on what is new, resume, score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field

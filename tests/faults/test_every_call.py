@@ -1,7 +1,5 @@
 """A disk or a store that fails at the n-th call: the same bits, or one sentence and a resume."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

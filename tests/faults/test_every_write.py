@@ -1,7 +1,5 @@
 """Stopped before every write, and in it: what goes on from there ends with the same bits."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A bit flipped in a file of a stopped run: its resume makes that again and has the same bits."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

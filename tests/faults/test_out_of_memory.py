@@ -1,7 +1,5 @@
 """Memory runs out: one sentence with the stage, exit 1, and no wait; on real limits."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """On a cluster that others use too, nothing of theirs is lost; what comes late is waited for."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

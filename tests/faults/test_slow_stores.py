@@ -1,7 +1,5 @@
 """A store that never answers, or sends a byte now and then: an end within the stated time."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What can be damaged: small valid inputs of every kind, and the command that reads each."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip

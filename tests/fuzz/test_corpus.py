@@ -1,7 +1,5 @@
 """Every damaged input that was ever found, and some new ones, through the command itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

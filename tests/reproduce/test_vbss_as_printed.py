@@ -1,7 +1,5 @@
 """What the algorithm that the text prints does: it collapses, far below the corrected forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BSS and its Polya-Gamma draws against the prior, importance sampling and known transforms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Record again what is said of every case: ``python -m tests.sentences``."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

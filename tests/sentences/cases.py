@@ -1,7 +1,5 @@
 """Every case by name: the family or the part that says something, and what of."""
 
-from __future__ import annotations
-
 from tests.sentences import bags, experts, features, keywords, tables, variants
 
 CASES = {

@@ -1,7 +1,5 @@
 """What commands say of inputs that are wrong or odd, as a table of cases gives it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout

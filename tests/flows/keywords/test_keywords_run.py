@@ -1,7 +1,5 @@
 """Both units through the pipeline: the table, workers, --since, scores, what the page says."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bags drawn from MIL-GP-Probit, with ground truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -12,8 +12,6 @@ so one reduce of the same sums as in variational inference moves it. Draws of a 
 them; only the rounding of the sums differs with the partitioning.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The IBP's sampler: its draws, its exactness, and how it agrees with variational inference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

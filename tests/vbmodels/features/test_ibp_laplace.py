@@ -1,7 +1,5 @@
 """The text's sampler: Laplace against quadrature, and features it finds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

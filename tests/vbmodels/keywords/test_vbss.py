@@ -1,7 +1,5 @@
 """VBSS beyond the contract: the text's own algebra, its collapse, real abstracts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws of what reads are like, to measure how often a filter takes a true variant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Counts in which case and control differ as real libraries do, with the truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Standard errors of the differences between case and control, and fits at the ends of its data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

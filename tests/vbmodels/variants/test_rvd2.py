@@ -1,7 +1,5 @@
 """RVD2: the exact posterior, its maximum, the sampler, the difference, the papers' test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
