@@ -42,6 +42,15 @@ def unrecorded(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def hasty():
+    """Let a check time ten sweeps, not three seconds of them: most tests ask for other things."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("flows.preview._MOST_SECONDS", 0.0)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interruptible():
     """Let processes that tests start heed Ctrl-C: jobs of a shell's background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
