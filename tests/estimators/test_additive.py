@@ -102,6 +102,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("check", [c for c, _ in CHECKS], ids=[n for _, n in CHECKS])
 def test_scikit_learn(check):
