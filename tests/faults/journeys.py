@@ -39,19 +39,7 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Journey:
-    """One command of one pipeline on one store, which can be gone again from its beginning.
-
-    Attributes
-    ----------
-    target
-        Where it publishes.
-    expected
-        The tables of the undisturbed command.
-    known
-        The tables of every run that was there before.
-    changes
-        Settings that differ from those of the pipeline's small runs.
-    """
+    """One command of one pipeline on one store, which can be gone again from its beginning."""
 
     name: str
     kind: str
