@@ -95,7 +95,7 @@ FITS = {
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),
 }  # fmt: skip
-CUTS = 8
+CUTS = 3
 PHASES = {
     "bags": {"the witness was being fitted", "the witness was being fitted without each fold",
              "the embedding was being fitted", "the members were being weighed",
