@@ -43,7 +43,7 @@ def run(source, target, extra, least):
     return ended, time.monotonic() - begun
 
 
-@pytest.mark.parametrize("extra", [80, 250])
+@pytest.mark.parametrize("extra", [80, pytest.param(250, marks=pytest.mark.thorough)])
 def test_too_little_memory_to_begin_is_said_at_once(source, tmp_path, extra):
     """With less, the libraries abort the process without a sentence, or spin."""
     ended, _ = run(source, tmp_path / "out", extra, 512)
