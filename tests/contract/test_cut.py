@@ -117,12 +117,22 @@ def phase_of(fit: Driver) -> tuple[str, ...]:
 
 
 SLOW = ("features, a long table",)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in FITS],
+PAPERS = (
+    "bags, mean field",
+    "bags, sampled",
+    "bags, a process sampled",
+    "features, multinomial",
+    "experts, sampled",
 )
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    if name in PAPERS:
+        return [pytest.mark.thorough]
+    return [pytest.mark.slow] if name in SLOW else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=marks(one)) for one in FITS])
 def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
     model, batches, most = FITS[name]()
     reduce = InProcess(model, batches)

@@ -11,6 +11,8 @@ from vbmodels.keywords.graph import adjacency
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.vbss.model import VBSS
 
+pytestmark = pytest.mark.thorough  # a form of the papers
+
 
 @pytest.fixture(scope="module")
 def documents():
