@@ -5,6 +5,7 @@ from tests.sentences import (
     experts,
     features,
     keywords,
+    python,
     reads,
     shapes,
     tables,
@@ -12,8 +13,9 @@ from tests.sentences import (
     words,
 )
 
+MODULES = (bags, experts, features, keywords, variants, reads, tables, words, shapes, python)
 CASES = {
     f"{module.__name__.rpartition('.')[2]}: {name}": said
-    for module in (bags, experts, features, keywords, variants, reads, tables, words, shapes)
+    for module in MODULES
     for name, said in module.CASES.items()
 }
