@@ -34,11 +34,11 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # For a job every night: what CI leaves out, but for the slow tests of faults and the calibrations of a
-# thousand runs; 25 CPU minutes.
+# thousand runs; 45 CPU minutes.
 nightly: $(VENV)/.installed
 	$(BIN)/vbflows compile
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough and not slow"
-	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 -m slow tests/contract -k "not thousand"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 -m slow tests/contract tests/fuzz -k "not thousand"
 
 # Everything: the tests marked slow or thorough, the documentation's code, models as on another processor.
 test-all: $(VENV)/.installed

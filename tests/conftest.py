@@ -1,7 +1,5 @@
 """Fixtures of every test."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -39,6 +37,15 @@ def unrecorded(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.delenv("PREFECT_API_URL", raising=False)
     patch.setenv("PREFECT_PROFILES_PATH", str(tmp_path_factory.mktemp("profiles") / "none.toml"))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hasty():
+    """Let a check time ten sweeps, not three seconds of them: most tests ask for other things."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("flows.preview._MOST_SECONDS", 0.0)
     yield
     patch.undo()
 

@@ -1,7 +1,5 @@
 """Tables of categories cut into partitions."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

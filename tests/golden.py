@@ -5,8 +5,6 @@ the same machine: the last bits are those of its processor and its libraries. Fu
 are names of cases, or parts of them; all are run without any.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ x86-64: sums come in other orders, so the last bits differ. What a test asks for
 too.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """A Prefect server in a process of its own, started as a user does."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

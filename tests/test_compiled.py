@@ -21,8 +21,6 @@ And Numba reads a function from its cache while its own file is as it was, whate
 it calls: `vbmodels.core.cached_kernels`.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

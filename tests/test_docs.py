@@ -1,7 +1,5 @@
 """The documentation: it builds without a warning, and every block of code in it runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

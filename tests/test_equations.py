@@ -1,7 +1,5 @@
 """The pages of docs/models: what they say of the source is so, and no equation is left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

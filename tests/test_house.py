@@ -1,7 +1,5 @@
 """The budgets of the house: what the product may measure, lowered by each step and never raised."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """``import vbflows``: what it exports, and that it loads nothing before it is used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Commands that pages name, run as they stand."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from html import unescape

@@ -1,7 +1,5 @@
 """Commands that pages and warnings of experts name, run as they stand, and what they bring."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """Commands that pages of features name, run as they stand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.advice.commands import obey, results_of, steps_of

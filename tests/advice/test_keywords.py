@@ -1,7 +1,5 @@
 """Commands and settings that pages and warnings of keywords name, obeyed as they stand."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

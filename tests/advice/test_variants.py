@@ -1,7 +1,5 @@
 """Advice of variants is obeyed as it stands, and its outcome is what it promises."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

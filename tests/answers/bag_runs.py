@@ -3,8 +3,6 @@
 Slides of cells: in a malignant slide one cell of six is large.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small runs of experts, one of each kind of answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small runs of features, one of each kind of answer."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

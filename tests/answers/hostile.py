@@ -1,7 +1,5 @@
 """Kept answers in which each word that may be a user's means harm to a page, a table or a shell."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

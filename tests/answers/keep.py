@@ -4,8 +4,6 @@
 ``FAMILY_runs.py`` has ``RUNS``, the command of each kind without its target, and ``write_sources``.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Small runs of keywords, one of each kind of answer."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -6,19 +6,13 @@ was published. The words of its page and of its text on a terminal are ``KIND.ht
 would, then keep it. ``python -m tests.answers.keep FAMILY KIND ...`` makes the runs anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from html import unescape
 from pathlib import Path
 
-from flows.bags.answer import Fit
 from flows.catalogue import known
-from flows.experts.parts import Chain, Part
 from flows.records.runs import RunPaths, RunRecord
 from flows.report import render
 from flows.report.answers import of_results
@@ -105,18 +99,3 @@ def check_headline(family: str, name: str, answer, count: int) -> None:
     assert 20 < len(said) <= 90, said
     assert not ODD.search(said)
     assert f"{count:,}" in said
-
-
-def named(value, names: Iterator[str]):
-    """Return a part of an answer with these in place of its names; kinds and parts are ours."""
-    if isinstance(value, Fit | Part | Chain):
-        return value
-    if is_dataclass(value):
-        given = {one.name: getattr(value, one.name) for one in fields(value)}
-        ours = ("kind", "on", "fit", "column")
-        return replace(value, **{k: v if k in ours else named(v, names) for k, v in given.items()})
-    if isinstance(value, tuple):
-        return tuple(named(one, names) for one in value)
-    if isinstance(value, dict):
-        return {key: named(one, names) for key, one in value.items()}
-    return next(names) if isinstance(value, str) and value else value

@@ -1,7 +1,5 @@
 """Answers of experts: kept words of each kind, and what no page may say whatever the numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is shown of kept answers of variants, and what holds of whatever else they could be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Small real runs of variants, one for each kind of answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +8,11 @@ import pyarrow.parquet as pq
 
 from flows.variants.input.counts import to_table
 from tests.cases.reads import write_pairs, write_two
-from tests.cases.test_variants import alone, of_three
 from tests.flows.commands import setting_args
 from tests.flows.variants.case_files import write_cases
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
+from tests.sentences.reads import alone, of_three
 
 
 def write_none(folder: Path) -> None:

@@ -1,9 +1,10 @@
-"""What is known of documents that were read, with settings by default."""
+"""Documents that were read: their candidates, and what is known of them by default."""
 
-from __future__ import annotations
-
+from flows.keywords.input.documents import Prepared
 from flows.keywords.input.reading import Reading
+from vbmodels.keywords.candidates import Spans, spans_of
 from vbmodels.keywords.reading_report import Named, Report
+from vbmodels.keywords.surfaces import Written, written
 
 
 def reading(report: Report) -> Reading:
@@ -19,3 +20,11 @@ def reading(report: Report) -> Reading:
         unread_column="",
         copies=0,
     )
+
+
+def candidates(prepared: Prepared, phrases: bool = True) -> tuple[Spans, Written]:
+    """Return where the candidates of documents are, and how each is written."""
+    stems = prepared.vocabulary.to_pylist()
+    spans = spans_of(prepared.tokens, stems, phrases)
+    forms = prepared.forms.to_pylist()
+    return spans, written(prepared.tokens, spans, stems, prepared.marks, forms)

@@ -1,7 +1,5 @@
 """Sheets, references and reads in the shape of public bug reports, small enough for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

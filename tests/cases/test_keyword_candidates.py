@@ -3,8 +3,6 @@
 Each row is a kind of input from reports about other tools; texts are our own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -13,9 +11,9 @@ import pyarrow.csv as csv
 import pytest
 
 from flows.keywords.input.documents import prepare
+from tests.cases.documents_read import candidates
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.listed_only import ResultRows
-from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 SIGNS = (
@@ -62,9 +60,7 @@ def read(rows, phrases=True, **options):
 
 def terms_of(prepared, phrases=True):
     """Return the rows of a result as they are shown, and those that are known."""
-    vocabulary, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, vocabulary, phrases)
-    texts = written(prepared.tokens, spans, vocabulary, prepared.marks, forms)
+    spans, texts = candidates(prepared, phrases)
     rows = ResultRows.of(spans, texts, prepared.listed, len(prepared.names))
     every, known = rows.texts.term, rows.take(prepared.marks.y, True)
     return every, [term for term, y in zip(every, known, strict=True) if y]

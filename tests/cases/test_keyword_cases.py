@@ -1,7 +1,5 @@
 """Every case of keywords gives what its table says: what is found, what is said, how it ends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 
@@ -14,19 +12,7 @@ from tests.flows.commands import run
 
 @dataclass(frozen=True)
 class Case:
-    """A file, settings, and what the run must give.
-
-    Parameters
-    ----------
-    known
-        Terms that are observed candidates in some document.
-    candidates, no_candidates
-        Terms that are candidates, and that are none.
-    said, not_said
-        Pieces of the warnings and notes.
-    observed, documents
-        Known candidates, and documents with a candidate.
-    """
+    """A file, settings, and what the run must give."""
 
     name: str
     settings: tuple[str, ...] = ()
@@ -35,8 +21,8 @@ class Case:
     no_candidates: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     not_said: tuple[str, ...] = ()
-    observed: int | None = None
-    documents: int | None = None
+    observed: int | None = None  # known candidates
+    documents: int | None = None  # with a candidate
 
 
 CASES = (

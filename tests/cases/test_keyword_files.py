@@ -1,7 +1,5 @@
 """Folders of texts, PDF and Word files, with the known keyphrases in a CSV of the same folder."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """Languages: detected by document, cut where they have no spaces, their marks joined."""
 
-from __future__ import annotations
-
 import sys
 
 import pyarrow as pa
@@ -9,11 +7,9 @@ import pytest
 
 from flows.keywords.input.documents import prepare
 from flows.report.render import lines_of
-from tests.cases.documents_read import reading
+from tests.cases.documents_read import candidates, reading
 from vbmodels.keywords import segmenting
-from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.languages import LanguageError
-from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 CHINESE = "深度学习是机器学习的一个分支，它使用多层神经网络。卷积神经网络在图像识别中取得了成功。"
@@ -33,9 +29,7 @@ def read(language, *texts, keywords=()):
         for i, text in enumerate(texts)
     ]
     prepared = prepare(pa.Table.from_pylist(rows), TextOptions(language=language), True)
-    vocabulary, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, vocabulary, True)
-    found = written(prepared.tokens, spans, vocabulary, prepared.marks, forms)
+    _, found = candidates(prepared)
     known = [t for t, y in zip(found.term, prepared.marks.y, strict=True) if y]
     return prepared, found.term, [*known, *(one.term for one in prepared.listed)]
 

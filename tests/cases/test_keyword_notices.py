@@ -1,7 +1,5 @@
 """What is lost or taken out of documents is said, with counts, examples and a cause."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from pydantic import TypeAdapter
 

@@ -1,7 +1,5 @@
 """Text as it comes: markup, hyphens of line ends, running heads."""
 
-from __future__ import annotations
-
 import pytest
 
 from vbmodels.keywords.cleaning import cleaned

@@ -1,7 +1,5 @@
 """A vocabulary, more stop words, and near duplicates, as people type them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -11,11 +9,10 @@ import pytest
 from flows.faults import InputError
 from flows.keywords.input.documents import prepare
 from flows.keywords.input.term_lists import terms_of, with_digest
+from tests.cases.documents_read import candidates
 from tests.flows.commands import run
 from vbmodels.keywords.candidate_words import Vocabulary
-from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
-from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 TWICE = (
@@ -27,9 +24,7 @@ TEXT = "Quality of life of patients. The IL-6 levels of the US patients were run
 def terms(vocabulary, keywords=(), text=TEXT):
     rows = pa.Table.from_pylist([{"doc_id": "a", "text": text, "keywords": list(keywords)}])
     prepared = prepare(rows, TextOptions(), True, vocabulary)
-    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, stems, True)
-    return written(prepared.tokens, spans, stems, prepared.marks, forms).term
+    return candidates(prepared)[1].term
 
 
 def test_a_vocabulary_is_all_or_more():
@@ -51,9 +46,8 @@ def test_parts_of_longer_selected_phrases_are_left_out():
         ]
     )  # fmt: skip
     prepared = prepare(rows, TextOptions(), True)
-    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, stems, True)
-    found = written(prepared.tokens, spans, stems, prepared.marks, forms).term
+    spans, texts = candidates(prepared)
+    found = texts.term
     every, r = np.ones(len(found), bool), np.full(len(found), 0.5)
     r[[term == "networks" for term in found]] = 0.9
     kept = without_parts(every, prepared.marks.y, r, spans)
@@ -73,11 +67,8 @@ def test_slices_of_one_wording_are_one():
           "keywords": None}]
     )  # fmt: skip
     prepared = prepare(rows, TextOptions(), True)
-    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, stems, True)
-    found = [
-        term.lower() for term in written(prepared.tokens, spans, stems, prepared.marks, forms).term
-    ]
+    spans, texts = candidates(prepared)
+    found = [term.lower() for term in texts.term]
     r = {"support vector machine": 0.4, "vector machine kernels": 0.5, "machine kernels": 0.3,
          "support vector": 0.2, "support vector data": 0.1}  # fmt: skip
     chosen = np.array([term in r for term in found])

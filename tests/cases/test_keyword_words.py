@@ -1,7 +1,5 @@
 """Words as people write them: what is one, what joins two, and what ends a phrase."""
 
-from __future__ import annotations
-
 import pytest
 
 from vbmodels.estimators import KeywordExtractor

@@ -4,8 +4,6 @@ Experts are exchangeable, so weights cannot be compared; predictions can. Under 
 averaged over draws of its factors, made here with NumPy and scipy.stats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the rows of BMEM share: data and predictions."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

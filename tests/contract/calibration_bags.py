@@ -1,7 +1,5 @@
 """Calibration of bags: vMMIC, the probit Gaussian process and the stack; fits and samplers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

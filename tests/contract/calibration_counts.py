@@ -1,7 +1,5 @@
 """Calibration of the counts that the documentation walks through; it also carries planted bugs."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

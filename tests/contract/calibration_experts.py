@@ -1,7 +1,5 @@
 """Calibration of experts: the probability of held-out labels, and the sampler's ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration of features: hidden cells of tables drawn from the prior, and the sampler."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit
 

@@ -1,7 +1,5 @@
 """Calibration of keywords: words drawn from a probit regression over the corpus."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtri
 

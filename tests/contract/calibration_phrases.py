@@ -1,7 +1,5 @@
 """Calibration of phrases: drawn from a probit on their words' scores and a feature of theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flows.keywords.settings import KeywordSettings

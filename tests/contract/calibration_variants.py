@@ -1,7 +1,5 @@
 """Calibration of variants: the two-groups test and the sampler of RVD2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows of the additive form of a count."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows of the additive form of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The row of the default for bags: members in phases, then their weights."""
 
-from __future__ import annotations
-
 from tests.contract import calibration_bags, ends
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled

@@ -1,7 +1,5 @@
 """The row of the embedding of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The row of the batch-aware test; the truth is summed on a uniform grid, one integral a place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of the additive form with two experts added."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

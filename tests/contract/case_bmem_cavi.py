@@ -1,7 +1,5 @@
 """Rows of the mixture of logistic experts by coordinate ascent: both priors."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

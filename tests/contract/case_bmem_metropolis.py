@@ -1,7 +1,5 @@
 """The row of Metropolis-Hastings for experts: what a loop with draws can sign."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

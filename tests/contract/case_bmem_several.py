@@ -1,7 +1,5 @@
 """Rows of several classes, each fitted against the rest by the additive form with experts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

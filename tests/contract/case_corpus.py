@@ -1,7 +1,5 @@
 """The rows of the corpus model: the rate given as a fact, and read off the labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

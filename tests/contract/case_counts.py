@@ -1,7 +1,5 @@
 """The row of the model that the documentation walks through."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

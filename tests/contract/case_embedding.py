@@ -1,7 +1,5 @@
 """The row of the embedding of bags."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

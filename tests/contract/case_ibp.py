@@ -1,7 +1,5 @@
 """The rows of the IBP by Polya-Gamma: plain, learned, and the search with and without filling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

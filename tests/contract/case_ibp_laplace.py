@@ -1,7 +1,5 @@
 """The row of the text's collapsed sampler: what a chain over one partition can sign."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

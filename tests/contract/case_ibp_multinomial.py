@@ -1,7 +1,5 @@
 """The row of the multinomial form of Ruiz et al."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

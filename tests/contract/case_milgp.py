@@ -1,7 +1,5 @@
 """The rows of MIL-GP: the probit's direct fit and its coordinate ascents, the logistic rival."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

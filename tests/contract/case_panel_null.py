@@ -1,7 +1,5 @@
 """The row of the test against a panel; the truth is summed on a uniform grid, by scipy.stats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The row of phrases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rows of the papers' RVD2; hooks from the generative model with scipy.stats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

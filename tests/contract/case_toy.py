@@ -1,7 +1,5 @@
 """The toy's row: a complete example of how a model joins the contract."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The row of the two-groups test; the truth is summed on a uniform grid with scipy.stats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ themselves (the sd of the slope comes out at a tenth of the posterior's) and dra
 zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

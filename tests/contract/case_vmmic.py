@@ -1,7 +1,5 @@
 """Rows of vMMIC: mean field, and collapsed."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables at their ends, family by family: what item 9 of the contract fits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The IBP by Polya-Gamma on a tiny table, from its definition: log p, log q and the evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import product

@@ -5,8 +5,6 @@ pair of columns the mean product over rows: what the features are for. Rows' pro
 computed here from the generative model, for draws of (z, weights) from anywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

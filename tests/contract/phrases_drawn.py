@@ -1,7 +1,5 @@
 """Phrases of one word and of two, drawn from a probit on a feature of theirs and their words'."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The samplers behind item 11: short runs of each on small data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

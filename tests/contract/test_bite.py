@@ -1,7 +1,5 @@
 """The suite bites: bugs planted in the toy are caught, and by the items named here."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

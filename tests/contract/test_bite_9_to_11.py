@@ -1,7 +1,5 @@
 """Items 9 to 11 bite: bugs planted in the toy are caught, each by the check that is named here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

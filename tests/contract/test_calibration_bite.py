@@ -1,7 +1,5 @@
 """Item 8 bites: what is too sure of itself, and a sampler that stands still, are caught."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every model signs every item of the contract, or says why it cannot; see `cases`."""
 
-from __future__ import annotations
-
 from tests.contract.cases import cases
 from vbmodels.testing import ModelContract
 

@@ -1,7 +1,5 @@
 """A fit that is cut in any phase goes on from its checkpoint with the same bits, to its end."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any
@@ -97,7 +95,7 @@ FITS = {
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),
 }  # fmt: skip
-CUTS = 8
+CUTS = 3
 PHASES = {
     "bags": {"the witness was being fitted", "the witness was being fitted without each fold",
              "the embedding was being fitted", "the members were being weighed",
@@ -119,12 +117,22 @@ def phase_of(fit: Driver) -> tuple[str, ...]:
 
 
 SLOW = ("features, a long table",)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in FITS],
+PAPERS = (
+    "bags, mean field",
+    "bags, sampled",
+    "bags, a process sampled",
+    "features, multinomial",
+    "experts, sampled",
 )
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    if name in PAPERS:
+        return [pytest.mark.thorough]
+    return [pytest.mark.slow] if name in SLOW else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=marks(one)) for one in FITS])
 def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
     model, batches, most = FITS[name]()
     reduce = InProcess(model, batches)

@@ -1,7 +1,5 @@
 """What a broken identity says, and what the suite needs to be installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Item 2 on a real cluster: every row gives the bits of a run in this process."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows import storage
@@ -23,10 +21,13 @@ def cluster():
         yield connected
 
 
+DEFAULT = ("toy", "phrases")  # all others every night
+
+
 def marks(case):
     if is_slow(case, "partition"):
         return [pytest.mark.slow]
-    return [pytest.mark.thorough] if "partition" in case.thorough else []
+    return [] if case.name in DEFAULT else [pytest.mark.thorough]
 
 
 @pytest.mark.parametrize(

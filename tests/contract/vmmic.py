@@ -1,7 +1,5 @@
 """vMMIC from its generative model alone: data, densities and the exact evidence."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

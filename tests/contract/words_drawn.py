@@ -1,7 +1,5 @@
 """Words of documents drawn from a probit regression over the corpus, with their truth."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the checks of deploy/ share: where its files are, and a database of its own."""
 
-from __future__ import annotations
-
 import glob
 import os
 import pwd

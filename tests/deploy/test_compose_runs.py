@@ -5,8 +5,6 @@ PostgreSQL (or SQLite), `rclone serve s3` for the store, and this environment fo
 A worker of the cluster is killed in the fit, and the result has the bits of one process.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Every file of deploy/ holds what its reader expects, as far as that can be checked offline."""
 
-from __future__ import annotations
-
 import ast
 import fnmatch
 import json

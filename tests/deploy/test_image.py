@@ -1,7 +1,5 @@
 """The image built and run by `deploy/try-image`: a plan fires in it and publishes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What registers the deployments in Kubernetes, and a pool's worker, at a server of their own."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 

@@ -1,7 +1,5 @@
 """The Nextflow module and the Snakemake wrapper: what they name exists, and the wrapper runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Small data sets that the estimators' tests share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

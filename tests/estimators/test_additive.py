@@ -1,7 +1,5 @@
 """The additive regressor: tables as they come, intervals, pictures, and scikit-learn's checks."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -85,14 +83,9 @@ def test_the_unit_of_the_target_and_of_weights_does_not_matter(unit):
     assert "R2 nan" in plain.summary(x[:1], y[:1])
 
 
-def test_what_is_wrong_is_said():
-    X, y = houses(60)
-    with pytest.raises(ValueError, match=r"expected numbers as target .* take MixtureOfExperts"):
-        AdditiveRegressor().fit(X, ["a", "b"] * 30)
-    with pytest.raises(ValueError, match="target with several values, got 3 in every row"):
-        AdditiveRegressor().fit(X, np.full(60, 3.0))
+def test_a_picture_of_no_column_is_refused(fitted):
     with pytest.raises(ValueError, match=r"column: expected one of area, .*, got 'x'"):
-        AdditiveRegressor().fit(X, y).plot(column="x")
+        fitted.plot(column="x")
 
 
 # A weight of two enters the likelihood as two rows do; folds and knots are of rows.
@@ -104,6 +97,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("check", [c for c, _ in CHECKS], ids=[n for _, n in CHECKS])
 def test_scikit_learn(check):

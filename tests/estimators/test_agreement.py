@@ -1,7 +1,5 @@
 """Estimators say what the pipelines say: one posterior, whichever fits it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

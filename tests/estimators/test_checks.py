@@ -1,7 +1,5 @@
 """scikit-learn's own checks: all of them for tables of numbers, those that apply for the rest."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """``client=`` over a real Dask cluster: the bits of a fit in this process."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 
@@ -69,9 +67,3 @@ def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
         assert same_bits(here.q_, there.q_)
         assert np.array_equal(here.transform(x), there.transform(x))
     assert not any(store.rglob("*.npz"))
-
-
-def test_a_client_that_nobody_knows_is_refused():
-    x, y = data.crossed()
-    with pytest.raises(TypeError, match="registered in the entry points"):
-        MixtureOfExperts(2, client=object()).fit(x, y)

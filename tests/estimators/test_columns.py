@@ -1,7 +1,5 @@
 """The table of columns of an estimator is that of the command."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -91,25 +89,3 @@ def test_features_read_a_table_as_the_command_does(name, tmp_path, capsys):
     for one in theirs.values():  # only the command describes features by the order of answers
         one["read_as"] = re.sub(r" \([^)]* to [^)]*\)", "", one["read_as"])
     assert of_estimator(lambda: model.fit(text_of(path))) == theirs
-
-
-HUGE = [[10**400 if row == 3 else row % 7, f"{row % 2}"] for row in range(40)]
-
-
-@pytest.mark.parametrize(
-    "fit",
-    [
-        lambda table: MixtureOfExperts(1, inference="cavi", max_iter=5).fit(table, [0, 1] * 20),
-        lambda table: LatentFeatures(1, inference="multinomial", max_iter=5).fit(table),
-    ],
-)
-def test_a_whole_number_that_no_float_holds_is_refused_with_its_place(fit):
-    with pytest.raises(ValueError, match=r"column 'x0': .* whole number of 1329 bits in row 3"):
-        fit(HUGE)
-
-
-def test_a_whole_number_that_no_float_holds_in_new_rows():
-    plain = [[row % 7 + 0.5, f"{row % 2}x"] for row in range(40)]
-    found = MixtureOfExperts(1, inference="cavi").fit(plain, [0, 1] * 20)
-    with pytest.raises(ValueError, match=r"column 'x0', as in the fit, .* 1329 bits in row 3"):
-        found.predict(HUGE)

@@ -1,7 +1,5 @@
 """What scikit-learn's tools, tables of other libraries and ArviZ see of the estimators."""
 
-from __future__ import annotations
-
 import pickle
 
 import joblib
@@ -122,74 +120,17 @@ def test_a_fit_that_stops_too_early_says_so():
         MixtureOfExperts(2, max_iter=3, random_state=0).fit(x, y)
 
 
-def test_counts_that_contradict_one_another_are_refused():
-    counts, _, case = data.reads()
-    frame = pd.DataFrame(data.counts_table(counts, case))
-    doubled = pd.concat([frame, frame.iloc[[3]]])
-    with pytest.raises(ValueError, match=f"found rows 3 and {len(frame)} for"):
-        VariantTester().fit(doubled)
-    other = frame.assign(ref=np.where(np.arange(len(frame)) == 3, "T", frame.ref))
-    with pytest.raises(ValueError, match="expected one reference base at"):
-        VariantTester().fit(other)
-    with pytest.raises(ValueError, match="column C, found 3000000000"):
-        VariantTester().fit(frame.assign(C=3e9))
-    with pytest.raises(ValueError, match="reads of a base, got 3000000000"):
-        VariantTester().fit(np.full((1, 2, 4), 3 * 10**9), ref=[0], case=[True, False])
-
-
-def test_counts_without_locations_and_odd_references_are_refused():
-    counts, ref, case = data.reads()
-    found = VariantTester().fit(counts, ref=ref, case=case)
-    for call in (VariantTester().fit, found.test):
-        with pytest.raises(ValueError, match="at least one location, got none"):
-            call(counts[:0], ref=ref[:0], case=case)
-        with pytest.raises(ValueError, match=r"each of 60 locations, got the shape \(\)"):
-            call(counts, ref=0, case=case)
-        with pytest.raises(ValueError, match=r"each of 60 locations, got the shape \(59,\)"):
-            call(counts, ref=ref[:59], case=case)
-        for odd in (9, 0.5, 9.0):
-            for others in (ref.tolist(), ["A"] * 60):
-                with pytest.raises(ValueError, match=f"in ref, got {odd} at location 3"):
-                    call(counts, ref=[*others[:3], odd, *others[4:]], case=case)
-    whole = VariantTester()._read(counts, ref.astype(float), case)
-    assert_array_equal(whole.counts.ref, ref)
-    frame = pd.DataFrame(data.counts_table(counts, case))
-    with pytest.raises(ValueError, match="expected the samples case and control, found no row"):
-        found.test(frame[:0])
-
-
-def sampled_by(weight):
-    return MixtureOfExperts(2, inference="mh", warmup=5, draws=4, class_weight=weight)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda x, y: MixtureOfExperts(0).fit(x, y), "n_experts"),
         (lambda x, y: MixtureOfExperts(inference="magic").fit(x, y), "inference"),
-        (lambda x, y: MixtureOfExperts(inference="cavi", prior="mabn1").fit(x, y), "is for"),
-        (lambda x, y: sampled_by({0: 1.0, 1: 2.0}).fit(x, y), "class_weight .* not mh"),
-        (lambda x, y: sampled_by("balanced").fit(x, y), "class_weight balanced .* not mh"),
-        (lambda x, y: EXPERTS.fit(x, np.zeros(len(y))), "one class"),
-        (lambda x, y: MixtureOfExperts(inference="cavi").fit(x, np.arange(len(y)) % 3),
-         "more than two classes go with inference additive"),
-        (lambda x, y: EXPERTS.fit(np.full_like(x, np.nan), y), "at least one column"),
-        (lambda x, y: LatentFeatures().fit(np.ones((9, 2))), "two categories"),
-        (lambda x, y: MultimodalMIC().fit([x], [1]), "two classes"),
-        (lambda x, y: MultimodalMIC().fit([x, x[:, :2]], [0, 1]), "in bag 1"),
-        (lambda x, y: MultimodalMIC().fit([x, x], [0]), "label for each of the 2 bags"),
-        (lambda x, y: MultimodalMIC().fit([x, x * np.nan], [0, 1]), "finite"),
         (lambda x, y: MILGPClassifier(kernel="magic").fit([x, x], [0, 1]), "kernel"),
-        (lambda x, y: MultimodalMIC().fit(pd.DataFrame(x), y), "bag_id"),
-        (lambda x, y: VariantTester().fit(x), "whole numbers"),
-        (lambda x, y: VariantTester().fit(pa.table({"pos": [1]})), "chrom"),
-        (lambda x, y: KeywordExtractor(prior="none").fit(["a text"], [["absent"]]),
-         "known keyphrase"),
-        (lambda x, y: KeywordExtractor().fit(["a text"], [["text"], []]), "each of 1 documents"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_said(make, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+)
+def test_parameters_are_checked_by_scikit_learn(make, message):
+    """What is said of others, and of data: tests/sentences/python.py."""
+    with pytest.raises(ValueError, match=message):
         make(*data.crossed(rows=40))
 
 

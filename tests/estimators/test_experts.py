@@ -1,7 +1,5 @@
 """The mixture of experts on columns, scores and weights at the edge of what floats hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Latent features of tables as users have them: a category is what its cell says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What fits say for people: tables with names, a text, a picture, warnings of columns."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd

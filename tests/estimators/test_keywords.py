@@ -1,7 +1,5 @@
 """Keywords as an estimator: what a fit knows of its own documents, and input as users have it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -12,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
 from tests.estimators import data
 from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.features import OF_OWN_LABELS
@@ -225,65 +222,6 @@ def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given)
     assert all(found.predict(whole))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"keyword_rate": 0.3}, "keyword_rate is a share of words: it goes with unit word"),
-        ({"keyphrases": 3, "unit": "word"}, "keyphrases is a number of phrases"),
-        ({"vocabulary": ["a"], "unit": "word"}, "vocabulary is a list of phrases"),
-        ({"rate_sd": 0.3}, "rate_sd is the uncertainty of a given rate"),
-        ({"language": "klingon"}, "language: expected one of .* found 'klingon'"),
-    ],
-)
-def test_options_that_do_not_go_together(options, message):
-    with pytest.raises(ValueError, match=message):
-        KeywordExtractor(**options).fit(["a text"], [["text"]])
-
-
-def test_tags_that_are_not_as_many_as_tokens():
-    table = pd.DataFrame({"tokens": [["a", "text"]], "pos": [["NN"]], "keywords": [["text"]]})
-    with pytest.raises(ValueError, match="as many pos as tokens in document 0, 2, found 1"):
-        KeywordExtractor().fit(table)
-
-
-@pytest.mark.parametrize(
-    ("table", "error", "message"),
-    [
-        ([b"a text"], TypeError, "a text or a list of tokens in document 0, found bytes"),
-        ([["a", b"text"]], TypeError, "in document 0, found b'text' among them"),
-        ([["a", "text"], 3], TypeError, "a list of tokens in document 1, found int"),
-        ({"tokens": [["a", "text"]], "pos": [7]}, TypeError, "pos .* in document 0, found int"),
-        ({"tokens": [["a", "text"]], "pos": ["NN"]}, TypeError, "pos .* document 0, found str"),
-        ({"tokens": [["a", "text"]], "pos": [["NN", 2]]}, TypeError, "document 0, found 2 among"),
-        ({"tokens": [["a"]], "sentence": [["b"]]}, TypeError, "sentence .* found 'b' among them"),
-        (
-            {"text": ["a text"], "scored": [["text"]], "scores": [[1.0, 2.0]]},
-            ValueError, "as many scores as scored terms in document 0, 1, found 2",
-        ),
-    ],
-)  # fmt: skip
-def test_documents_of_another_kind_are_refused_with_their_place(table, error, message):
-    given = pd.DataFrame(table) if isinstance(table, dict) else table
-    with pytest.raises(error, match=message):
-        KeywordExtractor().fit(given, [["text"]] * len(given))
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"scores": [[0.5]]}, TypeError, "a mapping from terms to numbers in document 0, found li"),
-        ({"scores": [{"text": "high"}]}, TypeError, "got 'high' for 'text', document 0"),
-        ({"scores": [{"text": 10**400}]}, ValueError, "expected finite scores"),
-        ({"complete": True}, TypeError, "a mark for each of 1 documents, got one bool"),
-        ({"y": [3]}, TypeError, "keywords as a list of texts in document 0, found int"),
-        ({"y": [[b"text"]]}, TypeError, "found b'text' among them"),
-    ],
-)
-def test_what_is_said_of_documents_is_refused_with_its_place(options, error, message):
-    with pytest.raises(error, match=message):
-        KeywordExtractor().fit(["a text"], **{"y": [["text"]], **options})
-
-
 def test_more_keyphrases_than_a_document_can_have():
     texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
     with pytest.warns(UserWarning, match="keyphrases=50 is more than a document can have"):
@@ -308,21 +246,6 @@ for text, stem in [("a dog", "auto"), ("a dog", "none"), (german, "none")]:
     lines = done.stdout.splitlines()
     for line, name in zip(lines, ["pystemmer", "textblob", "py3langid"], strict=True):
         assert f"install the package {name}, or" in line
-
-
-@pytest.mark.parametrize("options", [{}, {"unit": "word"}, {"vocabulary": ["zebra"]}])
-def test_texts_without_a_candidate_are_refused(options):
-    texts = ["", ""] if "vocabulary" not in options else ["a plain text of some words"] * 2
-    with pytest.raises(ValueError, match="expected a candidate in some document, found none"):
-        KeywordExtractor(**options).fit(texts)
-
-
-def test_a_labelled_corpus_names_a_kind_and_all_lists():
-    texts = ["a plain text of some words"]
-    with pytest.raises(ValueError, match="expected one of any, marked, some, found 'Some'"):
-        learn_keyword_prior([LabelledCorpus("a", texts, [["words"]], "Some")])
-    with pytest.raises(ValueError, match="found a missing list"):
-        learn_keyword_prior([LabelledCorpus("a", texts, [None], "some")])
 
 
 def test_known_keywords_that_no_text_holds_are_said():

@@ -1,7 +1,5 @@
 """Tables of every library, columns by the user's names, sparse matrices, kinds of output."""
 
-from __future__ import annotations
-
 import narwhals
 import numpy as np
 import pandas as pd
@@ -118,11 +116,6 @@ def test_bags_and_counts(kind):
     assert column(scored, "chrom")[:1] == ["1"]
 
 
-def test_bags_are_made_of_a_table_alone():
-    with pytest.raises(ValueError, match="expected a table with a row an instance, found list"):
-        to_bags(data.bags()[0])
-
-
 def test_labels_of_every_kind():
     x, y = data.bags()
     plain = clone(BAGS).fit(x, y)
@@ -154,18 +147,3 @@ def test_sparse_matrices(make):
     assert_array_equal(
         clone(BAGS).fit(sparse, labels).predict(sparse), clone(BAGS).fit(bags, labels).predict(bags)
     )
-
-
-def test_tables_that_are_not_in_memory():
-    class Lazy:
-        columns = ("a",)
-
-        def __getitem__(self, name):
-            raise KeyError(name)
-
-        def collect(self):
-            raise AssertionError("left to the user")
-
-    for plain_one in (EXPERTS, FEATURES, BAGS, KeywordExtractor(), VariantTester()):
-        with pytest.raises(TypeError, match=r"table in memory, found a .* call \.collect\(\) on"):
-            clone(plain_one).fit(Lazy(), [0, 1])

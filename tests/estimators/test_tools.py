@@ -1,7 +1,5 @@
 """scikit-learn's tools on real data: folds with a control for a reference, weights of rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vbmodels.estimators import (
-    KeywordExtractor,
-    MILGPClassifier,
     MixtureOfExperts,
-    MultimodalMIC,
-    StackedBagClassifier,
     VariantTester,
 )
 from vbmodels.estimators.base import ColumnWarning
@@ -82,30 +76,6 @@ def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shar
         found.predict(counts, case=[True])
     with pytest.raises(ValueError, match="expected ref with counts without a control"):
         VariantTester().fit(counts, case=np.ones(4, bool))
-
-
-@pytest.mark.parametrize(
-    ("estimator", "given"),
-    [
-        (MultimodalMIC(), ([np.zeros((2, 2))], [1])),
-        (MILGPClassifier(), ([np.zeros((2, 2))], [1])),
-        (StackedBagClassifier(), ([np.zeros((2, 2))], [1])),
-        (KeywordExtractor(), (["a text"], [["text"]])),
-        (VariantTester(), (np.zeros((2, 2, 4), int),)),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_weights_without_a_meaning_are_refused(estimator, given):
-    with pytest.raises(TypeError, match=f"{type(estimator).__name__} takes no sample_weight: "):
-        estimator.fit(*given, sample_weight=[1.0])
-    step = type(estimator).__name__.lower()
-    with pytest.raises(TypeError, match="takes no sample_weight"):
-        make_pipeline(estimator).fit(*given, **{f"{step}__sample_weight": [1.0]})
-
-
-def test_a_weight_beyond_any_number_of_rows_is_refused():
-    with pytest.raises(ValueError, match="at most 1e15; divide all weights by one number"):
-        MixtureOfExperts().fit(np.eye(4), [0, 1, 0, 1], sample_weight=[1e300, 1.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("inference", ["additive", "cavi"])

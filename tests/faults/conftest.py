@@ -1,7 +1,5 @@
 """One corpus and one cluster for all tests that do not kill its scheduler."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows.fit.connect import connect

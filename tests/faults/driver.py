@@ -1,7 +1,5 @@
 """A driver as a process of its own: fit, score, leave the bits, say what happened."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

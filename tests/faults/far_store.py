@@ -5,8 +5,6 @@ is reset, in turn. Every pipeline reads from it and publishes to it. Prints a ta
 many failed, seconds of the run near the store and far from it, and whether the bits are the same.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

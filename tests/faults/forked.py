@@ -1,7 +1,5 @@
 """The command as a process of its own, forked from one that has loaded it: seconds earlier."""
 
-from __future__ import annotations
-
 import atexit
 import multiprocessing
 import multiprocessing.connection

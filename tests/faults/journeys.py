@@ -1,7 +1,5 @@
 """What users do with runs, to be stopped anywhere: fit, fit on what is new, resume, score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,19 +39,7 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Journey:
-    """One command of one pipeline on one store, which can be gone again from its beginning.
-
-    Attributes
-    ----------
-    target
-        Where it publishes.
-    expected
-        The tables of the undisturbed command.
-    known
-        The tables of every run that was there before.
-    changes
-        Settings that differ from those of the pipeline's small runs.
-    """
+    """One command of one pipeline on one store, which can be gone again from its beginning."""
 
     name: str
     kind: str

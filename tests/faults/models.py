@@ -1,7 +1,5 @@
 """A small model with warm local states, and the same with a pause or a great need of memory."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

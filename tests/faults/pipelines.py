@@ -1,7 +1,5 @@
 """Small runs of every pipeline, and what they publish, compared bit by bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A TCP proxy before an S3 server that answers for it, cuts it short, or is slow."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -6,8 +6,6 @@ the same bits, or one sentence and a resume that works; a reader of ``latest.jso
 finds a whole run. It prints every round's seed, what is wrong as it finds it, and a table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

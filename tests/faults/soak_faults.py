@@ -1,7 +1,5 @@
 """What is done to real processes in the middle of a run, and to the disk under them."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

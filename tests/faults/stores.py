@@ -1,7 +1,5 @@
 """S3 servers as processes of their own: real files, real signatures; to be killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

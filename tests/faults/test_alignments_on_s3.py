@@ -1,7 +1,5 @@
 """BAM and FASTA on an object store: copied to the machine, bounded, the same variants."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

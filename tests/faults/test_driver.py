@@ -1,7 +1,5 @@
 """The scheduler or the driver is killed: one sentence, and resume gives the same bits."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """Other users of the machine during ``--workers``: nobody but the run reaches its processes."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import os

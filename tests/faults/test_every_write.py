@@ -1,8 +1,7 @@
 """Stopped before every write, and in it: what goes on from there ends with the same bits."""
 
-from __future__ import annotations
-
 import random
+from itertools import cycle
 
 import pytest
 
@@ -12,6 +11,11 @@ from tests.faults import journeys, pipelines, stores
 
 SEED, EACH = 15, 1
 ALL = [(name, kind) for name in sorted(pipelines.SETTINGS) for kind in journeys.JOURNEYS]
+# Every pipeline and every journey by default, all pairs of them every night.
+DEFAULT = set(zip(sorted(pipelines.SETTINGS), cycle(journeys.JOURNEYS), strict=False))
+PAIRS = [
+    pytest.param(*pair, marks=[] if pair in DEFAULT else [pytest.mark.thorough]) for pair in ALL
+]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +45,7 @@ def stop_at(made, chosen):
     assert not failed
 
 
-@pytest.mark.parametrize(("name", "kind"), ALL)
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_a_stop_at_a_few_writes(name, kind, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
     chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)
@@ -89,7 +93,10 @@ def bucket(server, monkeypatch):
     return stores.make_bucket()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("experts", "fit"), ("keywords", "since")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("keywords", "since"), pytest.param("experts", "fit", marks=pytest.mark.thorough)],
+)
 def test_a_stop_at_a_few_writes_to_s3(name, kind, bucket, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, bucket)
     chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)

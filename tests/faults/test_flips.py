@@ -1,7 +1,5 @@
 """A bit flipped in a file of a stopped run: its resume makes that again and has the same bits."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -64,7 +62,11 @@ def damage_each(made, numbers, seed, cut):
     assert not failed
 
 
-@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
+@pytest.mark.parametrize(
+    "name",
+    ["keywords", *(pytest.param(name, marks=pytest.mark.thorough)
+                   for name in sorted(pipelines.SETTINGS) if name != "keywords")],
+)  # fmt: skip
 def test_a_flipped_bit_of_a_few_working_files(name, tmp_path):
     made = stopped(name, "publish", tmp_path)
     made.begin()

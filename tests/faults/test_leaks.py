@@ -1,7 +1,5 @@
 """Many runs in one process leave nothing behind: no thread, descriptor, process or file."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

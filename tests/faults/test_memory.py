@@ -1,7 +1,5 @@
 """Memory stays where it is: the scheduler's over many sweeps, a worker's under its limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

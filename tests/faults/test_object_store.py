@@ -1,7 +1,5 @@
 """Every pipeline on an S3 server, whole and failing: the same bits, or one sentence."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace

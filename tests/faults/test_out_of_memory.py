@@ -1,7 +1,5 @@
 """Memory runs out: one sentence with the stage, exit 1, and no wait; on real limits."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -45,7 +43,7 @@ def run(source, target, extra, least):
     return ended, time.monotonic() - begun
 
 
-@pytest.mark.parametrize("extra", [80, 250])
+@pytest.mark.parametrize("extra", [80, pytest.param(250, marks=pytest.mark.thorough)])
 def test_too_little_memory_to_begin_is_said_at_once(source, tmp_path, extra):
     """With less, the libraries abort the process without a sentence, or spin."""
     ended, _ = run(source, tmp_path / "out", extra, 512)

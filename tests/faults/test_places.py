@@ -1,7 +1,5 @@
 """A run on an object store, and a cluster behind TLS."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """What S3 said when it refused: expired, the clock, which operation on which key."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

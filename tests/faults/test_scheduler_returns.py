@@ -1,7 +1,5 @@
 """A scheduler dies during a recorded run and comes back at its address: the stage goes on."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """On a cluster that others use too, nothing of theirs is lost; what comes late is waited for."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os
@@ -72,6 +70,7 @@ def test_the_work_and_the_data_of_another_client_survive(shared, impatient, capl
     assert shared.pids() == pids
 
 
+@pytest.mark.thorough
 def test_a_worker_that_imports_slowly_is_waited_for(tmp_path, impatient):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(SLOW)
@@ -84,6 +83,7 @@ def test_a_worker_that_imports_slowly_is_waited_for(tmp_path, impatient):
         made.end()
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_scales_from_zero_is_waited_for(tmp_path, caplog):
     job = toy_job(tmp_path, partitions=7)
     options = {"processes": False, "n_workers": 0, "protocol": "tcp://"}
@@ -97,6 +97,7 @@ def test_a_cluster_that_scales_from_zero_is_waited_for(tmp_path, caplog):
     assert "has no workers; waiting" in caplog.text
 
 
+@pytest.mark.thorough
 def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
     """The columns of Dask's dashboard are these metrics; its row of totals adds the numbers."""
     job = toy_job(tmp_path, partitions=7, max_iter=4, tol=0.0)
@@ -130,6 +131,7 @@ def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
         await_columns("", 0)
 
 
+@pytest.mark.thorough
 def test_a_fit_keeps_the_workers_of_a_cluster_that_adapts(tmp_path):
     """Their actors do not count as work, so they would end as idle."""
     job = toy_job(tmp_path, partitions=8, model=Paced(pause=0.1), max_iter=12, tol=0.0)
@@ -182,6 +184,7 @@ metadata.version = lambda name: {"pystemmer": "2.2.0", "pyarrow": "18.0"}.get(na
 """
 
 
+@pytest.mark.thorough
 def test_all_packages_that_differ_are_named(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(VERSIONS)

@@ -1,7 +1,5 @@
 """Clusters that cannot be used, and partitions that do not fit: a sentence each."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A store that never answers, or sends a byte now and then: an end within the stated time."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -92,9 +90,16 @@ CALLS = {
 }
 
 
+MORE = [(False, "parquet"), (True, "csv"), (True, "listing")]
+
+
 @pytest.mark.parametrize(
     ("trickles", "call"),
-    [(False, "write"), (False, "parquet"), (True, "object"), (True, "csv"), (True, "listing")],
+    [
+        (False, "write"),
+        (True, "object"),
+        *(pytest.param(*one, marks=pytest.mark.thorough) for one in MORE),
+    ],
 )
 def test_a_call_ends_within_its_limit(slow, trickles, call):
     """Small objects go through s3fs, tables through Arrow."""
@@ -134,7 +139,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("trickles", [False, True])
+@pytest.mark.parametrize("trickles", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_command_ends_too(slow, tmp_path, trickles):
     """Arrow's client waits at the exit of Python for a request that is under way."""
     server = slow(trickles)

@@ -1,7 +1,5 @@
 """Local workers that are hit while they come up: the run goes on, or ends in one sentence."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """A panel, and several cases, stopped at writes and by kill -9: the same bits when resumed."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """No wait is without end: not for workers, not for a scheduler, not for the rest of a stage."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

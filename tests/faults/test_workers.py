@@ -1,7 +1,5 @@
 """Workers die, hang, come and go in mid-sweep: the same bits, and the run goes on."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

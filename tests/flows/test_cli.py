@@ -102,48 +102,14 @@ def test_every_form_runs(simulated, tmp_path, capsys, form):
     assert json.loads(out)["rows_kept"] == 150
 
 
-def test_settings_must_go_together(tmp_path, capsys):
-    options = ("--set", "model=ss", "--set", "inference=mean_field")
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
-    assert code == 2
-    assert "model ss has no inference of its own, found inference mean_field" in err
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "rate_sd=.3")
-    assert code == 2
-    assert "rate_sd is the uncertainty of a given rate: give the rate too" in err
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate=.3")
-    assert code == 2
-    assert "keyword_rate is a share of words: it goes with unit word; give keyphrases" in err
-
-
-@pytest.mark.parametrize(
-    ("table", "sentence"),
-    [
-        (documents(0), "expected at least one document, found 0 rows"),
-        (documents().drop_columns(["tokens"]), "expected a column text or a column tokens"),
-        (documents(doc_id=[0.5, 1.0, 2.0]), "doc_id: expected text or whole numbers, found type"),
-        (documents(doc_id=["a", "b", "a"]), "row 3: expected a name used once, found 'a'"),
-        (documents(pos=[["NN"]] * 3), "pos"),
-    ],
-    ids=["empty", "no text", "wrong type", "duplicate", "lengths"],
-)  # fmt: skip
-def test_bad_tables_exit_2_with_a_sentence(table, sentence, tmp_path, capsys):
-    source = written(tmp_path, table)
+def test_a_bad_table_leaves_no_target(tmp_path, capsys):
+    """What is said of it is recorded: tests/sentences/keywords.py."""
+    source = written(tmp_path, documents(doc_id=["a", "b", "a"]))
     target = tmp_path / "target"
     code, out, err = run(capsys, "keywords", source, target, *RATE)
     assert (code, out) == (2, "")
-    assert sentence in err
-    assert "in.parquet" in err
+    assert "in.parquet, column doc_id, row 3" in err
     assert not target.exists() or not os.listdir(target)
-
-
-def test_a_missing_source_and_wrong_settings_exit_2(tmp_path, capsys):
-    code, _, err = run(capsys, "keywords", tmp_path / "none", tmp_path / "t", *RATE)
-    assert (code, "no such file" in err) == (2, True)
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "fdr=7")
-    assert (code, "less than 1, found 7" in err) == (2, True)
-    assert run(capsys, "keywords", "only-one")[0] == 2
-    code, _, err = run(capsys, "check", "keyword", tmp_path)
-    assert (code, "did you mean keywords?" in err) == (2, True)
 
 
 @pytest.mark.thorough

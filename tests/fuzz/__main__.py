@@ -3,8 +3,6 @@
 What fails is written to the corpus, from where every later run replays it.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

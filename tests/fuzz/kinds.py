@@ -1,7 +1,5 @@
 """What can be damaged: small valid inputs of every kind, and the command that reads each."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip
@@ -53,21 +51,7 @@ BED = "# targets\nchr1\t0\t40\tname\t0\t+\nchr2\t10\t90\n"
 
 @dataclass(frozen=True)
 class Kind:
-    """One file that is damaged, among the others that a command needs.
-
-    Attributes
-    ----------
-    name
-        Of the kind, and of its folder in the corpus.
-    base
-        The folder of all files; a copy is where it was made, as runs know their inputs by path.
-    here
-        Where it was made.
-    file
-        The path of the one that is damaged, in that folder.
-    command
-        The arguments of the command; every ``@`` stands for the folder.
-    """
+    """One file that is damaged, among the others that a command needs."""
 
     name: str
     base: Path

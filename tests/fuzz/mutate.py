@@ -1,7 +1,5 @@
 """Damage: bytes, words of text, values of JSON, columns and cells of Parquet, arrays of npz."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -1,7 +1,5 @@
 """One case: a damaged file in its place, the command in a process of its own, what is wrong."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """Fit and apply every estimator on a few rows: run by the Python of an installation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from vbmodels.estimators import (

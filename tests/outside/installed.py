@@ -1,7 +1,5 @@
 """An example package installed with vbflows, run as its author would: without our fixtures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ What each must do, and must refuse with one sentence, is in `uses`. It needs uv;
 checkout can be imported by what runs. Prints a Markdown table, a row for each environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

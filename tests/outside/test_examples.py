@@ -1,7 +1,5 @@
 """The examples: the package, installed, run end to end; the scripts."""
 
-from __future__ import annotations
-
 import json
 import runpy
 

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 
 from reproduce.bmem_bouchard import BouchardExperts, best_centre
@@ -11,6 +12,8 @@ from vbmodels.core.special import jaakkola_lambda
 from vbmodels.experts.bmem.model import BoundedExperts
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 def rows(count, seed=0):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
@@ -11,6 +12,8 @@ from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.core.fit import fit
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 def test_the_25_sweeps_stop_short():

@@ -1,7 +1,5 @@
 """What the algorithm that the text prints does: it collapses, far below the corrected forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +10,8 @@ from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.keywords.graph import adjacency
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.vbss.model import VBSS
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """BSS and its Polya-Gamma draws against the prior, importance sampling and known transforms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,6 +7,8 @@ from scipy.special import expit
 
 from reproduce.polya_gamma import draw_polya_gamma
 from reproduce.vbss_bss import BSS, MOST_LOG_VARIANCE, bss, prior_field
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 @pytest.mark.parametrize("c", [0.0, 1.0, -4.0, 60.0])
@@ -46,7 +46,6 @@ def test_the_prior_mean_is_textrank_and_its_precision_is_dense_algebra():
     np.testing.assert_allclose(precision, b.T @ b, rtol=1e-12)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("tau", [2.0, pytest.param(0.001, marks=pytest.mark.slow)])
 def test_the_sampler_agrees_with_importance_sampling_from_the_prior(tau):
     y, a = small()

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -11,6 +12,8 @@ from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 def test_the_log_odds_add_up_and_freeze_the_indicators():

@@ -1,12 +1,11 @@
 """Record again what is said of every case: ``python -m tests.sentences``."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+from flows import preview
 from tests.sentences.cases import CASES
 from tests.sentences.said import FILE, known
 
@@ -16,6 +15,7 @@ HEAD = "What commands say of wrong and odd inputs; `python -m tests.sentences` r
 def record(chosen: str) -> None:
     """Run the cases whose names begin so, or all; keep what was said of the others."""
     found = known()
+    preview._MOST_SECONDS = 0.0  # no time is recorded
     with tempfile.TemporaryDirectory() as root:
         os.environ["VBFLOWS_STAGING"] = str(Path(root) / "staging")
         for number, (name, said) in enumerate(CASES.items()):

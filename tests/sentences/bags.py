@@ -1,7 +1,5 @@
 """Bags: labels, features, classes and settings that cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,11 +1,21 @@
 """Every case by name: the family or the part that says something, and what of."""
 
-from __future__ import annotations
+from tests.sentences import (
+    bags,
+    experts,
+    features,
+    keywords,
+    python,
+    reads,
+    shapes,
+    tables,
+    variants,
+    words,
+)
 
-from tests.sentences import bags, experts, features, keywords, tables, variants
-
+MODULES = (bags, experts, features, keywords, variants, reads, tables, words, shapes, python)
 CASES = {
     f"{module.__name__.rpartition('.')[2]}: {name}": said
-    for module in (bags, experts, features, keywords, variants, tables)
+    for module in MODULES
     for name, said in module.CASES.items()
 }

@@ -1,7 +1,5 @@
 """Experts: labels, cells, columns and settings that cannot be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

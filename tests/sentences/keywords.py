@@ -1,7 +1,5 @@
 """Keywords: documents, labels and settings that cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

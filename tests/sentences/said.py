@@ -1,8 +1,7 @@
 """What commands say of inputs that are wrong or odd, as a table of cases gives it."""
 
-from __future__ import annotations
-
 import io
+import json
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -19,23 +18,55 @@ Said = Callable[[Path], str]
 """Returns what is said of a case whose files are written into a folder."""
 
 
-def command(words: str, files: Files) -> Said:
+def nothing(folder: Path) -> None:
+    """Write no file."""
+
+
+def given(words: str, folder: Path) -> tuple[object, str, str]:
+    """Give a command; return its exit code and what it prints, on both ways."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = None
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main([word.replace("@", str(folder)) for word in words.split()])
+    except SystemExit as ended:
+        code = ended.code
+    said = [one.getvalue().replace(str(folder), "@") for one in (out, err)]
+    assert "Traceback" not in said[1]
+    return code, said[0], said[1]
+
+
+def command(words: str, files: Files = nothing) -> Said:
     """Return a case: a command line, with ``@`` for the folder of its files."""
 
     def said(folder: Path) -> str:
         files(folder)
-        printed = io.StringIO()
-        code: object = None
-        try:
-            with redirect_stdout(printed), redirect_stderr(printed):
-                main([word.replace("@", str(folder)) for word in words.split()])
-        except SystemExit as ended:
-            code = ended.code
-        text = printed.getvalue().replace(str(folder), "@")
-        assert "Traceback" not in text
-        begin = ("vbflows: ", "warning: ", "note: ", "Usage")
+        code, out, err = given(words, folder)
+        text = out + err
+        begin = ("vbflows: ", "warning: ", "note: ", "Usage", "Error: ")
         lines = [x for x in text.splitlines() if x.startswith(begin)]
         return "\n".join([f"exit {code}", *lines])
+
+    return said
+
+
+def looked(words: str, files: Files = nothing) -> Said:
+    """Return a case of a check: how each column is read, and what is said of the input."""
+
+    def said(folder: Path) -> str:
+        files(folder)
+        _, out, _ = given(f"check {words} --json", folder)
+        found = json.loads(out)
+        lines = [f"exit {found['exit']}", *(found["error"] or "").splitlines()]
+        if not found["error"]:
+            lines.append(f"{found['rows']} rows in {found['files']} files")
+            column = "{name}: {read_as}; {missing} missing; {holds}; {used}"
+            lines += [column.format(**one) for one in found["columns"]]
+            lines += [
+                "dropped: {count} of {of}, {reason}".format(**one) for one in found["dropped"]
+            ]
+            lines += [f"note: {one}" for one in found["notes"]]
+        return "\n".join([*lines, *(f"warning: {one}" for one in found["warnings"])])
 
     return said
 

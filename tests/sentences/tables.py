@@ -1,7 +1,5 @@
 """Tables and files of any family: names of rows and columns, types, encodings, formats."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import h5py

@@ -1,7 +1,5 @@
 """Commands say what is recorded; ``python -m tests.sentences`` records what they say now."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sentences.cases import CASES

@@ -1,7 +1,5 @@
 """Variants: counts, sheets, reads, references, regions and settings that cannot be."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

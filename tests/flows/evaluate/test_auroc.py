@@ -1,7 +1,5 @@
 """An area's interval solves its equation, is of some width everywhere and covers as it says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import ndtr

@@ -1,7 +1,5 @@
 """Counts at thresholds against scikit-learn's, and their intervals where rows are of groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest

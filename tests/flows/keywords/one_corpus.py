@@ -1,7 +1,5 @@
 """Partitions that are the whole corpus: their words as a table, and their features."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from flows.keywords.input.shards import WORDS, rows_of

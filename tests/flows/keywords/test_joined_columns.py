@@ -1,7 +1,5 @@
 """Columns of text that are one document: a title and an abstract."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows import storage

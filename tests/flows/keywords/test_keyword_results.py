@@ -1,7 +1,5 @@
 """What a run says of its words: what is false of them, and which documents to label next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

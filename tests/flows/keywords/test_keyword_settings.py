@@ -1,7 +1,5 @@
 """Settings of keywords as people write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows.keywords.settings import KeywordSettings

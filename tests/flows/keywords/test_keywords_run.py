@@ -1,7 +1,5 @@
 """Both units through the pipeline: the table, workers, --since, scores, what the page says."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path
@@ -24,9 +22,8 @@ from flows.report.answers import of_results
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
-from vbmodels.keywords.candidates import spans_of
+from tests.cases.documents_read import candidates
 from vbmodels.keywords.features import OF_OWN_LABELS
-from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import Normaliser, TextOptions
 
 ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
@@ -290,9 +287,7 @@ def test_terms_are_matched_as_phrases():
     text = ["The semi-supervised client/server model. Degrees of freedom of client server models."]
     known = [["The Semi-Supervised client", "client-server model", "degrees of freedom", "model x"]]
     prepared = prepare(documents(text=text, keywords=known), TextOptions(), True)
-    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
-    spans = spans_of(prepared.tokens, stems, True)
-    found = written(prepared.tokens, spans, stems, prepared.marks, forms)
+    _, found = candidates(prepared)
     labelled = [s for s, y in zip(found.stem, prepared.marks.y, strict=True) if y]
     # "client-server" is no word of the text, its parts are; a stop word is inside a known phrase.
     assert labelled == ["semi-supervis client", "client server model"]

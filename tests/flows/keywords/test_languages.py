@@ -1,7 +1,5 @@
 """Languages: a list of stop words for each stemmer, and languages without one."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 import Stemmer

@@ -1,7 +1,5 @@
 """What ingest leaves on disk: short numbers, and nothing of tokens for the driver."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sentences that most documents share, and exact copies: left out of the fit however it is cut."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

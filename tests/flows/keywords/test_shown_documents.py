@@ -1,7 +1,5 @@
 """The documents of the report: which are shown, what is marked, and the file for taggers."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

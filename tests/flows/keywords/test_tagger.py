@@ -1,7 +1,5 @@
 """The tagger comes without what textblob's package loads for its corpora, and tags alike."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

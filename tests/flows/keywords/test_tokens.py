@@ -1,7 +1,5 @@
 """Tokens that are given stay as they are, whatever text is with them."""
 
-from __future__ import annotations
-
 from numpy.testing import assert_array_equal
 
 from vbmodels.keywords.text import TextOptions

@@ -1,7 +1,5 @@
 """The report's page in a browser: tables, charts, contents, light and dark, terms, what opens."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """Each mark of a chart carries its own values; a chart is plain JSON and stays small."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

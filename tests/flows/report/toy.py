@@ -1,7 +1,5 @@
 """An answer whose page has one of each part, with templates of its own in tests/templates/toy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

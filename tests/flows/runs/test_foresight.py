@@ -36,6 +36,12 @@ def checked(capsys, *words):
     return answer
 
 
+@pytest.fixture
+def timed(monkeypatch):
+    """Have a fit timed for as long as users have it timed; see tests/conftest.py."""
+    monkeypatch.setattr(preview, "_MOST_SECONDS", 3.0)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
@@ -161,7 +167,7 @@ def test_a_loss_below_a_tenth_is_no_warning():
     assert not Dropped(reason="blank", count=3).is_large
 
 
-def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
+def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch, timed):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, out, err = run(capsys, "check", "keywords", corpus)
     assert code == 0
@@ -295,7 +301,7 @@ def test_kernels_that_are_compiled_are_no_part_of_the_estimate():
     assert 0.0 < seconds() <= taken
 
 
-def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys):
+def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys, timed):
     """The sweeps of a search cost more than its first ones, and the report takes time too."""
     path = rows(tmp_path, 60)
     answer = checked(capsys, "experts", path)

@@ -1,7 +1,5 @@
 """Bags that the tests of the probit GP share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.vbmodels.bags.gp_simulate import simulate_gp

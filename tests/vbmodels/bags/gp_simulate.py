@@ -1,7 +1,5 @@
 """Bags drawn from MIL-GP-Probit, with ground truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +13,7 @@ FREQUENCIES = 400
 
 @dataclass(frozen=True)
 class GPTruth:
-    """What a simulation was made with.
-
-    Attributes
-    ----------
-    latent
-        f of each instance, [N].
-    probability
-        Phi(f), [N].
-    positive
-        The instances' own labels h, [N].
-    """
+    """What a simulation was made with."""
 
     latent: FloatArray
     probability: FloatArray
@@ -45,15 +33,6 @@ def simulate_gp(
 
     f is drawn by random Fourier features (Rahimi and Recht 2007), so it needs no matrix over
     instances; bags have 1 to 2 ``bag_size`` - 1 instances.
-
-    Parameters
-    ----------
-    rng
-        Source of random numbers.
-    n_bags, bag_size, n_features
-        Bags, mean instances of one, and D.
-    offset, amplitude, length_scale
-        Mean, variance and length scale of f.
     """
     sizes = rng.integers(1, 2 * bag_size, n_bags)
     x = rng.standard_normal((sizes.sum(), n_features))

@@ -1,7 +1,5 @@
 """What the kernels of vMMIC compute, in NumPy, and models that compute with it."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import fields
 from itertools import pairwise

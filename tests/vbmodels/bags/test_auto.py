@@ -1,7 +1,5 @@
 """The stack: weights by EM, members as they are alone, folds that never see their bags."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The embedding: partitions, both ways to its variances, empty bags, contributions, text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parallel EP against quadrature, differences, and its own other form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

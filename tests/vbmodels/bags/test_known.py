@@ -1,7 +1,5 @@
 """Instances with a label of their own: the likelihood, folds, and what they bring."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The probit GP for bags: features, likelihood, searches, predictions, sampler, bad inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the probit GP says of bags and instances; its sampler and its logistic rival."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The embedding of a number: evidence, leave-one-out and forms against direct computation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -6,8 +6,6 @@ found, so that it prefers the open gate, though a sampler spends a sixth of its 
 the prior decides: N(0, 16) for a gate's intercept with short slopes makes "all or none" likely.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """vMMIC where features are as many as bags: features are turned, coefficients are not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loop: the tree, convergence, acceleration, resume, and what stops a fit."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 

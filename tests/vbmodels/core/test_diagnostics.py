@@ -1,7 +1,5 @@
 """Diagnostics on chains whose truth is known, and which sweeps of a chain are kept."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

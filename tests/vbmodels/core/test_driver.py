@@ -1,7 +1,5 @@
 """The driver: what it answers, what a resume replays, and where it stops."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """Distributions against scipy.stats, finite differences, draws and mpmath."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

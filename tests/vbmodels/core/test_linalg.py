@@ -1,7 +1,5 @@
 """Factors, solves and packed triangles against NumPy's dense answers, alone and in stacks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Compiled log Phi and phi/Phi against SciPy and against `inverse_mills`."""
 
-from __future__ import annotations
-
 import warnings
 
 import mpmath as mp

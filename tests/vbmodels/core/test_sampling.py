@@ -1,7 +1,5 @@
 """Hashes against the published sequence of splitmix64, and what they must not depend on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from vbmodels.bags.multilabel import row_hash

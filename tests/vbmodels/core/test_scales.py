@@ -1,7 +1,5 @@
 """Which levels of a column are a scale, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 
 from vbmodels.core.scales import order_of, scale_of

@@ -1,7 +1,5 @@
 """The shared functions against mpmath at 60 digits, over their whole stated range."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

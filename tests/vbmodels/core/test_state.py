@@ -1,7 +1,5 @@
 """States come back as they went, damage is seen, and statistics add leaf by leaf."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

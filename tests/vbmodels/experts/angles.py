@@ -1,7 +1,5 @@
 """The angles between experts, from their definition."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from vbmodels.core.state import FloatArray

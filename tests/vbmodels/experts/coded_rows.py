@@ -1,7 +1,5 @@
 """Rows with steps, made as the pipeline and the estimator make them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

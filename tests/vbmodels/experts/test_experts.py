@@ -1,7 +1,5 @@
 """The mixture of logistic experts: likelihood, choice, shares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

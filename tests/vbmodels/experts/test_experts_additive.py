@@ -1,7 +1,5 @@
 """The additive form: its columns, its leave-one-out, what it chooses, and that no cut matters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Curves and their own variances: functions, the evidence of a screen, and that no cut matters."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit

@@ -1,7 +1,5 @@
 """Coordinate ascent for experts: what the text gets wrong, the sphere, one expert."""
 
-from __future__ import annotations
-
 from math import lgamma, log, pi
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The additive model of a count: its likelihood, its mode, dispersion, and what is chosen."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

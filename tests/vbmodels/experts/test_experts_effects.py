@@ -1,7 +1,5 @@
 """What columns and pairs add, as reports and pictures show it, is what predictions change by."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

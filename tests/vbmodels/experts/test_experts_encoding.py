@@ -1,7 +1,5 @@
 """Tables as they come: what columns become, from sums that no cut changes."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import add
 

@@ -1,7 +1,5 @@
 """The additive model of a number: closed forms against dense ones, recovery, and coverage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

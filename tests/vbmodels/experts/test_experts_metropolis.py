@@ -1,7 +1,5 @@
 """Metropolis-Hastings for experts: against the prior's own integrals and exact posteriors."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classes in an order: what each fit sees, and what its probabilities make of each class."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_array_equal
 

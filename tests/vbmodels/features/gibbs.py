@@ -12,8 +12,6 @@ so one reduce of the same sums as in variational inference moves it. Draws of a 
 them; only the rounding of the sums differs with the partitioning.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,16 +47,7 @@ class ChainLocal(State):
 
 @dataclass(frozen=True)
 class GibbsLocal(State):
-    """A partition's state.
-
-    Parameters
-    ----------
-    chains
-        One a chain.
-    cells
-        [M, R] sum over kept draws of all chains of each category's probability in each missing
-        cell, in the order of `missing_cells`; R is the largest number of categories.
-    """
+    """A partition's state."""
 
     chains: tuple[ChainLocal, ...]
     cells: FloatArray
@@ -73,21 +62,7 @@ class GibbsStats(Stats):
 
 @dataclass(frozen=True)
 class GibbsIBP:
-    """The sampler.
-
-    Parameters
-    ----------
-    n_features
-        K, the truncation; one fewer than rows at most.
-    alpha, weight_variance, bias_variance
-        As in `vbmodels.features.ibp.model.PolyaGammaIBP`.
-    learn
-        Whether alpha ~ Gamma(1, 1) and 1 / variance ~ Gamma(1, 1) are drawn too.
-    chains
-        C.
-    warmup, draws
-        Iterations thrown away, and iterations averaged, of each chain.
-    """
+    """The sampler."""
 
     n_features: int
     alpha: float = 1.0

@@ -1,7 +1,5 @@
 """Weights of rows: a weight of two is two rows, with the same draws, in every form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

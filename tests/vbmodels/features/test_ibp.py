@@ -1,7 +1,5 @@
 """The IBP by Polya-Gamma: grouping, missing cells and learned variances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

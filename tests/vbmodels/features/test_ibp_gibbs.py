@@ -1,7 +1,5 @@
 """The IBP's sampler: its draws, its exactness, and how it agrees with variational inference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,6 +13,8 @@ from vbmodels.core.fit import fit
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.sticks import draw_sticks
 from vbmodels.features.table import feature_batch
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 @pytest.mark.parametrize("c", [0.0, 0.4, 3.0, 40.0, 300.0])
@@ -54,7 +54,6 @@ def test_streams_of_rows_do_not_depend_on_the_cut():
     assert all(not np.any(whole == other) for other in others)
 
 
-@pytest.mark.thorough
 def test_sticks_have_the_exact_posterior():
     """Two sticks: compare with quadrature over p(v) pi^on (1 - pi)^off."""
     on, n, alpha = np.array([6.0, 2.0]), 10.0, 1.4
@@ -74,7 +73,6 @@ def test_sticks_have_the_exact_posterior():
     assert_allclose([*found.mean(0), found.prod(1).mean()], exact, atol=0.01)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_missing_cell_has_its_exact_probability(seed):
     """Evidences by enumeration and quadrature give P(missing category | the rest)."""

@@ -1,7 +1,5 @@
 """The text's sampler: Laplace against quadrature, and features it finds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +19,8 @@ from vbmodels.features.laplace_gibbs import (
     log_buffet,
 )
 from vbmodels.features.table import simulate_table
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 SIGMA2 = 0.7
 
@@ -107,7 +107,6 @@ def one_of_a_kind():
     return codes, sampler, draw
 
 
-@pytest.mark.thorough
 def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
     codes, _, draw = one_of_a_kind()
     model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5), warmup=0, draws=12)

@@ -1,7 +1,5 @@
 """Chains from the best fit: rows drawn again, and free features that find what starts missed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

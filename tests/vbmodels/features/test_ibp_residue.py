@@ -1,7 +1,5 @@
 """Features that a search missed are found in what the rows of a long table leave unexplained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

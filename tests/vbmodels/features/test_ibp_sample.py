@@ -1,7 +1,5 @@
 """The search of a long table by a sample of its rows: the same rows however it is cut."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """The search: its screens are exact, its moves raise the yardstick, no cut changes its answer."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Missing cells by rows that are sampled under q(weights)."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

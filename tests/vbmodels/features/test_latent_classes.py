@@ -1,7 +1,5 @@
 """Latent classes as the usual rival: found by the BIC, by no more than the cells that are there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One latent scale: its likelihood is the integral, its slopes are those drawn from."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy.integrate import quad

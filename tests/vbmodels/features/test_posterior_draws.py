@@ -1,7 +1,5 @@
 """Rows' probabilities by draws of the weights: sums over patterns, and the chain that draws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

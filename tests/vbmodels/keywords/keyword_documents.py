@@ -1,7 +1,5 @@
 """Real and random documents as labels and graphs, for the tests of keyword models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 

@@ -1,7 +1,5 @@
 """Documents worth labelling, against the variance of the number of false selections by draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """Features in codes: the same bits in an eighth of the bytes, and the same fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,7 +1,5 @@
 """The corpus model: its objective, gradient and information, numbers of keywords and the rate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

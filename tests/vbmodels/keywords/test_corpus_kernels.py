@@ -1,7 +1,5 @@
 """The compiled terms of the corpus model against mpmath, near, far, and where documents differ."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """One threshold over the corpus: against the exact selection, over any partitions."""
 
-from __future__ import annotations
-
 from functools import reduce
 from itertools import pairwise
 from operator import add

@@ -1,7 +1,5 @@
 """The prior learnt from other corpora: its file, how it is learnt, and the model under it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Phrases: candidates, features, scores that have not seen their labels, the stages of a fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

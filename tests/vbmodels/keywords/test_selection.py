@@ -1,7 +1,5 @@
 """Selection against a plain loop over documents and thresholds."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """VBSS beyond the contract: the text's own algebra, its collapse, real abstracts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +10,8 @@ from reproduce.keyword_documents import batch_of, fit_document, fit_documents
 from tests.vbmodels.keywords.keyword_documents import real_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.vbss.model import VBSS
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 FORMS = ["full", "mean_field"]
 
@@ -106,7 +106,6 @@ def test_a_settled_document_is_left_alone(abstracts):
     assert np.all(after.sweeps[~still] == local.sweeps[~still] + 10)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("form", FORMS)
 def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, form):
     batch = batch_of([(y, a) for y, a, _ in abstracts[:25]])

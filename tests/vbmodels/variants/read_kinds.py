@@ -1,7 +1,5 @@
 """Draws of what reads are like, to measure how often a filter takes a true variant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,18 +11,7 @@ from vbmodels.variants.read_filters import AlleleReads
 
 @dataclass(frozen=True)
 class Kind:
-    """What the reads at a location are like.
-
-    Attributes
-    ----------
-    base_qualities, mapping_qualities
-        Values with the share of each.
-    length
-        Bases of a read, which the location is anywhere in; 0: always at the same place of one of
-        two primers' reads, as in an amplicon.
-    near_indel, mismatches
-        Share of the reads with an indel next to the location, with several mismatches next to it.
-    """
+    """What the reads at a location are like."""
 
     base_qualities: Mapping[int, float]
     mapping_qualities: Mapping[int, float]

@@ -1,7 +1,5 @@
 """Counts in which case and control differ as real libraries do, with the truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,56 +17,25 @@ VARIANT_M = 5000.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a simulation does.
-
-    Attributes
-    ----------
-    meaning
-        What it stands for.
-    share, n_variants
-        Share of a variant among the case's reads, and how many variants there are.
-    depth, replicates
-        Mean reads, and replicates of each sample.
-    oxidation
-        Factor of the case's G>T and C>A errors.
-    deamination
-        Factor of the case's C>T errors before a G, and of G>A behind a C.
-    errors
-        Factor of all errors of the case.
-    hot, hot_factor
-        Share of alleles whose errors are as many times as frequent in both samples.
-    case_noise
-        Coefficient of variation between the case's replicates.
-    jackpot
-        Share of alleles that gain .2 to 2 % of the reads of the case's first library.
-    members
-        Samples of the control: 1, or a panel of other people's.
-    site_sd, type_sd
-        Sd of the log factor that each sample, the case too, has at every site, and by type.
-    carriers
-        Share of alleles that one member of the panel carries, at half of its reads; above 0 also
-        every other variant of the case, by chance.
-    member_replicates
-        Replicates of each sample of a panel; 0: as many as of the case.
-    """
+    """Factors of the errors of the case, shares of alleles, and sds of logarithms."""
 
     meaning: str
     share: float = 0.01
     n_variants: int = 0
     depth: int = 4000
     replicates: int = 3
-    oxidation: float = 1.0
-    deamination: float = 1.0
+    oxidation: float = 1.0  # of G>T and C>A
+    deamination: float = 1.0  # of C>T before a G, and G>A behind a C
     errors: float = 1.0
     hot: float = 0.0
-    hot_factor: float = 5.0
-    case_noise: float = NOISE
-    jackpot: float = 0.0
-    members: int = 1
-    site_sd: float = 0.0
-    type_sd: float = 0.0
-    carriers: float = 0.0
-    member_replicates: int = 0
+    hot_factor: float = 5.0  # in both samples
+    case_noise: float = NOISE  # between the case's replicates
+    jackpot: float = 0.0  # gain .2 to 2 % of the reads of the case's first library
+    members: int = 1  # of the control, or of a panel
+    site_sd: float = 0.0  # of each sample at every site
+    type_sd: float = 0.0  # and by type
+    carriers: float = 0.0  # that a member carries; so does the case every other, by chance
+    member_replicates: int = 0  # 0: as many as of the case
 
 
 NULLS = {

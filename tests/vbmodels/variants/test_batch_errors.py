@@ -1,7 +1,5 @@
 """Standard errors of the differences between case and control, and fits at the ends of its data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +43,8 @@ def intervals(counts):
     return q.shift, standard_errors(observed_information(MODEL, q, counts)).of_type
 
 
-@pytest.mark.parametrize("replicates", [1, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("replicates", [1, 3])
 def test_intervals_of_batch_factors_hold_the_truth(replicates):
     draws = [drawn(seed, 0.35, replicates) for seed in range(20)]
     found = [(*intervals(counts), truth) for counts, truth in draws]

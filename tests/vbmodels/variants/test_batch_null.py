@@ -1,7 +1,5 @@
 """The batch-aware null: its limit, derivatives, other code's integrals, shifts that are found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Shifts by trinucleotide: their nested step, their names, and where they are those of 12 types."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

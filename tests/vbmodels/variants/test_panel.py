@@ -1,7 +1,5 @@
 """A panel of controls: its limit, other code's integrals, derivatives, carriers, tau."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Filters of calls by their reads: what they take of true variants, and what of artefacts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

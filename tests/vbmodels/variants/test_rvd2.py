@@ -1,7 +1,5 @@
 """RVD2: the exact posterior, its maximum, the sampler, the difference, the papers' test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +21,8 @@ from vbmodels.variants.rvd2.posterior_difference import (
     compare,
     germline,
 )
+
+pytestmark = pytest.mark.thorough  # a form of the papers
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,6 @@ def test_beta_maximum_is_a_stationary_maximum_and_keeps_its_cap():
     assert_allclose([a[0] + b[0], a[0] / (a[0] + b[0])], [1e6, rate], rtol=1e-4)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("sd", [pytest.param(0.5, marks=pytest.mark.slow), 3.0])
 def test_the_sampler_is_right_where_every_location_has_its_dispersion(sd):
     """By quadrature over log M of the exact posteriors given M, with a loose prior too.
@@ -119,7 +118,6 @@ def test_the_sampler_is_right_where_every_location_has_its_dispersion(sd):
         assert_allclose(seen.sd, np.sqrt(second - first**2), rtol=0.12)
 
 
-@pytest.mark.thorough
 def test_a_chain_that_starts_beyond_all_digits_comes_back():
     """One location of those that a chain stood still at, where M = 1e18 outweighed its prior."""
     data = Errors(np.array([[2, 4, 5]]), np.array([[3734, 3963, 4317]]))
@@ -134,7 +132,6 @@ def test_a_chain_that_starts_beyond_all_digits_comes_back():
     assert_allclose([found.log_m.mean(), found.log_m.std()], [45.0, 0.5], atol=0.1)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("tau", [pytest.param(0.0, marks=pytest.mark.slow), 2e-3])
 def test_the_sampled_difference_is_that_of_the_exact_posteriors(tau):
     m, q = 500.0, Global(a0=1.5, b0=300.0, log_m=np.log(500.0))
@@ -186,7 +183,6 @@ def test_the_difference_of_rates_of_very_different_widths(narrow, tau):
     assert_allclose(found[1], b.sf(inside + tau).mean(), atol=2e-5)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("log_m", [pytest.param(7.6, marks=pytest.mark.slow), 16.118])
 def test_the_sampler_moves_where_nearly_all_rates_are_zero(log_m):
     """A0 of .0075 comes from clean reads: M mu underflows, and P(mu > mu') is 1/2 at most."""

@@ -1,7 +1,5 @@
 """Samples of locations in which those that differ come sooner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

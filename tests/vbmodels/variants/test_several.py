@@ -1,7 +1,5 @@
 """Several cases in one fit: each has the bits of a fit of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import zip_longest
 

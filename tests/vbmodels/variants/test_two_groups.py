@@ -1,7 +1,5 @@
 """The two-groups test: quadrature against other code, EM, calls, posteriors, odd inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A whole search that fills cells: what it may see, who learns, and what it predicts."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The members that fill cells, each against numbers that share no code with it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
