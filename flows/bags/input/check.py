@@ -270,21 +270,20 @@ def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
 
 def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
     """List what a fit lacks: labelled bags of both classes."""
-    found = [one for one in checked if isinstance(one, CheckedBags)]
-    labels = np.concatenate([one.labels for one in runs_in(found)])
+    labels = np.concatenate([one.labels for one in runs_in(checked)])
     negative, positive = (int(np.count_nonzero(labels == value)) for value in (0, 1))
-    if (negative and positive) or any(one.multi for one in found):
+    has_classes = any(one.multi for one in checked if isinstance(one, CheckedBags))
+    if (negative and positive) or has_classes:
         return []
-    known, named = "no bag with a label", ""
-    if negative or positive:
-        known = f"label {int(positive > 0)} only"
-        named = "name the column of labels (--column label=YOURS), "
+    found, named = f"label {int(positive > 0)} only", ""
+    if not (negative or positive):
+        found, named = "no bag with a label", "name the column of labels (--column label=YOURS), "
     return [
         Fault(
             file=in_files([file.url for file in files]),
             column="label",
             expected="bags labelled 0 and bags labelled 1",
-            found=known,
+            found=found,
             remedy=f"{named}label some bags of each class, or score these with a fitted run",
         )
     ]
