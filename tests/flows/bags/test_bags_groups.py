@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from flows.bags.input.form import BagForm
 from flows.bags.scored import feature_sums
 from flows.records.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
@@ -217,7 +218,7 @@ def test_features_are_summed_by_modality_over_primary_instances_and_the_others()
     table = pa.table({
         "modality": ["image", "text", "image", "text"], "probability": [0.9, 0.1, 0.2, 0.7],
     })  # fmt: skip
-    sums = feature_sums(table, data, {"modalities": ["image", "text"]})
+    sums = feature_sums(table, data, BagForm(modalities=[*kinds], widths=[2, 1], own=0))
     assert sums is not None
     assert sums["image"].tolist() == [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0]]
     assert sums["text"].tolist() == [[5.0, 1.0], [9.0, 1.0]]
