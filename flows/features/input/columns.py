@@ -157,13 +157,10 @@ def columns_of(
     if not kept:
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
-    table = []
-    for name, rule in rules.items():
-        used = f"left out: {reasons[name]}" if name in reasons else USED
-        read = column_read(name, rule, seen[name], shown[name], used, name not in reasons)
-        if (plain := read.read_as.removeprefix("ordered ")).startswith("category"):
-            read = replace(read, read_as=f"ordered {plain}" if name in ordered else plain)
-        table.append(read)
+    table = [
+        _shown_as(name, rule, seen[name], shown[name], reasons.get(name, ""), name in ordered)
+        for name, rule in rules.items()
+    ]
     used_names = [column.name for column in kept]
     names = shown_names(used_names)
     kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
@@ -177,6 +174,18 @@ def columns_of(
     of_used = {name: shown[name] for name in used_names}
     warnings += suggestions(seen, of_used, used_names, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, tuple(table), tuple(warnings))
+
+
+def _shown_as(
+    name: str, rule: Rule, seen: Seen, levels: Levels, reason: str, is_ordered: bool
+) -> ColumnRead:
+    """Return how a column is read; ``reason``: why it is left out, empty where it is not."""
+    used = f"left out: {reason}" if reason else USED
+    read = column_read(name, rule, seen, levels, used, not reason)
+    plain = read.read_as.removeprefix("ordered ")
+    if not plain.startswith("category"):
+        return read
+    return replace(read, read_as=f"ordered {plain}" if is_ordered else plain)
 
 
 def _scale(

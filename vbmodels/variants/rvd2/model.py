@@ -188,7 +188,8 @@ class RVD2:
 
     def is_all_alike(self, q: Global) -> bool:
         """Whether no difference between locations was found in a sample's errors."""
-        return q.a0 + q.b0 >= CAP * (1 - 1e-9)
+        # Hardly anything changes near the limit: where sweeps end before it depends on the machine.
+        return q.a0 + q.b0 >= 0.9 * CAP
 
 
 def _first_local(q: Global, batch: Errors) -> Local:
