@@ -11,7 +11,6 @@ from operator import add
 from typing import Literal
 
 import numpy as np
-from pydantic import ValidationError
 
 from flows.evaluate.estimate import Estimate, share_of
 from flows.family import Finished
@@ -28,8 +27,7 @@ from flows.keywords.summary import (
     Whole,
 )
 from flows.keywords.texts import ShownTerm, Widget
-from flows.records.runs import RunRecord
-from flows.report.answers import of_results
+from flows.report.answers import answer_of_fit
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.rate_prior import SOURCES
@@ -338,7 +336,7 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
         histogram=tuple(np.sum([one.histogram for one in parts], axis=0).tolist()),
         documents=tuple(documents[:MOST_DOCUMENTS]),
         to_label=_to_label(whole.to_label),
-        fit=None if finished.fit is None else _fit(finished.fit, finished),
+        fit=None if finished.fit is None else _fit(finished),
     )
 
 
@@ -449,11 +447,7 @@ def _to_label(documents: Sequence[DocumentToLabel]) -> ToLabel | None:
     return ToLabel(tuple(documents[:MOST_LABELLED]), len(documents), removes)
 
 
-def _fit(record: RunRecord, finished: Finished) -> Fit:
-    ranking, measured = None, None
-    try:
-        found = of_results(KeywordSettings, record.results)
-        ranking, measured = found.ranking, found.measured
-    except ValidationError:  # of an older version
-        pass
+def _fit(finished: Finished) -> Fit:
+    of_fit: Answer | None = answer_of_fit(KeywordSettings, finished.fit)
+    ranking, measured = (of_fit.ranking, of_fit.measured) if of_fit else (None, None)
     return Fit(ranking, measured, finished.files, finished.seen)
