@@ -132,7 +132,7 @@ def test_a_call_that_was_given_up_goes_no_further(monkeypatch):
 
 
 COMMAND = """
-from flows.storage import retry
+from flows.storage.objects import retry
 from flows.cli import main
 retry.SILENCE = 6.0
 main()
