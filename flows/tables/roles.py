@@ -17,7 +17,7 @@ from flows.settings.tables import TableSettings
 from flows.tables import mixed, reading
 from flows.tables.checks import Checker
 from flows.tables.names import listed
-from flows.tables.table import ROW_ID, ROW_WEIGHT, TEXT, Column
+from flows.tables.table import ANY, ROW_ID, ROW_WEIGHT, TEXT, Column
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule, Unclear, Wishes, rules_of
 from vbmodels.core.levels import MOST, Levels
@@ -259,7 +259,7 @@ def odd_cells(taken: Taken, name: str, first: int, most: int) -> tuple[OddCell, 
 def _read_named(rows: pa.Table, column: Column) -> pa.Array:
     """Return a column with a role; of one that names groups, words of missing cells are null."""
     if column.name not in rows.column_names:
-        return pa.nulls(len(rows), pa.string())
+        return pa.nulls(len(rows), pa.string() if column.type == ANY else column.arrow)
     cells = rows[column.name].combine_chunks()
     names_groups = column.type == TEXT and not column.unique
     return mixed.texts(mixed.taken(cells)[0]) if names_groups else cells

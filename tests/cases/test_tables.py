@@ -64,6 +64,15 @@ def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, ca
     assert code == 0, err
 
 
+@pytest.mark.parametrize("pipeline", ["experts", "features"])
+def test_a_weight_that_is_no_number_is_named(pipeline, tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text(text_of([[*weighted_rows()[0][:6], "heavy", "y"]] * 9, "xzabcdwl"))
+    code, _, err = run(capsys, pipeline, path, tmp_path / "out", "--column", "weight=w")
+    assert code == 2
+    assert "column w, row 1: expected a number, found 'heavy'" in err
+
+
 def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_path, capsys):
     """Every row with the feature weighs 3, others 1 or 2; the same weight for all says nothing."""
     rows = [[*r, 7.0] for r in weighted_rows()]
