@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.storage.errors import TransientStorageError, storage_errors
+from flows.storage.file_options import file_options
 from flows.storage.formats.converted import as_parquet, small_text
 from flows.storage.objects.access import arrow, filesystem
 from flows.storage.objects.contents import Once, listed_file, small_content
@@ -182,6 +183,7 @@ def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = N
     """
     file = listed_file(url)
     version = fingerprint_of(url) if file is None else file.fingerprint
+    version += str(file_options())  # read in another way it has other rows
     footer = _footer_of(url, version)
     names = footer.schema.names
     wanted = tuple(names if columns is None else (name for name in columns if name in names))

@@ -94,6 +94,14 @@ def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
     assert counted[url] <= 2.0 * size  # once by parts, once as a whole
 
 
+def test_rows_are_those_that_the_options_of_the_file_say(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{i},x\n" for i in range(9)))
+    for skipped in (0, 2):
+        with storage.reading_with(storage.FileOptions(skip_rows=skipped)):
+            assert storage.read_rows(str(path), 0, 3)["a"][0].as_py() == str(skipped)
+
+
 ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "experts": 2000}
 
 
