@@ -11,11 +11,13 @@ import pytest
 from tests.flows.commands import run
 from tests.sentences.shapes import PLAIN, answers, text_of
 
+QUICK = {"experts": ("--set", "baselines=no"), "features": ()}
+
 
 def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, capsys):
     for name, heading in (("fit", "bmi"), ("new", "BMI")):
         (tmp_path / f"{name}.csv").write_text(text_of(PLAIN, (heading, "z", "label")))
-    code, _, err = run(capsys, "experts", tmp_path / "fit.csv", tmp_path / "out")
+    code, _, err = run(capsys, "experts", tmp_path / "fit.csv", tmp_path / "out", *QUICK["experts"])
     assert code == 0, err
     code, _, err = run(capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "new")
     assert code == 2
@@ -41,7 +43,8 @@ def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, ca
     path = tmp_path / "t.csv"
     path.write_text(text_of(rows, ("x", "z", "q1", "q2", "q3", "q4", "w", "label")))
     out = tmp_path / "out"
-    code, said, err = run(capsys, pipeline, path, out, "--column", "weight=w", "--json")
+    options = ("--json", *QUICK[pipeline])
+    code, said, err = run(capsys, pipeline, path, out, "--column", "weight=w", *options)
     assert code == 0, err
     found = json.loads(said)
     weights = [r[6] for r in rows]
@@ -53,7 +56,7 @@ def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, ca
         text = found["text"]
         assert f"effective sample size {effective:,.0f}" in text
     assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
-    code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", "--json")
+    code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", *options)
     assert code == 0
     assert json.loads(said)["elbo"] != found["elbo"]
     unweighted = text_of(
