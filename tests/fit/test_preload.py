@@ -14,7 +14,7 @@ import psutil
 from flows.fit import preload
 
 def loaded(answer):
-    answer.send([name in sys.modules for name in ("flows.counting", *preload.OF_ALL[:2])])
+    answer.send([name in sys.modules for name in ("flows.read.rows", *preload.OF_ALL[:2])])
 
 def main():
     server = forkserver._forkserver

@@ -62,9 +62,8 @@ def looked(words: str, files: Files = nothing) -> Said:
             lines.append(f"{found['rows']} rows in {found['files']} files")
             column = "{name}: {read_as}; {missing} missing; {holds}; {used}"
             lines += [column.format(**one) for one in found["columns"]]
-            lines += [
-                "dropped: {count} of {of}, {reason}".format(**one) for one in found["dropped"]
-            ]
+            loss = "dropped: {count} of {of}, {reason}"
+            lines += sorted(loss.format(**one) for one in found["dropped"])
             lines += [f"note: {one}" for one in found["notes"]]
         return "\n".join([*lines, *(f"warning: {one}" for one in found["warnings"])])
 
