@@ -66,11 +66,12 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     run.files = _expand(run.source, run.family.suffixes)
     _refuse_unknown_names(run)
     if whole:
-        run.checked = _check_whole(run)
+        run.checked = _each(run, run.family.check)
+        _raise(_faults(run, run.checked))
         return
     run.checked = _each(run, run.family.read_header)
     if faults := _faults(run, run.checked, rows=False):
-        _check_whole(run)
+        _check_again(run)
         raise InputError(faults)
 
 
@@ -138,7 +139,7 @@ def every_fault(run: Run) -> Iterator[None]:
     try:
         yield
     except InputError:
-        _check_whole(run)
+        _check_again(run)
         raise
 
 
@@ -155,7 +156,7 @@ def accept(run: Run) -> None:
         for file, header in zip(run.files, run.checked, strict=True)
     ]
     if _faults(run, run.checked):
-        _check_whole(run)
+        _check_again(run)
 
 
 def refuse_unused(run: Run) -> None:
@@ -198,7 +199,7 @@ def all_dropped(run: Run) -> list[Dropped]:
     return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
 
 
-def _check_whole(run: Run) -> list[Checked]:
+def _check_again(run: Run) -> None:
     """Read every file whole; where that finds faults, nothing can go on with a run of it."""
     checked = _each(run, run.family.check)
     for file in run.files:  # what is found in another version of a file says nothing of the run
@@ -207,7 +208,6 @@ def _check_whole(run: Run) -> list[Checked]:
     # A resumed run is held once its input is known to be what it began with.
     run.is_refused = bool(faults) and run.lock is not None
     _raise(faults)
-    return checked
 
 
 def _raise(faults: Sequence[Fault]) -> None:

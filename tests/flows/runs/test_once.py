@@ -300,7 +300,7 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
         server.kill()
 
 
-def test_a_text_on_a_store_is_read_by_one_request(tmp_path, monkeypatch):
+def test_a_text_on_a_store_is_checked_and_read_by_one_request(tmp_path, monkeypatch):
     """Of a thousand texts each request costs a minute."""
     (tmp_path / "s3" / "in").mkdir(parents=True)
     for name in "abcd":
@@ -310,10 +310,13 @@ def test_a_text_on_a_store_is_read_by_one_request(tmp_path, monkeypatch):
     proxy = Proxy(server.port)
     try:
         stores.enter(monkeypatch, proxy.url)
-        settings = pipeline_named("keywords").settings(keyphrases=2)
+        family = pipeline_named("keywords")
+        settings, paths = family.settings(keyphrases=2), RunPaths("nowhere", "check")
+        checking.look_at_files(Run(family, "s3://in", paths, settings, Events()), whole=True)
+        storage.small_files.release()
         launch("keywords", "s3://in", str(tmp_path / "out"), settings, ComputeSettings())
         requests = [line.split()[0] for line in proxy.seen if "/in/a.txt" in line]
-        assert requests == ["GET"]
+        assert requests == ["GET", "GET"]  # of the check, and of the run
     finally:
         proxy.close()
         server.kill()
