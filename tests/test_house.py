@@ -15,13 +15,13 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 24006,
-    "statements of vbmodels": 24843,
+    "statements of flows": 24003,
+    "statements of vbmodels": 24844,
     "words of English in flows' Python": 8908,
-    "words in templates": 5145,
+    "words in templates": 5146,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 34,
-    "lines that the formatter skips": 10,
+    "lines that the formatter skips": 11,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,
 }

@@ -120,7 +120,8 @@ def test_every_column_of_a_table_is_explained_once(three, capsys):
     columns = json.loads(out)["columns"]
     assert (code, {one["name"]: one["meaning"] for one in columns}) == (0, meanings)
     code, out, _ = run(capsys, "show", place, "keywords", "--columns", "rank,observed")
-    assert [line.partition(": ")[0] for line in out.splitlines()[-3:-1]] == ["rank", "observed"]
+    explained = [line.partition(": ")[0] for line in out.splitlines()[-3:-1]]
+    assert explained == ["rank", "observed (known)"]
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -226,7 +227,7 @@ def test_a_run_lists_the_columns_of_all_its_tables(three, capsys):
     code, out, _ = run(capsys, "show", place, "--columns", "list")
     assert code == 0
     assert "\nkeywords:\n" in out
-    assert "doc_id: text: name of the document" in " ".join(out.split())
+    assert "doc_id (document): text: name of the document" in " ".join(out.split())
     code, out, _ = run(capsys, "show", place, "--columns", "list", "--json")
     assert {"ask", "keywords"} <= set(json.loads(out)["tables"])
     code, out, _ = run(capsys, "show", place)

@@ -359,37 +359,12 @@ def _place(here, b, n, edges, at, lmu, lnu, place, basis, cell, within, inverse_
 def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
     """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
     of, profile, tau, wide, v = under.of, under.profile, under.tau, under.wide, under.v
-    alternatives, survival, restricted, log_p = (
-        of.alternatives,
-        of.survival,
-        of.restricted,
-        of.log_p,
-    )
+    alternatives, survival = of.alternatives, of.survival
+    restricted, log_p = of.restricted, of.log_p
     (
-        rates,
-        g,
-        lmu,
-        lnu,
-        case,
-        slopes,
-        far,
-        work,
-        kept,
-        moments,
-        edges,
-        above,
-        at,
-        lmu_at,
-        lnu_at,
-        inverse,
-        survive,
-        slope,
-        place,
-        basis,
-        cell,
-        within,
-        width,
-    ) = room
+        rates, g, lmu, lnu, case, slopes, far, work, kept, moments, edges, above,
+        at, lmu_at, lnu_at, inverse, survive, slope, place, basis, cell, within, width,
+    ) = room  # fmt: skip
     part, extra, z_alt, at_tau, nodes, _, tops, bound = unit
     b, grids = under.shift[table.group[u]], table.of
     x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]
