@@ -142,7 +142,7 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
         total[item.reason] = Dropped(
             reason=item.reason,
             count=before.count + item.count,
-            examples=(before.examples + item.examples)[:100],
+            examples=list(dict.fromkeys(before.examples + item.examples))[:100],
             of=before.of + item.of,
             cause=item.cause,
         )

@@ -160,9 +160,10 @@ def test_a_loss_that_a_warning_says_is_said_once():
 
 
 def test_a_loss_below_a_tenth_is_no_warning():
-    lost = [Dropped(reason="blank", count=2, of=15), Dropped(reason="blank", count=0, of=5)]
+    lost = [Dropped(reason="blank", count=n, of=10, examples=["row 3"]) for n in (1, 1)]
     (total,) = total_dropped(lost)
     assert (total.count, total.of, total.is_large) == (2, 20, False)
+    assert total.examples == ["row 3"]
     assert Dropped(reason="blank", count=3, of=20).is_large
     assert not Dropped(reason="blank", count=3).is_large
 
