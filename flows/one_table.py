@@ -39,17 +39,33 @@ class ReadsOneTable:
         What every file is to be.
     suffixes
         Endings of files that are read.
+    checked_rows
+        Most rows that are checked at once, where checking takes much more memory than the rows.
     """
 
     table: Table
     suffixes: tuple[str, ...] = storage.SUFFIXES
+    checked_rows: int | None = None
+
+    def about(self, rows: pa.Table) -> Any:
+        """Return what else `whole` needs to know of some rows of a file, as plain values."""
+
+    def column_faults(self, file: str, columns: Sequence[str]) -> Sequence[Fault]:
+        """List what is wrong between a file's columns that the table does not say."""
+        return ()
+
+    def whole(self, file: str, checked: Checked, about: Sequence[Any], settings: Any) -> Checked:
+        """Return the check of a file, with what its rows are about; no rows: of its header."""
+        return checked
 
     def check(self, file: InputFile, settings: Any) -> Checked:
         """List what a file has that the table does not allow."""
         checker = Checker(self.table.of(settings), file.url)
-        for _ in checker.chunks(chunks(file.url)):
-            pass
-        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
+        slabs = checker.chunks(chunks(file.url, self.checked_rows))
+        about = [self.about(rows) for rows in slabs]
+        checker.found.add(*self.column_faults(file.url, checker.columns))
+        found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
+        return self.whole(file.url, found, about, settings)
 
     def read_header(self, file: InputFile, settings: Any) -> Checked:
         """List the faults that a file's footer shows."""
@@ -59,14 +75,17 @@ class ReadsOneTable:
             return Checked(0, error.faults)
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
+        checker.found.add(*self.column_faults(file.url, checker.columns))
         return self._of_columns(checker, keys, settings)
 
-    def _of_columns(self, checker: Checker, keys: tuple[str, ...], _: Any) -> Checked:
-        return Checked(checker.rows, tuple(checker.found.faults()), keys)
+    def _of_columns(self, checker: Checker, keys: tuple[str, ...], settings: Any) -> Checked:
+        found = Checked(checker.rows, tuple(checker.found.faults()), keys)
+        return self.whole(checker.found.file, found, (), settings)
 
     def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
         """Return what the pieces of a file say of it."""
-        return Checked(sum(piece.rows for piece in pieces), (), names_of(pieces))
+        found = Checked(sum(piece.rows for piece in pieces), (), names_of(pieces))
+        return self.whole(file.url, found, [piece.about for piece in pieces], settings)
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -93,7 +112,8 @@ class ReadsOneTable:
         rows, pieces = [], []
         for s, checker, own in partition.checked(part, table):
             rows.append(own)
-            pieces.append(CheckedPiece(s.url, checker.rows, as_text(checker.digests)))
+            digests = as_text(checker.digests)
+            pieces.append(CheckedPiece(s.url, checker.rows, digests, self.about(own)))
         return partition.merge(rows, table), tuple(pieces)
 
 

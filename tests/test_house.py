@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 24003,
+    "statements of flows": 23982,
     "statements of vbmodels": 24844,
     "words of English in flows' Python": 8908,
     "words in templates": 5146,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -20,9 +20,8 @@ from flows.fit.executor import in_threads
 from flows.keywords.answer import Answer, answer_of, widget_of
 from flows.keywords.candidate_scores import doubts_of, model_of, regression_of, scores_of
 from flows.keywords.hidden_lists import rank_known
-from flows.keywords.input import check
 from flows.keywords.input import documents as documents_of
-from flows.keywords.input.check import check_documents
+from flows.keywords.input.check import Held, held_in, unpaired
 from flows.keywords.input.label_files import (
     check_labels,
     has_label_name,
@@ -54,16 +53,15 @@ from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.summary import Whole
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
+from flows.one_table import ReadsOneTable
 from flows.records import json_files
 from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.report.answers import as_results
 from flows.report.render import lines_of
 from flows.storage import InputFile
-from flows.tables import partition
 from flows.tables.column_table import declared
-from flows.tables.names import shared_names
-from flows.tables.partition import Part, chunks
+from flows.tables.partition import Part
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes
 from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
@@ -83,8 +81,6 @@ from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, sh
 from vbmodels.keywords.text import TextOptions
 
 EVERY = "every"  # partitions with the documents that do not count in a fit
-CHECKED_ROWS = 2**13
-"""Documents that are checked at once."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +90,14 @@ class CheckedDocuments(Checked):
     listed: int = 0
 
 
-class Keywords(Family):
+class Keywords(ReadsOneTable, Family):
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
+    table = DOCUMENTS
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
+    checked_rows = 2**13
 
     def threads(self, settings: KeywordSettings) -> bool:
         """Return whether the fit is compiled."""
@@ -119,32 +117,44 @@ class Keywords(Family):
         """List the faults of one file of documents."""
         if is_label_file(file.url, settings):
             return self._labels(file, settings)
-        table = DOCUMENTS.of(settings)
-        checker, listed = check_documents(chunks(file.url, CHECKED_ROWS), file.url, table)
-        found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-        return _checked(found, listed, settings)
+        return super().check(file, settings)
 
     def read_header(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file's columns, and of the settings."""
         if is_label_file(file.url, settings):
             return self._labels(file, settings)
-        return _checked(check.read_header(file, DOCUMENTS.of(settings)), 0, settings)
+        return super().read_header(file, settings)
 
     def _labels(self, file: InputFile, settings: KeywordSettings) -> CheckedDocuments:
         faults, documents = check_labels(file, settings)
         return CheckedDocuments(0, faults, listed=documents)
 
-    def merge(
-        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: KeywordSettings
-    ) -> Checked:
-        """Return what the pieces of a file say of it."""
-        return _checked(*check.merge(file.url, pieces), settings)
+    def about(self, rows: pa.Table) -> dict[str, Any]:
+        """Return what some documents hold, `Held`."""
+        return asdict(held_in(rows))
 
-    def validate_dataset(
-        self, files: Sequence[InputFile], checked: Sequence[Checked]
-    ) -> list[Fault]:
-        """List document names that two files share."""
-        return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
+    def column_faults(self, file: str, columns: Sequence[str]) -> Sequence[Fault]:
+        """List terms without scores, and scores without terms."""
+        return unpaired(file, columns)
+
+    def whole(
+        self, file: str, checked: Checked, about: Sequence[Any], settings: KeywordSettings
+    ) -> CheckedDocuments:
+        """Add what is wrong with the settings and the tags; count known keyphrases."""
+        held = reduce(add, (Held(**one) for one in about), Held())
+        faults = (*checked.faults, *held.faults(file))
+        try:
+            _text_options(settings)
+            _vocabulary(settings)
+            prior_of(settings.prior)
+        except InputError as error:
+            faults = (*error.faults, *faults)
+        # The rankings learn nothing from known keyphrases, and other corpora do without any.
+        without = settings.model in SCORES or (
+            settings.model == "corpus" and settings.prior != NONE
+        )
+        listed = checked.rows if without else held.listed
+        return CheckedDocuments(checked.rows, faults, checked.keys, listed)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: a known keyphrase."""
@@ -164,9 +174,7 @@ class Keywords(Family):
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
     ) -> list[Part]:
         """Cut the documents by number."""
-        rows = [c.rows for c in checked]
-        parts = partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
-        return with_labels(parts, files, settings)
+        return with_labels(super().plan(files, checked, settings), files, settings)
 
     def group_files(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -360,20 +368,6 @@ class Keywords(Family):
         return write_documents(target, rows, seed)
 
 
-def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedDocuments:
-    """Add what is wrong with the settings, and the documents with a known keyphrase."""
-    try:
-        _text_options(settings)
-        _vocabulary(settings)
-        prior_of(settings.prior)
-    except InputError as error:
-        found = replace(found, faults=(*error.faults, *found.faults))
-    # The rankings learn nothing from known keyphrases, and other corpora do without any.
-    without = settings.model in SCORES or (settings.model == "corpus" and settings.prior != NONE)
-    listed = found.rows if without else listed
-    return CheckedDocuments(found.rows, found.faults, found.keys, listed)
-
-
 def _learned(model: Keyphrases, q: PhraseGlobal) -> bool:
     """Whether phrases have anything to learn from: known ones, or other corpora."""
     return bool(q.observed.known) or model.phrases.learnt is not None
@@ -451,11 +445,8 @@ def _read(
     """
     part, label_files = split_part(part)
     labels = [labels_of(one, settings) for one in label_files]
-    table, pieces, checked = DOCUMENTS.of(settings), [], []
-    for _, checker, rows in partition.checked(part, table):
-        pieces.append(rows)
-        checked.append(check.piece(checker, rows))
-    documents, labelled_names = labelled(partition.merge(pieces, table), labels)
+    documents, checked = FAMILY.read(part, settings)
+    documents, labelled_names = labelled(documents, labels)
     options = _text_options(settings)
     try:
         prepared = documents_of.prepare(
@@ -469,7 +460,7 @@ def _read(
     except LanguageError as error:
         raise _as_input_error(error, part.slices[0].url) from error
     _write(prepared, part.index, paths, labelled_names)
-    return prepared, documents, tuple(checked)
+    return prepared, documents, checked
 
 
 def _write(

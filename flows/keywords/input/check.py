@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault
-from flows.keywords.schema import DOCUMENTS
-from flows.storage import InputFile
-from flows.tables import partition
-from flows.tables.checks import Checker
-from flows.tables.names import as_text
-from flows.tables.table import Table
 from vbmodels.keywords.text import OTHER, pos_code
 
 _NAMED = 5
-
-
-def check_documents(
-    pieces: Iterable[tuple[int, pa.Table]], file: str, table: Table = DOCUMENTS
-) -> tuple[Checker, int]:
-    """Check one file of documents, and count those with a known keyphrase.
-
-    A document without candidate words, or with a known keyphrase that it does not contain, is
-    no fault: `documents.prepare` counts and names them.
-
-    Parameters
-    ----------
-    pieces
-        (first row, rows) of the file.
-    file
-        Its name, for messages.
-    table
-        The table as the file has it.
-    """
-    checker = Checker(table, file)
-    held = reduce(add, map(held_in, checker.chunks(pieces)), Held())
-    checker.found.add(*_alone(file, checker.columns), *held.faults(file))
-    return checker, held.listed
 
 
 @dataclass(frozen=True)
@@ -97,15 +65,7 @@ def held_in(documents: pa.Table) -> Held:
     return Held(listed, False, tuple(sorted(tags)[:_NAMED]))
 
 
-def read_header(file: InputFile, table: Table) -> Checked:
-    """List the faults of a file's columns."""
-    checker, _ = partition.read_header(file.url, table)
-    checker.found.add(*_alone(file.url, checker.columns))
-    keys = (file.url,) if checker.named else ()
-    return Checked(checker.rows, tuple(checker.found.faults()), keys)
-
-
-def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
+def unpaired(file: str, columns: Sequence[str]) -> list[Fault]:
     """Say so where terms have no scores, or scores no terms."""
     pair = {"scored", "scores"}
     there = pair.intersection(columns)
@@ -116,16 +76,3 @@ def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
     return [
         Fault(file, f"columns {' and '.join(sorted(pair))}", f"{there.pop()} alone", remedy=remedy)
     ]
-
-
-def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
-    """Return what the check of a file needs of some of its documents."""
-    about = asdict(held_in(documents))
-    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
-
-
-def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
-    """Return what the pieces of a file say of it, and how many documents have a known keyphrase."""
-    held = reduce(add, (Held(**one.about) for one in pieces))
-    rows = sum(one.rows for one in pieces)
-    return Checked(rows, tuple(held.faults(file)), names_of(pieces)), held.listed

@@ -7,9 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.keywords.input.check import check_documents
 from flows.keywords.input.documents import prepare as prepared_of
 from flows.keywords.input.shards import rows_of, table_of
+from flows.keywords.schema import DOCUMENTS
+from flows.tables.checks import Checker
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.candidate_counts import added
 from vbmodels.keywords.features import POS_GROUPS
@@ -209,7 +210,9 @@ def test_the_users_scores_reach_the_words_with_their_stem():
             "scores": pa.array([[0.2, 0.7, 9.0, 1.0], None, [0.5]]),
         }
     )
-    assert check_documents([(0, documents)], "file")[0].found.faults() == []
+    checker = Checker(DOCUMENTS, "file")
+    assert len(list(checker.chunks([(0, documents)]))) == 1
+    assert checker.found.faults() == []
     prepared = prepare(documents, TextOptions(tag=False))
     found = dict(zip(
         zip(words(prepared, "doc_id"), words(prepared), strict=True),
