@@ -253,7 +253,7 @@ def _say_others(names: Sequence[str], some: bool, folder: str) -> None:
             for name in names
             if name.lower().endswith(endings)
             and not _OF_A_RUN.search(name.removeprefix(folder))
-            and name.rpartition("/")[2] != "latest.json"
+            and name.rpartition("/")[2] not in ("latest.json", "reads.json")
         ]
         if some and others:
             log.warning(

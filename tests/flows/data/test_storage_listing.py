@@ -214,7 +214,8 @@ def test_folders_of_others_are_neither_counted_nor_removed(tmp_path, monkeypatch
 
 def test_what_looks_like_data_and_is_not_read_is_said_on_a_store_too(tmp_path, caplog):
     url = f"memory://{tmp_path.name}"
-    names = ("a.txt", "b.html", "c.rtf", "latest.json", f"{RUN[:-3]}json", "_truth/d.json", "e.png")
+    ours = ("latest.json", "reads.json", f"{RUN[:-3]}json", "_truth/d.json")
+    names = ("a.txt", "b.html", "c.rtf", "e.png", *ours)
     for place in (url, str(tmp_path)):
         caplog.clear()
         for name in names:
