@@ -34,7 +34,7 @@ from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
 
-class Nothing(State):
+class Nothing(State, kind="flows/runs.Nothing"):
     """The global parameters of what has none."""
 
 

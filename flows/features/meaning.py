@@ -43,7 +43,7 @@ _STREAM = 7
 
 
 @dataclass(frozen=True)
-class MeaningSums(Stats):
+class MeaningSums(Stats, kind="flows/features.MeaningSums"):
     """Sums over rows; C categories of all D columns, F reported features.
 
     Parameters

@@ -36,7 +36,7 @@ class CheckpointError(RunError):
 
 
 @dataclass(frozen=True)
-class Trace(State):
+class Trace(State, kind="flows/fit.Trace"):
     """The bound at every accepted sweep."""
 
     iteration: IntArray  # [S] number of the sweep
@@ -45,7 +45,7 @@ class Trace(State):
 
 
 @dataclass(frozen=True)
-class Checkpoint(State):
+class Checkpoint(State, kind="flows/fit.Checkpoint"):
     """Where a fit can go on from."""
 
     log: Log

@@ -52,7 +52,7 @@ DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (t
 
 
 @dataclass(frozen=True)
-class Scores(State):
+class Scores(State, kind="flows/keywords.Scores"):
     """What a model gives every candidate of a partition.
 
     Attributes

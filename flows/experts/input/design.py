@@ -57,7 +57,7 @@ from vbmodels.experts.rows import Rows
 
 
 @dataclass(frozen=True)
-class Design(State):
+class Design(State, kind="flows/experts.Design"):
     """How columns become the model's: names, what is taken off, what they are divided by.
 
     What has one value in the fit is divided by infinity: it is 0 in new rows too.

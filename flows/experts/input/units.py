@@ -47,7 +47,7 @@ def _none() -> IntArray:
 
 
 @dataclass(frozen=True)
-class RowKeys(State):
+class RowKeys(State, kind="flows/experts.RowKeys"):
     """Numbers from each row's cells, its name and its group's name, and its label; [N] each.
 
     The label is a class's number, from 0, or a number itself; NaN where there is none.
@@ -60,7 +60,7 @@ class RowKeys(State):
 
 
 @dataclass(frozen=True)
-class Units(State):
+class Units(State, kind="flows/experts.Units"):
     """The units of more than one row.
 
     Attributes

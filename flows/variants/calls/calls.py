@@ -37,7 +37,7 @@ MOST_SCORES = 50_000  # of a decision that are all kept
 
 
 @dataclass(frozen=True)
-class Evidence(State):
+class Evidence(State, kind="flows/variants.Evidence"):
     """One partition's evidence: log Bayes factors of units, or log odds of P by location.
 
     Attributes
@@ -96,7 +96,7 @@ def in_bins(summaries: Sequence[Scored]) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Decision(State):
+class Decision(State, kind="flows/variants.Decision"):
     """The decision over all partitions.
 
     Attributes

@@ -84,7 +84,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Limits(State):
+class Limits(State, kind="flows/variants.Limits"):
     """The limit of detection under every condition that a case's locations have.
 
     Attributes

@@ -21,7 +21,7 @@ Column = tuple[str, str]  # sample and replicate
 
 
 @dataclass(frozen=True)
-class Loci(State):
+class Loci(State, kind="flows/variants.Loci"):
     """Where a partition's locations are, and their reads by strand.
 
     Attributes

@@ -136,7 +136,7 @@ def files_of(part: Part) -> list[Reads]:
 
 
 @dataclass(frozen=True)
-class Tallies(State):
+class Tallies(State, kind="flows/variants.Tallies"):
     """What the files of one part show at its J positions.
 
     Attributes

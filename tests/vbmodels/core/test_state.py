@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import flows
 import vbmodels
 from vbmodels.core.state import (
     State,
@@ -143,11 +144,12 @@ def test_an_unknown_type_and_another_set_of_fields_are_refused(monkeypatch, know
         from_bytes(data, State)
 
 
-def test_every_state_of_a_model_has_its_own_kind_that_names_no_module():
-    for module in pkgutil.walk_packages(vbmodels.__path__, "vbmodels."):
-        importlib.import_module(module.name)
-    own = [cls for cls in subclasses(State) if cls.__module__.startswith("vbmodels.")]
-    assert len(own) > 150
+def test_every_state_has_its_own_kind_that_names_no_module():
+    for package in (vbmodels, flows):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    own = [cls for cls in subclasses(State) if cls.__module__.startswith(("vbmodels.", "flows."))]
+    assert len(own) > 160
     unfit = [cls for cls in own if not re.fullmatch(r"\w+(/\w+)?\.\w+", cls.state_kind)]
     assert not unfit
     assert len({cls.state_kind for cls in own}) == len(own)
