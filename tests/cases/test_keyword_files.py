@@ -122,10 +122,11 @@ def test_an_archive_that_grows_is_refused():
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.pdf", "pypdf"), ("a.docx", "docx")])
-def test_without_the_package_the_extra_is_named(monkeypatch, name, package):
+def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch, name, package):
+    (tmp_path / name).write_bytes(b"of maps")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(storage.StorageError, match=r"vbflows\[documents\]"):
-        text_of(name, b"")
+        storage.parquet_file(str(tmp_path / name))
 
 
 def test_a_folder_has_its_known_keywords_in_a_csv(tmp_path, capsys):
