@@ -34,7 +34,7 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # For a job every night: what CI leaves out, but for the slow tests of faults and the calibrations of a
-# thousand runs; 45 CPU minutes.
+# thousand runs.
 nightly: $(VENV)/.installed
 	$(BIN)/vbflows compile
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough and not slow"
