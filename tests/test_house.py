@@ -16,12 +16,12 @@ SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
     "statements of flows": 23982,
-    "statements of vbmodels": 24844,
+    "statements of vbmodels": 24843,
     "words of English in flows' Python": 8908,
     "words in templates": 5146,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 34,
-    "lines that the formatter skips": 11,
+    "lines that the formatter skips": 9,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,
 }

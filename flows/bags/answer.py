@@ -382,9 +382,13 @@ def _names(
         positive, negative = before.names.positive, before.names.negative
     label = columns.get("label") or columns.get("labels") or "label"
     return Names(
-        columns.get("bag_id", "bag"), columns.get("instance_id", "instance"), label, positive,
-        negative, levels,
-    )  # fmt: skip
+        columns.get("bag_id", "bag"),
+        columns.get("instance_id", "instance"),
+        label,
+        positive,
+        negative,
+        levels,
+    )
 
 
 def _counts(rows: Rows, summary: Summary, classes: int) -> Counts:
@@ -462,11 +466,13 @@ def _expected(best: FloatArray, fit: Test | None) -> tuple[Expected, ...]:
     sides = (~unclear, (bands[:1] + bands[2:])), (unclear, bands[1:2])
     return tuple(
         Expected(
-            int(some.sum()), float(doubt[some].sum()),
-            sum(band.rows for band in own), sum(band.wrong for band in own),
+            int(some.sum()),
+            float(doubt[some].sum()),
+            sum(band.rows for band in own),
+            sum(band.wrong for band in own),
         )
         for some, own in sides
-    )  # fmt: skip
+    )
 
 
 def _classes(rows: Rows, names: Names, on: Which) -> tuple[OfClass, ...]:

@@ -91,7 +91,7 @@ class RunPaths:
         return folder if part is None else storage.join(folder, f"part-{part:05d}.parquet")
 
     def kept(self, name: str, work: bool = False) -> str:
-        """The URL of what scores of the run need beside its posterior, or while it works."""
+        """The URL of what the run works with, or scores of it need besides its posterior."""
         return storage.join(self.work if work else storage.join(self.root, "posterior"), name)
 
     def file(self, name: str) -> str:

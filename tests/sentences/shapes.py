@@ -101,7 +101,7 @@ def rows_of(cell: Cell, n: int = 120) -> list[list[object]]:
     """Return rows of a column, a number and a label."""
     rng = random.Random(0)
     cells = [cell(i, rng) for i in range(n)]
-    return [[one, f"{rng.gauss(0, 1):.3f}", "yn"[rng.random() < 0.5]] for one in cells]
+    return [[one, f"{rng.gauss(0, 1):.3f}", "n" if rng.random() < 0.5 else "y"] for one in cells]
 
 
 def plain(i: int, rng: random.Random) -> str:

@@ -177,9 +177,9 @@ def _copy(url: str, target: Path) -> None:
     fs, path = filesystem(url)
     size = int(fs.info(path)["size"] or 0)
     with open(target, "ab") as file:
-        while (begin := file.tell()) < size:
+        while (copied := file.tell()) < size:
             expect()
-            file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
+            file.write(fs.cat_file(path, start=copied, end=min(copied + PIECE, size)))
 
 
 class _Unmeasured:

@@ -182,7 +182,7 @@ def to_table(
     j, r = counts.shape[:2]
     letters = np.array([*BASES, "N"])
     data = {
-        "chrom": pa.array([chrom] * (j * r)),
+        "chrom": pa.repeat(chrom, j * r),
         "pos": np.repeat(np.arange(start + 1, start + j + 1), r),
         "ref": pa.array(letters[np.repeat(ref, r)]),
         "sample": pa.array([s for s, _ in columns] * j),

@@ -95,9 +95,10 @@ class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
 
     def where(self, risen: BoolArray, other: CorpusStats) -> CorpusStats:
         """Return these at the points that have risen, [K], and others elsewhere."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return CorpusStats(
-            *(np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old) for new, old in pairs)
+            np.where(risen, self.value, other.value),
+            np.where(risen[:, None], self.gradient, other.gradient),
+            np.where(risen[:, None, None], self.information, other.information),
         )
 
 
