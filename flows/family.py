@@ -14,7 +14,9 @@ from flows import storage
 from flows.faults import Fault
 from flows.records.runs import Dropped, Parameter, RunPaths, RunRecord
 from flows.settings import RunSettings
+from flows.settings.base import FILE
 from flows.storage import InputFile, Sources
+from flows.tables.file_table import table_beside
 from flows.tables.names import from_text
 from flows.tables.partition import Part
 from vbmodels.core.column_table import ColumnRead
@@ -117,7 +119,14 @@ def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[
     """Read a family's files as its settings say, in a context."""
     documents = any(end in family.suffixes for end in storage.DOCUMENTS)
     return storage.reading_with(
-        storage.FileOptions(settings.encoding, settings.skip_rows, settings.sheet, documents)
+        storage.FileOptions(
+            settings.encoding,
+            settings.skip_rows,
+            settings.sheet,
+            documents,
+            FILE in settings.columns.values(),
+            table_beside(settings),
+        )
     )
 
 

@@ -87,6 +87,7 @@ def _letters(name: str) -> str:
 _EXTRAS = {
     "adlfs": "azure",
     "docx": "documents",
+    "flowio": "cytometry",
     "gcsfs": "gcs",
     "h5py": "imaging",
     "pypdf": "documents",

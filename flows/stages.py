@@ -20,6 +20,7 @@ from typing import Any
 from flows import storage
 from flows.events import Accepted, Started, TakenOver
 from flows.events import Stage as StageBegins
+from flows.family import reading_of
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
 from flows.prefect import flow_run_id, in_flow_run
@@ -82,7 +83,7 @@ def check(run: Run) -> None:
         if run.complete:
             return
     checking.refuse_target_of_another(run)
-    run.settings = run.family.settings_from_input(run.source, run.settings)
+    checking.settle_settings(run)
     checking.look_at_files(run)
     if not resume.is_named(run.resume):
         resume.find(run)
@@ -114,7 +115,7 @@ def ingest(run: Run) -> None:
 def prepare(run: Run) -> None:
     """Turn ingested partitions into arrays, and make the model for them."""
     try:
-        with storage.sharing(run.files):
+        with storage.sharing(run.files), reading_of(run.family, run.settings):
             run.prepared = run.family.prepare(
                 run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
             )

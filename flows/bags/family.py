@@ -55,6 +55,7 @@ from flows.bags.input.roles import (
     feature_names,
     other_levels,
     settings_from_input,
+    with_bags_of_files,
 )
 from flows.bags.input.simulate import write_bags
 from flows.bags.models import Coefficients, memory_needed
@@ -74,6 +75,7 @@ from flows.records.runs import Dropped, Parameter, RunPaths
 from flows.report.figures import plain
 from flows.report.render import say
 from flows.storage import InputFile, Sources
+from flows.tables.file_table import without_table
 from flows.tables.partition import Part
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
@@ -115,9 +117,11 @@ class BagsFamily(Family):
     def settings_from_input(self, source: Sources, settings: BagSettings) -> BagSettings:
         """Return the settings with groups, features and the positive label as the input says."""
         try:
-            files = storage.expand(source, self.suffixes)
+            files = without_table(storage.expand(source, self.suffixes), settings)
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
+                settings = with_bags_of_files(files, settings)
+            with reading_of(self, settings), storage.sharing(files):
                 return settings_from_input(files, with_groups(files, settings))
         except storage.StorageError:
             return settings  # the check says it
@@ -223,8 +227,7 @@ class BagsFamily(Family):
         """Bring all partitions to the same modalities."""
         about = reduce(add, (read_about(paths, part.index) for part in parts))
         first = FirstRows(parts[0].slices[0].file, settings)
-        with reading_of(self, settings):
-            names = feature_names(first)
+        names = feature_names(first)
         form = form_of(about, names) if fitted is None else kept_form(fitted, about, names)
         if settings.takes_classes and len(form.modalities) > 1:
             raise InputError([one_modality(settings.model, form.modalities)])
@@ -253,16 +256,14 @@ class BagsFamily(Family):
             if settings.numeric:
                 warnings.append(ORDERED if settings.label_order else NUMBER)
             warnings += instance_label_warning(about, form, settings)
-            with reading_of(self, settings):
-                constant = constant_columns(form, built)
-                columns, said = describe(first, gaps, counts, constant)
+            constant = constant_columns(form, built)
+            columns, said = describe(first, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
         warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
-        with reading_of(self, settings):
-            warnings += other_levels(first)
+        warnings += other_levels(first)
         batch = MultiLabelBags if form.classes else Bags
         partitions = tuple(one.url for one in built)
         return Prepared(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested, reading_of
+from flows.family import Checked, CheckedPiece, Each, Family, Finished, Ingested
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
@@ -22,16 +22,6 @@ from flows.keywords.candidate_scores import doubts_of, model_of, regression_of, 
 from flows.keywords.hidden_lists import rank_known
 from flows.keywords.input import documents as documents_of
 from flows.keywords.input.check import Held, held_in, unpaired
-from flows.keywords.input.label_files import (
-    check_labels,
-    has_label_name,
-    is_label_file,
-    labelled,
-    labels_of,
-    split_part,
-    unused_labels,
-    with_labels,
-)
 from flows.keywords.input.reading import Reading, losses_of, rate_source, unread_column
 from flows.keywords.input.shards import (
     GROUP,
@@ -113,22 +103,6 @@ class Keywords(ReadsOneTable, Family):
         digests = {n: with_digest(v, n) for n, v in files.items()}
         return settings.model_copy(update=digests)
 
-    def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
-        """List the faults of one file of documents."""
-        if is_label_file(file.url, settings):
-            return self._labels(file, settings)
-        return super().check(file, settings)
-
-    def read_header(self, file: InputFile, settings: KeywordSettings) -> Checked:
-        """List the faults of one file's columns, and of the settings."""
-        if is_label_file(file.url, settings):
-            return self._labels(file, settings)
-        return super().read_header(file, settings)
-
-    def _labels(self, file: InputFile, settings: KeywordSettings) -> CheckedDocuments:
-        faults, documents = check_labels(file, settings)
-        return CheckedDocuments(0, faults, listed=documents)
-
     def about(self, rows: pa.Table) -> dict[str, Any]:
         """Return what some documents hold, `Held`."""
         return asdict(held_in(rows))
@@ -169,22 +143,6 @@ class Keywords(ReadsOneTable, Family):
                 remedy="give some, or leave out model and prior to do without any",
             )
         ]
-
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
-    ) -> list[Part]:
-        """Cut the documents by number."""
-        return with_labels(super().plan(files, checked, settings), files, settings)
-
-    def group_files(
-        self, files: Sequence[InputFile], checked: Sequence[Checked]
-    ) -> list[list[int]]:
-        """Return one group of all files where one has labels of the others."""
-        every = range(len(files))
-        labels = any(
-            has_label_name(f.url) and not c.rows for f, c in zip(files, checked, strict=True)
-        )
-        return [list(every)] if labels else [[i] for i in every]
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
@@ -255,7 +213,6 @@ class Keywords(ReadsOneTable, Family):
         whole_report = reduce(add, (one.report for one in about))
         columns = self._columns(parts, settings)
         labelled, complete = any(one.known for one in about), any(one.complete for one in about)
-        names = {name for one in about for name in one.labelled}
         terms = _vocabulary(settings).terms
         reading = Reading(
             report=whole_report,
@@ -265,7 +222,6 @@ class Keywords(ReadsOneTable, Family):
             language=settings.language,
             terms=len(terms),
             unused_terms=Named.of([term for term in terms if term not in whole_report.terms]),
-            unused_labels=unused_labels(split_part(parts[0])[1] if parts else [], names, settings),
             unread_column=unread_column(columns),
             copies=sum(one.copies for one in about),
         )
@@ -279,9 +235,8 @@ class Keywords(ReadsOneTable, Family):
 
         They are looked at in this process, which holds the small ones.
         """
-        own = [split_part(part)[0] for part in parts]
-        urls = list(dict.fromkeys(one.url for part in own for one in part.slices))
-        looks = [partial(copy_context().run, _column_names, url, settings) for url in urls]
+        urls = list(dict.fromkeys(one.url for part in parts for one in part.slices))
+        looks = [partial(copy_context().run, _column_names, url) for url in urls]
         columns = declared(DOCUMENTS, in_threads(looks, storage.AT_ONCE), settings.columns)
         return columns if any(one.left_out or one.holds for one in columns) else ()
 
@@ -431,9 +386,8 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _column_names(url: str, settings: KeywordSettings) -> list[str]:
-    with reading_of(Keywords(), settings):
-        return list(storage.parquet_file(url).schema_arrow.names)
+def _column_names(url: str) -> list[str]:
+    return list(storage.parquet_file(url).schema_arrow.names)
 
 
 def _read(
@@ -443,10 +397,7 @@ def _read(
 
     Returns what was made of its documents, the documents, and what their check found.
     """
-    part, label_files = split_part(part)
-    labels = [labels_of(one, settings) for one in label_files]
     documents, checked = FAMILY.read(part, settings)
-    documents, labelled_names = labelled(documents, labels)
     options = _text_options(settings)
     try:
         prepared = documents_of.prepare(
@@ -459,13 +410,11 @@ def _read(
         )
     except LanguageError as error:
         raise _as_input_error(error, part.slices[0].url) from error
-    _write(prepared, part.index, paths, labelled_names)
+    _write(prepared, part.index, paths)
     return prepared, documents, checked
 
 
-def _write(
-    prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
-) -> None:
+def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None:
     """Write what later stages need of a partition."""
     columns = {
         "vocabulary": prepared.vocabulary,
@@ -491,7 +440,6 @@ def _write(
         unlabelled=int((~prepared.tokens.looked_at).sum()),
         complete=int(prepared.tokens.complete.sum()),
         report=prepared.report,
-        labelled=labelled_names,
     )
     json_files.write(about_url(paths, index), about)
 

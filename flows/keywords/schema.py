@@ -88,24 +88,6 @@ DOCUMENTS = Table(
 )
 
 
-_LABELLED = ("keywords", "complete", "gold")
-LABELS = Table(
-    "labels",
-    "Known keyphrases of files of the same folder, in a table called keywords.",
-    (
-        Column(
-            "doc_id",
-            TEXT,
-            "name of the document's file, with or without its ending",
-            names="document",
-            unique=True,
-        ),
-        *(column for column in DOCUMENTS.columns if column.name in _LABELLED),
-    ),
-    row="document",
-)
-
-
 _DOC_ID = Column("doc_id", TEXT, "name of the document", label="document")
 ASK = Table(
     "ask",

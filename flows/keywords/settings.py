@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
+from flows.settings.tables import FileTableSettings
 from vbmodels.keywords.languages import named
 from vbmodels.keywords.options import KeywordOptions, conflict
 
@@ -14,7 +15,7 @@ SCORES = ("ss", "textrank")
 """Models that score words without a posterior."""
 
 
-class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
+class KeywordSettings(declared(KeywordOptions, base=FileTableSettings)):  # type: ignore[misc]
     """Keyphrase extraction from a few known keyphrases per document."""
 
     question = "Which phrases of a document are its keyphrases, with or without known ones?"

@@ -29,7 +29,6 @@ class AboutPart(json_files.Form):
     Documents with a candidate word, and those of them that are copies of others; rows of the tables
     of counts; known keyphrases that were found, and those of them that have several words;
     documents for whose keywords nobody has looked, copies left out, and complete ones.
-    ``labelled`` are names of documents that files of labels name.
     """
 
     documents: int
@@ -40,7 +39,6 @@ class AboutPart(json_files.Form):
     unlabelled: int
     complete: int
     report: Report
-    labelled: list[str]
 
 
 _LISTED = pa.schema(

@@ -45,6 +45,7 @@ from flows.records.runs import (
 from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
+from flows.settings.base import FILE
 from flows.storage import StorageError
 from flows.tables.roles import WEIGHT
 
@@ -199,9 +200,12 @@ def _is_published(run: Run) -> bool:
 
 def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSettings:
     """Return the settings of a fit for new rows, which are scored alike whatever they weigh."""
-    columns = {own: name for own, name in record.settings["columns"].items() if own != WEIGHT}
+    # New data may have a table of their own with a line a file.
+    gone = (WEIGHT, FILE)
+    columns = {own: name for own, name in record.settings["columns"].items() if own not in gone}
+    known = {k: v for k, v in record.settings.items() if not k.startswith("file_")}
     try:
-        return family.settings(**record.settings | {"columns": columns})
+        return family.settings(**known | {"columns": columns})
     except ValidationError as error:
         raise PublishError(
             f"run {fitted.run_id}",

@@ -27,10 +27,14 @@ from flows.records.runs import (
     read_record,
     total_dropped,
 )
+from flows.report.render import lines_of
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from flows.settings.base import FILE
+from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
 from flows.tables.column_table import id_option
+from flows.tables.file_table import unmatched, with_file_table, without_table
 from flows.tables.names import listed
 from flows.tables.partition import unreadable
 from flows.tables.roles import WEIGHT
@@ -58,12 +62,22 @@ def refuse_target_of_another(run: Run) -> None:
         )
 
 
+def settle_settings(run: Run) -> None:
+    """Settle what the input says of settings."""
+    settings = run.settings
+    if isinstance(settings, FileTableSettings):
+        with reading_of(run.family, settings):
+            settings = with_file_table(run.source, run.family.suffixes, settings)
+    run.settings = run.family.settings_from_input(run.source, settings)
+
+
 def look_at_files(run: Run, whole: bool = False) -> None:
     """Read of every input file what says how to cut it; all of it where ``whole``.
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
-    run.files = _expand(run.source, run.family.suffixes)
+    files = _expand(run.source, run.family.suffixes)
+    run.files = without_table(files, run.settings)
     _refuse_unknown_names(run)
     if whole:
         run.checked = _each(run, run.family.check)
@@ -78,7 +92,8 @@ def look_at_files(run: Run, whole: bool = False) -> None:
 def _refuse_unknown_names(run: Run) -> None:
     """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
     settings = run.settings
-    named = [(name, f"for {own}") for own, name in settings.columns.items()]
+    columns_of = {own: name for own, name in settings.columns.items() if own != FILE}
+    named = [(name, f"for {own}") for own, name in columns_of.items()]
     for option in ("exclude", "include"):
         named += [(name, f"to {option}") for name in getattr(settings, option, ())]
     if not named or run.fitted is not None:
@@ -86,14 +101,14 @@ def _refuse_unknown_names(run: Run) -> None:
     table = table_read(run.family.name)
     ours = [column.name for column in table.columns] if table else []
     if table:
-        _raise(_unknown_columns(run.family.name, table, settings.columns))
+        _raise(_unknown_columns(run.family.name, table, columns_of))
     columns: dict[str, None] = {}
     with reading_of(run.family, settings), storage.sharing(run.files), suppress(StorageError):
         for file in run.files[:_LOOKED]:
             columns |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
     faults = []
     for name, why in named:
-        if not columns or any(matches(one, name) for one in columns):
+        if not columns or name == FILE or any(matches(one, name) for one in columns):
             continue
         remedy = f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
         remedy += listed([*columns], 8)
@@ -127,7 +142,9 @@ def file_warnings(run: Run) -> list[str]:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
-    return [
+        beside = unmatched(run.files, run.settings)
+    lines = [] if beside is None else lines_of("input", "lines", beside)
+    return lines + [
         f"{storage.shown(first)}{f' and {len(others):,} more' if others else ''}: {sentence}."
         for sentence, (first, *others) in found.items()
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flows import storage
 from flows.events import Events, Progress, Sweep
-from flows.family import Checked, Family, Ingested, Prepared
+from flows.family import Checked, Family, Ingested, Prepared, reading_of
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor, InProcess, OnProgress, in_threads
 from flows.fit.job import Job
@@ -53,6 +53,12 @@ class LocalCompute:
     def executor(self, job: Job) -> Executor:
         """Return the in-process executor."""
         return InProcess(job, threads=self.threads)
+
+
+def _as_set(family: Family, settings: RunSettings, function: Callable[..., R], *args: Any) -> R:
+    """Call a function that reads the files as settings say."""
+    with reading_of(family, settings):
+        return function(*args)
 
 
 @contextmanager
@@ -173,8 +179,8 @@ class Run:
 
         It ends early where a listener stops the run, or another process has taken it over.
         """
-        calls = [(item, *args) for item in items]
-        return self.compute.each(function, calls, self.on_progress(stage))
+        calls = [(self.family, self.settings, function, item, *args) for item in items]
+        return self.compute.each(_as_set, calls, self.on_progress(stage))
 
     def on_progress(self, stage: str) -> Callable[[int, int], None]:
         """Return what passes on how much of a stage is done."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from flows import storage
-from flows.family import Family, Ingested, reading_of
+from flows.family import Family, Ingested
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
@@ -374,10 +374,9 @@ def _made(group: _Group, family: Family, settings: RunSettings, paths: RunPaths)
     results = []
     with storage.sharing(files, group.contents):
         try:
-            with reading_of(family, settings):
-                for part in group.parts:
-                    storage.fetch_ahead([s.url for s in part.slices])
-                    results.append(family.ingest(part, settings, paths))
+            for part in group.parts:
+                storage.fetch_ahead([s.url for s in part.slices])
+                results.append(family.ingest(part, settings, paths))
         except InputError:
             _refuse_changed(files)  # what changes while it is read looks wrong
             raise

@@ -114,6 +114,10 @@ class _Form:
         return list(cls.model_fields)  # type: ignore[attr-defined]
 
 
+FILE = "FILE"
+"""A column that every input has: the name of a row's file, without its ending."""
+
+
 class _Names(dict[str, str]):
     """Names that are not changed, so that settings can be a key."""
 

@@ -15,7 +15,23 @@ def _column_of(word: str) -> str:
     return "" if not (mark and rest) or column.replace(":", "").isdigit() else column
 
 
-class TableSettings(RunSettings):
+class FileTableSettings(RunSettings):
+    """Settings of a pipeline that may be told of its files by a table with a line a file."""
+
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("file_table", "file_version"),
+    }
+
+    file_table: str | None = Field(
+        None,
+        description="A table with a line a file of the input, such as slides with their labels and "
+        "patients: all rows of a file have the cells of its line. By default one of the sources "
+        "whose cells name the others ('' for none), by the column that does (--column FILE=YOURS).",
+    )
+    file_version: str = Field("", description="The version of file_table; found, not given.")
+
+
+class TableSettings(FileTableSettings):
     """Settings of a pipeline that reads a table of columns."""
 
     groups: ClassVar[dict[str, tuple[str, ...]]] = {

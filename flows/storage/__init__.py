@@ -12,15 +12,16 @@ from flows.storage.errors import (
     StorageError,
     TransientStorageError,
 )
-from flows.storage.file_options import FileOptions, reading_with
+from flows.storage.file_options import FileOptions, TableBeside, reading_with
 from flows.storage.formats.converted import (
     ARRAYS,
-    CELLS,
     DOCUMENTS,
     SEPARATOR,
     SUFFIXES,
     file_notes,
+    lines_beside,
 )
+from flows.storage.formats.file_columns import CELLS, Lines, lines_of, stem_of
 from flows.storage.formats.tables import (
     parquet_file,
     read_batches,
@@ -78,9 +79,11 @@ __all__ = [
     "DamagedError",
     "FileOptions",
     "InputFile",
+    "Lines",
     "MissingError",
     "Sources",
     "StorageError",
+    "TableBeside",
     "TransientStorageError",
     "absent",
     "absolute",
@@ -98,6 +101,8 @@ __all__ = [
     "is_local",
     "is_own",
     "join",
+    "lines_beside",
+    "lines_of",
     "local_copy",
     "looks_at_once",
     "names",
@@ -122,6 +127,7 @@ __all__ = [
     "size_of",
     "small_files",
     "source_in_words",
+    "stem_of",
     "table_bytes",
     "unsealed",
     "using",

@@ -7,6 +7,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+NOTES = b"vbflows.notes"
+"""Metadata of a table that was another file: what was found out of its form and is not plain."""
+
+
+@dataclass(frozen=True)
+class TableBeside:
+    """A table with a line a file of the input: where it is, its column of files, its version."""
+
+    url: str
+    key: str
+    version: str
+
 
 @dataclass(frozen=True)
 class FileOptions:
@@ -22,12 +34,18 @@ class FileOptions:
         Of a workbook; None for the first one with a table.
     documents
         Whether a ``.txt`` file is one document; else it is a table.
+    names_files
+        Whether every row has the name of its file, in a column FILE.
+    beside
+        A table whose cells every row of a file has, from the file's line.
     """
 
     encoding: str | None = None
     skip_rows: int = 0
     sheet: str | None = None
     documents: bool = True
+    names_files: bool = False
+    beside: TableBeside | None = None
 
 
 _options: ContextVar[FileOptions] = ContextVar("file_options", default=FileOptions())  # noqa: B039

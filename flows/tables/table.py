@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flows.settings.base import FILE
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -295,7 +297,7 @@ class Table:
         return replace(
             self,
             columns=(*self.columns, *(one for one in self.named if one.name in spelling.columns)),
-            called=spelling.columns,
+            called={ours: name for ours, name in spelling.columns.items() if ours != FILE},
             separator=spelling.list_separator,
             missing=tuple(getattr(spelling, "missing", ())),
             excluded=tuple(getattr(spelling, "exclude", ())),

@@ -16,7 +16,6 @@ def reading(report: Report) -> Reading:
         language="auto",
         terms=0,
         unused_terms=Named(),
-        unused_labels=(),
         unread_column="",
         copies=0,
     )

@@ -146,4 +146,5 @@ def test_a_folder_has_its_known_keywords_in_a_csv(tmp_path, capsys):
     assert found["rows_read"] == 32
     assert found["results"]["known"]["found"] == 8 + 2 + 1 + 1
     shown = " ".join(found["warnings"])
-    assert "1 row of keywords.csv without a document of that name (none.txt)" in shown
+    assert "No file of 1 of 12 lines of keywords.csv (none.txt)" in shown
+    assert "No line in keywords.csv, so none of its cells: 21 of 32 files" in shown

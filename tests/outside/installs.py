@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = ("keywords", "bags", "variants", "features", "experts")
-FILES = "genomics,documents,languages,tables,imaging"
+FILES = "genomics,documents,languages,tables,imaging,cytometry"
 EXTRAS = ("", *FILES.split(","), "gcs", "azure", "testing", FILES)
 
 

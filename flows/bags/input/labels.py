@@ -97,6 +97,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     if any(name == column and own != "label" for own, name in settings.columns.items()):
         return settings
     counts: Counter[str] = Counter()
+    are_words = False  # yes and no, in a file that has types
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if column not in parquet.schema_arrow.names:
@@ -104,6 +105,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         kind = parquet.schema_arrow.field(column).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             return _with_other_type(file, column, kind, settings)
+        are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
         if not _has_only_bits(parquet, column) or settings.numeric:
             counts += _count_labels(file, column, settings)
         if len(counts) > MOST_LABELS:
@@ -117,7 +119,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         return _with_order(found, order, settings)
     if names and (settings.numeric or (settings.target == "auto" and found.are_numbers)):
         return _with_number(found, settings)
-    return _with_word(found, settings)
+    return _with_word(found, settings, are_words)
 
 
 def _with_other_type(
@@ -141,11 +143,14 @@ def _count_labels(file: InputFile, column: str, settings: BagSettings) -> Counte
     return Counter({one["values"].as_py(): one["counts"].as_py() for one in texts})
 
 
-def _with_word(labels: FoundLabels, settings: BagSettings) -> BagSettings:
+def _with_word(labels: FoundLabels, settings: BagSettings, are_words: bool) -> BagSettings:
     """Return the settings with the positive one of two labels, which its word says."""
     names = labels.names
     if all(name.lower() in (*YES, *NO) for name in names):
-        return settings.written([name for name in names if name.lower() in YES])
+        yes = [name for name in names if name.lower() in YES]
+        if are_words and yes:
+            return settings.model_copy(update={"positive": tuple(yes)})
+        return settings.written(yes)
     word = positive_of(names) if len(names) == 2 else None
     if names == ["-1", "1"]:
         word = "1"

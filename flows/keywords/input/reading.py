@@ -19,14 +19,6 @@ LARGE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class UnusedLabels:
-    """Rows of a file of labels that name no document."""
-
-    file: str
-    rows: Named
-
-
-@dataclass(frozen=True)
 class Reading:
     """What to know of the documents before a decision.
 
@@ -41,8 +33,6 @@ class Reading:
         The settings; ``vocabulary_only`` is whether nothing but a vocabulary has candidates.
     terms, unused_terms
         Terms of the vocabulary, and those that no text has.
-    unused_labels
-        Rows of files of labels that name no document.
     unread_column
         A column that looks as if it had known keyphrases and is not read; "" for none.
     copies
@@ -56,7 +46,6 @@ class Reading:
     language: str
     terms: int
     unused_terms: Named
-    unused_labels: tuple[UnusedLabels, ...]
     unread_column: str
     copies: int
 

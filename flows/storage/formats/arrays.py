@@ -1,32 +1,69 @@
-"""Arrays of bags, in HDF5, as a table with a row an instance.
+"""Arrays in HDF5 (features of slides, bags, AnnData), and FCS, as a table with a row an instance.
 
-A file is one table, where it has an array ``features`` [rows, numbers]: its other arrays of as many
-rows are its other columns, and what has one value has it in every row. Or it is bags: arrays
-[instances, numbers], or groups of HDF5 with an array ``features``, each named by its name. A bag
-without a name has that of the file.
+An array of one axis is a column, one of two a column of lists; a further first axis of length 1 is
+none. A file of HDF5 with an array ``features`` or ``feats``, or with one array alone, is one table:
+its other arrays of as many rows are its other columns, what has one value has it in every row, and
+coordinates name the instances. Or it is bags: an array or a group with features for each, named by
+its name. A bag without a name has that of the file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from flows.storage.errors import StorageError, cannot_read, storage_errors
+from flows.storage.formats.file_columns import stem_of
 from flows.storage.objects.expansion import Expansion
 from flows.storage.objects.staging import local_copy
 
-BAG, LABEL, FEATURES = "bag_id", "label", "features"
+BAG, INSTANCE, FEATURES = "bag_id", "instance_id", "features"
+CALLED_FEATURES = (FEATURES, "feats")
+CALLED_COORDINATES = ("coords", "coordinates")
 PIECE = 2**22  # numbers that are taken at once
-SUFFIXES = (".h5", ".hdf5")
+MOST_GENES = 2_000  # columns of an AnnData's X beyond which it is left out
+SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
 """Endings of files of arrays."""
 
-Arrays = Mapping[str, Any]
 Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of a file: its type, how wide its lists are (None: one cell a row), some of it."""
+
+    kind: pa.DataType
+    width: int | None
+    read: Callable[[int, int], Any]
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type of the column."""
+        return self.kind if self.width is None else pa.list_(self.kind)
+
+    def taken(self, start: int, stop: int) -> pa.Array:
+        """Return rows ``start`` to ``stop`` (not included)."""
+        cells = self.read(start, stop)
+        if self.width is None:
+            return pa.array(cells, self.kind)
+        ends = pa.array(np.arange(stop - start + 1) * self.width, pa.int32())
+        numbers = np.asarray(cells, self.kind.to_pandas_dtype())
+        return pa.ListArray.from_arrays(ends, pa.array(numbers.ravel()))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a file that stand together; a bag without instances has none."""
+
+    rows: int
+    columns: Mapping[str, Cells]
 
 
 @contextmanager
@@ -39,19 +76,15 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
     """
     with storage_errors("read", url):
         path = local_copy(url)
-    with ExitStack() as stack:
-        with _readable(url):
-            arrays = stack.enter_context(_hdf5(path))
-            bags = _bags(arrays, url.rstrip("/").rpartition("/")[2].rpartition(".")[0])
-            fields = [*_kinds(bags).items(), (FEATURES, pa.list_(_number(bags)))]
-            schema = pa.schema([(BAG, pa.string()), *fields])
-        yield schema, _rows(url, bags, schema)
-
-
-def _rows(url: str, bags: list[tuple[Any, Arrays]], schema: pa.Schema) -> Batches:
     with _readable(url):
-        for features, columns in bags:
-            yield from _pieces(features, columns, schema)
+        blocks = _opened_fcs if url.lower().endswith(".fcs") else _opened_hdf5
+        with blocks(path, stem_of(url)) as found:
+            kinds: dict[str, pa.DataType] = {}
+            for block in found:
+                for name, cells in block.columns.items():
+                    kinds.setdefault(name, cells.arrow)
+            schema = pa.schema(kinds.items())
+            yield schema, _in_pieces(found, schema)
 
 
 @contextmanager
@@ -66,19 +99,37 @@ def _readable(url: str) -> Iterator[None]:
             raise cannot_read(url, str(error), "arrays") from error
 
 
-@contextmanager
-def _hdf5(path: str) -> Iterator[Arrays]:
-    import h5py
+def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Batches:
+    """Yield the rows; a bag without instances has a row without features."""
+    for block in blocks:
+        widest = max((cells.width or 1 for cells in block.columns.values()), default=1)
+        step = max(PIECE // max(widest, 1), 1)
+        for start in range(0, max(block.rows, 1), step):
+            stop = min(start + step, block.rows) if block.rows else 1
+            arrays = []
+            for field in schema:
+                cells = block.columns.get(field.name)
+                if cells is None or (not block.rows and cells.width is not None):
+                    arrays.append(pa.nulls(stop - start, field.type))
+                else:
+                    arrays.append(cells.taken(start, stop).cast(field.type))
+            yield pa.record_batch(arrays, schema)
 
-    def held(group: Any) -> dict[str, Any]:
-        marks = {name: np.asarray(value) for name, value in group.attrs.items()}
-        inside = {name: group.get(name) for name in group}
-        return marks | {
-            name: held(one) if isinstance(one, h5py.Group) else one
-            for name, one in inside.items()
-            if isinstance(one, h5py.Dataset)
-            or (isinstance(one, h5py.Group) and isinstance(one.get(FEATURES), h5py.Dataset))
-        }
+
+@contextmanager
+def _opened_fcs(path: str, _: str) -> Iterator[list[Block]]:
+    """Open a file of flow cytometry: a column a channel, by its marker where it has one."""
+    from flowio import FlowData
+
+    data = FlowData(path, ignore_offset_error=True)
+    events = data.as_array()
+    names = [pns or pnn for pns, pnn in zip(data.pns_labels, data.pnn_labels, strict=True)]
+    yield [Block(len(events), {name: _column(events[:, i]) for i, name in enumerate(names)})]
+
+
+@contextmanager
+def _opened_hdf5(path: str, stem: str) -> Iterator[list[Block]]:
+    import h5py
 
     expansion = Expansion(path, os.path.getsize(path))
 
@@ -88,86 +139,128 @@ def _hdf5(path: str) -> Iterator[Arrays]:
 
     with h5py.File(path, "r") as file:
         file.visititems(count)
-        yield held(file)
+        if file.attrs.get("encoding-type") == "anndata":
+            yield [_anndata(file)]
+        else:
+            yield _blocks(file, stem)
 
 
-def _bags(arrays: Arrays, stem: str) -> list[tuple[Any, Arrays]]:
-    """Return (features, other columns) of each bag, or of the one table that a file is."""
-    if FEATURES in arrays and not isinstance(arrays[FEATURES], Mapping):
-        found = {stem: arrays}
-    else:
-        found = {
-            name: one if isinstance(one, Mapping) else {FEATURES: one}
-            for name, one in arrays.items()
-            if isinstance(one, Mapping) or len(one.shape) == 2
-        }
-    if not found:
-        shapes = [f"{name} {tuple(one.shape)}" for name, one in arrays.items()]
+def _blocks(file: Any, stem: str) -> list[Block]:
+    """Return the bags of a file, or the one table that it is."""
+    if any(name in file for name in CALLED_FEATURES):
+        return [_block(_members(file), stem)]
+    arrays = {name: one for name, one in file.items() if _is_matrix(one)}
+    bags = {name: {FEATURES: one} for name, one in arrays.items() if name not in CALLED_COORDINATES}
+    bags |= {name: _members(one) for name, one in file.items() if _has_features(one)}
+    if not bags:
+        shapes = [f"{name} {tuple(getattr(one, 'shape', ()))}" for name, one in file.items()]
         raise ValueError(
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
         )
-    return [_split_features(one, name) for name, one in found.items()]
+    if len(arrays) == len(bags) == 1:
+        return [_block({FEATURES: next(iter(arrays.values())), **_members(file)}, stem)]
+    return [_block(members, name) for name, members in bags.items()]
 
 
-def _split_features(arrays: Arrays, name: str) -> tuple[Any, Arrays]:
-    features = arrays[FEATURES]
-    if len(features.shape) != 2 or features.dtype.kind not in "fiub":
+def _members(group: Any) -> dict[str, Any]:
+    """Return the arrays and marks of a file or group."""
+    marks = {name: np.asarray(value) for name, value in group.attrs.items()}
+    return marks | {name: one for name, one in group.items() if hasattr(one, "shape")}
+
+
+def _has_features(one: Any) -> bool:
+    return not hasattr(one, "shape") and any(name in one for name in CALLED_FEATURES)
+
+
+def _is_matrix(one: Any) -> bool:
+    return len(_shape(one)) == 2
+
+
+def _shape(one: Any) -> tuple[int, ...]:
+    """Return an array's shape without a first axis of length 1 before two others."""
+    shape = tuple(getattr(one, "shape", ()))
+    return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+
+
+def _block(members: Mapping[str, Any], name: str) -> Block:
+    """Return the rows of one table or bag."""
+    called = next(one for one in CALLED_FEATURES if one in members)
+    features = members[called]
+    if not _is_matrix(features) or features.dtype.kind not in "fiub":
         raise ValueError(
             f"expected numbers [instances, numbers] in {name}, found {features.dtype} "
             f"{tuple(features.shape)}"
         )
-    rows = features.shape[0]
-    columns: dict[str, list[Any]] = {}
-    for own, one in arrays.items():
-        if own == FEATURES or isinstance(one, Mapping):
-            continue
-        if one.shape in ((), (1,)):
-            columns[own] = _cells(one) * max(rows, 1)
-        elif one.shape[0] == rows and (len(one.shape) == 1 or own == "bag_features"):
-            columns[own] = _cells(one)
-    columns.setdefault(BAG, [name] * max(rows, 1))
-    return features, columns
+    rows = _shape(features)[0]
+    columns = {BAG: _constant(name)}
+    for own, one in members.items():
+        shape = _shape(one)
+        if own in CALLED_COORDINATES and len(shape) == 2 and shape[0] == rows:
+            columns |= _instances_at(_rows(one, 0, rows))
+        elif shape in ((), (1,)):
+            columns[own] = _constant(np.asarray(one[()]).reshape(-1)[0])
+        elif shape[0] == rows and (len(shape) == 1 or own == "bag_features"):
+            columns[own] = _column(_rows(one, 0, rows))
+    return Block(rows, {**columns, FEATURES: _matrix(features)})
 
 
-def _cells(array: Any) -> list[Any]:
-    """Return an array's entries as Python objects: text that is bytes is decoded."""
-    cells = np.asarray(array[()])
-    cells = cells.reshape(1) if not cells.shape else cells
-    return [one.decode() if isinstance(one, bytes) else one for one in cells.tolist()]
+def _anndata(file: Any) -> Block:
+    """Return an AnnData's cells: X where it is not too wide, what is in obsm, and obs."""
+    obs = file["obs"]
+    index = obs.attrs.get("_index", "_index")
+    columns = {
+        ("cell" if name == index else name): _column(_values(one)) for name, one in obs.items()
+    }
+    matrices = {FEATURES: file.get("X"), **dict(file.get("obsm", {}))}
+    for name, one in matrices.items():
+        if _is_matrix(one) and one.shape[1] <= MOST_GENES:
+            columns[name] = _matrix(one)
+    if not any(cells.width for cells in columns.values()):
+        raise ValueError(
+            f"expected a dense X of at most {MOST_GENES:,} columns, or arrays in obsm, such as "
+            "X_pca; reduce the cells to components first (scanpy.pp.pca)"
+        )
+    return Block(obs[index].shape[0], columns)
 
 
-def _kinds(bags: list[tuple[Any, Arrays]]) -> dict[str, pa.DataType]:
-    """Return the types of the columns other than the features, which all bags share."""
-    cells: dict[str, list[Any]] = {}
-    for _, columns in bags:
-        for name, own in columns.items():
-            cells.setdefault(name, []).extend(own)
-    kinds = {name: pa.array(own).type for name, own in cells.items() if name != BAG}
-    # Bare arrays are bags whose labels are elsewhere, or nowhere.
-    return kinds or {LABEL: pa.null()}
+def _values(one: Any) -> Any:
+    """Return a column of obs: its values, or those of its categories by their codes."""
+    if hasattr(one, "shape"):
+        return one[()]
+    categories, codes = one["categories"][()].tolist(), one["codes"][()].tolist()
+    return np.array([None if code < 0 else categories[code] for code in codes], object)
 
 
-def _number(bags: list[tuple[Any, Arrays]]) -> pa.DataType:
-    whole = all(features.dtype == np.float32 for features, _ in bags)
-    return pa.float32() if whole else pa.float64()
+def _instances_at(places: Any) -> dict[str, Cells]:
+    """Return names of instances by where they are; none where two are in one place."""
+    if len(np.unique(places, axis=0)) < len(places):
+        return {}
+    names = ["_".join(f"{number:g}" for number in place) for place in places.tolist()]
+    return {INSTANCE: _column(np.array(names, object))}
 
 
-def _pieces(features: Any, columns: Arrays, schema: pa.Schema) -> Batches:
-    """Yield a bag's rows; one without instances has a row without features."""
-    rows, width = features.shape
-    kind = schema.field(FEATURES).type
-    step = max(PIECE // max(width, 1), 1)
-    for start in range(0, max(rows, 1), step):
-        stop = min(start + step, rows)
-        block = np.asarray(features[start:stop], kind.value_type.to_pandas_dtype())
-        ends = pa.array(np.arange(len(block) + 1) * width, pa.int32())
-        lists = pa.ListArray.from_arrays(ends, pa.array(block.ravel()))
-        size = max(stop - start, 1)
-        cells = {FEATURES: lists if rows else pa.nulls(1, kind)}
-        for name in schema.names:
-            if name not in cells:
-                own = columns.get(name, [None] * max(rows, 1))[start : start + size]
-                own = [None if one is None else str(one) for one in own] if name == BAG else own
-                cells[name] = pa.array(own, schema.field(name).type)
-        yield pa.record_batch([cells[name] for name in schema.names], schema)
+def _rows(one: Any, start: int, stop: int) -> Any:
+    return one[0, start:stop] if len(one.shape) == 3 else one[start:stop]
+
+
+def _matrix(one: Any) -> Cells:
+    kind = pa.float32() if one.dtype == np.float32 else pa.float64()
+    return Cells(kind, _shape(one)[1], partial(_rows, one))
+
+
+def _column(cells: Any) -> Cells:
+    """Return a column that is in memory; text that is bytes is decoded."""
+    if len(cells.shape) == 2:
+        return _matrix(cells)
+    if cells.dtype.kind in "SO":
+        texts = [one.decode() if isinstance(one, bytes) else one for one in cells.tolist()]
+        return Cells(pa.array(texts).type, None, lambda start, stop: texts[start:stop])
+    return Cells(pa.array(cells[:0]).type, None, lambda start, stop: cells[start:stop])
+
+
+def _constant(value: Any) -> Cells:
+    """Return a column with one value; names of bags are text."""
+    value = value.decode() if isinstance(value, bytes) else value
+    kind = pa.array([value]).type
+    return Cells(kind, None, lambda start, stop: pa.array([value] * (stop - start), kind))

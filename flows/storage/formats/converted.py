@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,22 +22,25 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from flows.faults import install_command
+from flows.settings.base import FILE
 from flows.storage.errors import StorageError, cannot_read
-from flows.storage.file_options import FileOptions, file_options
+from flows.storage.file_options import (
+    NOTES,
+    FileOptions,
+    TableBeside,
+    file_options,
+    reading_with,
+)
 from flows.storage.formats import arrays, text_documents, text_files, workbooks
+from flows.storage.formats.file_columns import CELLS, Lines, lines_of, stem_of
 from flows.storage.objects.access import arrow, filesystem
 from flows.storage.objects.contents import listed_file, small_content
 from flows.storage.objects.expansion import Expansion
-from flows.storage.objects.inputs import fingerprint_of, size_of
+from flows.storage.objects.inputs import fingerprint_of, refuse_changed, size_of
 from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.staging import local_copy, made
 from flows.storage.objects.store import fetch
 from flows.storage.objects.urls import is_local
-
-_NOTES = b"vbflows.notes"
-
-CELLS = b"vbflows.cells"
-"""Metadata of a table whose cells are text that is still to be parsed."""
 
 SEPARATOR = b"vbflows.separator"
 """Metadata of a table that was text: what sets its columns apart."""
@@ -87,7 +91,7 @@ def file_notes(url: str) -> list[str]:
     small = small_text(url)
     converted: Any = as_parquet(url) if small is None else pa.BufferReader(small)
     metadata = None if converted == url else pq.read_schema(converted).metadata
-    notes = json.loads((metadata or {}).get(_NOTES, b"[]"))
+    notes = json.loads((metadata or {}).get(NOTES, b"[]"))
     return [*notes, *_unused_options(format_of(url)[0])]
 
 
@@ -146,14 +150,6 @@ def _convert(url: str, sink: Sink) -> None:
         raise cannot_read(url, f"it needs the package {error.name}; {how}") from error
 
 
-def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
-    """Return the metadata of a table that was text."""
-    metadata = {CELLS: b"text", SEPARATOR: table.separator.encode()}
-    if table.notes:
-        metadata[_NOTES] = json.dumps(table.notes).encode()
-    return metadata
-
-
 def as_parquet(url: str) -> str:
     """Return the URL itself of a Parquet file, or the path of a conversion on this machine.
 
@@ -161,9 +157,11 @@ def as_parquet(url: str) -> str:
     conversion.
     """
     end, packing = format_of(url)
-    if end not in _CONVERSIONS:
+    options = file_options()
+    plain = end == ".parquet" and not (options.names_files or options.beside)
+    if plain or end not in _CONVERSIONS:
         return url
-    what = f"as Parquet, {end} {packing} {file_options()}"
+    what = f"as Parquet, {end} {packing} {options}"
     return made(url, what, partial(_convert, url), ".parquet")
 
 
@@ -175,7 +173,7 @@ def format_of(url: str) -> tuple[str, str | None]:
         return end, None
     if end in _TEXT:
         return ".csv", packing
-    if end in _CONVERSIONS or end == ".parquet":
+    if end in _CONVERSIONS:
         return ("", None) if packing and end not in _LINES else (end, packing)
     return _by_bytes(url), None
 
@@ -222,8 +220,10 @@ def _csv(url: str, packing: str | None, sink: Sink) -> None:
     def write(table: text_files.TextTable) -> None:
         metadata = {CELLS: b"text", SEPARATOR: table.separator.encode()}
         if table.notes:
-            metadata[_NOTES] = json.dumps(table.notes).encode()
-        _write(sink, table.schema.with_metadata(metadata), _limited(url, packing, table.batches))
+            metadata[NOTES] = json.dumps(table.notes).encode()
+        _write(
+            url, sink, table.schema.with_metadata(metadata), _limited(url, packing, table.batches)
+        )
 
     try:
         text_files.convert(url, lambda: _opened(url, packing), write)
@@ -266,7 +266,7 @@ def _json_lines(
     def convert(schema: pa.Schema) -> None:
         parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
         with opened() as stream, pj.open_json(stream, blocks, parse) as reader:
-            _write(sink, reader.schema, _limited(url, packing, reader))
+            _write(url, sink, reader.schema, _limited(url, packing, reader))
 
     try:
         try:
@@ -330,19 +330,20 @@ def _arrow(url: str, _: str | None, sink: Sink) -> None:
         with pa.BufferReader(content) if content else fs.open_input_file(name) as file:
             reader = pa.ipc.open_file(file)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            _write(sink, reader.schema, _limited(url, "buffers", _sound(batches)))
+            _write(url, sink, reader.schema, _limited(url, "buffers", _sound(batches)))
     except pa.ArrowInvalid:
         try:
             with _opened(url, None) as stream, pa.ipc.open_stream(stream) as reader:
-                _write(sink, reader.schema, _limited(url, "buffers", _sound(reader)))
+                _write(url, sink, reader.schema, _limited(url, "buffers", _sound(reader)))
         except pa.ArrowInvalid as error:
             raise _not(url, "an Arrow file", error) from error
 
 
 def _workbook(url: str, _: str | None, sink: Sink) -> None:
     found = workbooks.read(url, local_copy(url), format_of(url)[0])
-    metadata = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
-    pq.write_table(found.table.replace_schema_metadata(metadata), sink, compression="zstd")
+    metadata = {CELLS: b"text", NOTES: json.dumps(found.notes).encode()}
+    schema = found.table.schema.with_metadata(metadata)
+    _write(url, sink, schema, found.table.to_batches())
 
 
 def _limited(
@@ -375,26 +376,70 @@ def _document(url: str, _: str | None, sink: Sink) -> None:
             "one document",
         )
     text, notes = text_documents.text_of(url, data)
-    table = pa.table({"doc_id": [url], "text": [text]}, metadata={_NOTES: json.dumps(notes)})
-    pq.write_table(table, sink)
+    metadata = {CELLS: "text", NOTES: json.dumps(notes)}
+    table = pa.table({"doc_id": [url], "text": [text]}, metadata=metadata)
+    _write(url, sink, table.schema, table.to_batches())
+
+
+def _parquet(url: str, _: str | None, sink: Sink) -> None:
+    file = pq.ParquetFile(local_copy(url))
+    _write(url, sink, file.schema_arrow, file.iter_batches(ROWS))
 
 
 def _arrays(url: str, _: str | None, sink: Sink) -> None:
     with arrays.opened(url) as (schema, batches):
-        _write(sink, schema, batches)
+        _write(url, sink, schema, batches)
 
 
-def _write(sink: Sink, schema: pa.Schema, batches: Any) -> None:
-    """Write batches as Parquet, in row groups of some ``GROUP`` bytes and at most ``ROWS`` rows."""
+def _write(url: str, sink: Sink, schema: pa.Schema, batches: Any) -> None:
+    """Write a file's batches as Parquet, with the columns that all of its rows share.
+
+    Row groups have some ``GROUP`` bytes and at most ``ROWS`` rows.
+    """
     held: list[pa.RecordBatch] = []
+    shared = _shared_cells(url, schema)
+    for name, cell in shared.items():
+        schema = schema.append(pa.field(name, cell.type))
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for batch in batches:
             expect()
-            held.append(batch.replace_schema_metadata(schema.metadata))
+            columns = [*batch.columns, *(pa.repeat(one, len(batch)) for one in shared.values())]
+            held.append(pa.record_batch(columns, schema))
             if sum(b.nbytes for b in held) >= GROUP:
                 writer.write_table(pa.Table.from_batches(held, schema), ROWS)
                 held.clear()
         writer.write_table(pa.Table.from_batches(held, schema), ROWS)
+
+
+def _shared_cells(url: str, schema: pa.Schema) -> dict[str, pa.Scalar]:
+    """Return the cells that all rows of a file have: its name, and those of its line beside."""
+    options, found = file_options(), {}
+    if options.names_files:
+        found[FILE] = pa.scalar(stem_of(url))
+    if options.beside is not None and options.beside.url != url:
+        lines = _lines(options.beside, replace(options, names_files=False, beside=None))
+        table = lines.texts if (schema.metadata or {}).get(CELLS) == b"text" else lines.typed
+        place = lines.place_of(url)
+        for name in (one for one in table.column_names if one != options.beside.key):
+            cells = table[name]
+            found[name] = pa.scalar(None, cells.type) if place is None else cells[place]
+    return {name: cell for name, cell in found.items() if name not in schema.names}
+
+
+@lru_cache(maxsize=4)
+def _lines(beside: TableBeside, options: FileOptions) -> Lines:
+    """Read a table with a line a file, once for each version of it."""
+    with reading_with(options):
+        small = small_text(beside.url)
+        source = pa.BufferReader(small) if small else local_copy(as_parquet(beside.url))
+        table = pq.read_table(source)
+    refuse_changed(beside.url, beside.version)
+    return lines_of(table, beside.key)
+
+
+def lines_beside(beside: TableBeside) -> Lines:
+    """Return the lines of a table beside the files that are read here."""
+    return _lines(beside, replace(file_options(), names_files=False, beside=None))
 
 
 def _not(url: str, what: str, error: Exception) -> StorageError:
@@ -423,6 +468,7 @@ _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)"
 
 _CONVERSIONS: dict[str, Callable[[str, str | None, Sink], None]] = {
     ".csv": _csv,
+    ".parquet": _parquet,
     _ARRAY: _json_array,
     **dict.fromkeys(_LINES, _json_lines),
     **dict.fromkeys((".arrow", ".feather"), _arrow),

@@ -86,6 +86,8 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
         InputFile(_url_of(url, name), int(info["size"] or 0), version_mark(info))
         for name, info in found.items()
     ]
+    if ".h5" in suffixes and not any(file.url.endswith(".h5") for file in files):
+        _refuse_pickles(url)
     if not files:
         plain = ", ".join(one for one in suffixes if one.count(".") == 1)  # others are packed
         raise MissingError(
@@ -94,6 +96,21 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
             url,
         )
     return files
+
+
+PICKLES = (".pt", ".pth")
+
+
+def _refuse_pickles(url: str) -> None:
+    """Refuse a file or folder of tensors: a pickle runs code where it is read."""
+    pickles = [name for name in _found(url, PICKLES) if name.endswith(PICKLES)]
+    if pickles:
+        name = pickles[0].rpartition("/")[2]
+        raise cannot_read(
+            url,
+            f"{name} is a pickle; in Python: h5py.File('{name[:-3]}.h5', 'w')['features'] = "
+            f"torch.load('{name}').numpy()",
+        )
 
 
 def refuse_changed(url: str, fingerprint: str) -> None:

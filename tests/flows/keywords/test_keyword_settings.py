@@ -3,8 +3,8 @@
 import pytest
 
 from flows.keywords.settings import KeywordSettings
-from flows.settings import RunSettings
 from flows.settings.load import load
+from flows.settings.tables import FileTableSettings
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_what_depends_on_the_model_is_filled_in_and_shown(given, found):
 
 
 def test_there_are_at_most_twenty_settings_and_five_come_first():
-    own = set(KeywordSettings.model_fields) - set(RunSettings.model_fields)
+    own = set(KeywordSettings.model_fields) - set(FileTableSettings.model_fields)
     assert len(own) <= 20
     assert len(KeywordSettings.first) <= 5
 

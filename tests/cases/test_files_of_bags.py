@@ -1,0 +1,211 @@
+"""A file a bag: features of slides, flow cytometry, AnnData, and a table with a line a file."""
+
+import json
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.flows.commands import run
+
+WIDTH, BAGS = 6, 24
+GROUPED = "24 bags are 12 groups by column case_id"
+
+
+def slides():
+    """Features and places of some slides; slides of odd number are positive."""
+    random = np.random.default_rng(0)
+    for k in range(BAGS):
+        rows = 8 + k % 5
+        features = random.normal(size=(rows, WIDTH)).astype(np.float32)
+        if k % 2:
+            features[:3, 0] += 4.0
+        places = np.column_stack([np.arange(rows) * 256, np.arange(rows) % 3 * 256])
+        yield f"TCGA-{k:02d}.A1", features, places
+
+
+def write_labels(path, *, ending="", lines=()):
+    """Write a table with a line a slide: its case and its label."""
+    rows = [
+        f"case_{k // 2},TCGA-{k:02d}.A1{ending},{'yes' if k % 2 else 'no'}" for k in range(BAGS)
+    ]
+    path.write_text("\n".join(["case_id,slide_id,label", *rows, *lines]))
+
+
+def write_clam(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["features"], file["coords"] = features, places
+
+
+def write_trident(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["features"], file["coords"] = features[None], places[None]
+
+
+def write_stamp(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["feats"], file["coords"] = features, places.astype(float)
+        file.attrs["extractor"], file.attrs["tile_size_um"] = "uni", 256.0
+
+
+def write_one_array(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["embedding"] = features
+
+
+LAYOUTS = {
+    "CLAM": write_clam,
+    "TRIDENT": write_trident,
+    "STAMP": write_stamp,
+    "one array": write_one_array,
+}
+
+
+def check(capsys, *command):
+    code, out, err = run(capsys, "check", "bags", *command, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    return found, {one["name"]: one["used"] for one in found["columns"]}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_folder_of_slides_goes_in_as_it_is(tmp_path, capsys, layout):
+    for name, features, places in slides():
+        LAYOUTS[layout](tmp_path / f"{name}.h5", features, places)
+    write_labels(tmp_path / "labels.csv", ending=".svs")
+    found, used = check(capsys, tmp_path)
+    assert used["bag_id"] == "bag_id"
+    assert used["label"] == "label: positive is yes"
+    assert used["case_id"] == "group"
+    assert ("instance_id" in used) == (layout != "one array")
+    assert "coords" not in used
+    assert "slide_id" not in used
+    assert any(GROUPED in one for one in found["warnings"])
+    assert any("labels.csv has the cells of each file's rows" in one for one in found["warnings"])
+
+
+def test_what_has_no_partner_is_said_and_a_run_and_a_score_use_their_own_tables(tmp_path, capsys):
+    fit, new = tmp_path / "fit", tmp_path / "new"
+    for folder in (fit, new):
+        folder.mkdir()
+        for name, features, places in slides():
+            write_clam(folder / f"{name}.h5", features, places)
+    write_labels(fit / "labels.csv", lines=["case_9,gone,yes"])
+    (fit / "TCGA-99.h5").write_bytes((fit / "TCGA-00.A1.h5").read_bytes())
+    code, out, err = run(capsys, "bags", fit, tmp_path / "out", "--json")
+    assert code == 0, err
+    shown = " ".join(json.loads(out)["warnings"])
+    assert "No line in labels.csv, so none of its cells: 1 of 25 files (TCGA-99)." in shown
+    assert "No file of 1 of 25 lines of labels.csv (gone)." in shown
+    code, out, err = run(capsys, "score", tmp_path / "out", new, tmp_path / "scored", "--json")
+    assert code == 0, err
+    assert "labels.csv" not in " ".join(json.loads(out)["warnings"])
+
+
+def test_a_changed_table_is_read_again(tmp_path, capsys):
+    for name, features, places in slides():
+        write_clam(tmp_path / f"{name}.h5", features, places)
+    table = tmp_path / "labels.csv"
+    write_labels(table)
+    target = tmp_path / "out"
+    assert run(capsys, "bags", tmp_path, target, "--since", "latest")[0] == 0
+    table.write_text(table.read_text().replace("TCGA-01.A1,yes", "TCGA-01.A1,no"))
+    assert run(capsys, "bags", tmp_path, target, "--since", "latest")[0] == 0
+    code, out, err = run(capsys, "show", target, "bags", "--where", "bag_id=TCGA-01.A1", "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"][0]["label"] == 0
+
+
+def test_a_table_that_has_rows_of_its_own_is_no_table_of_files(tmp_path, capsys):
+    for name, features, places in slides():
+        write_clam(tmp_path / f"{name}.h5", features, places)
+    rows = [
+        {"bag_id": name, "label": k % 2, "features": features[0].tolist()}
+        for k, (name, features, _) in enumerate(slides())
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "labels.parquet")
+    found, _ = check(capsys, tmp_path)
+    assert not any("line" in one for one in found["warnings"])
+    assert found["rows"] == sum(len(features) + 1 for _, features, _ in slides())
+
+
+def write_csv(path, name, features):
+    lines = [
+        ",".join(f"CD{d}" for d in range(WIDTH)),
+        *(",".join(map(str, one)) for one in features),
+    ]
+    (path / f"export_{name}_Live.csv").write_text("\n".join(lines))
+
+
+def write_parquet(path, name, features):
+    table = pa.table({f"CD{d}": features[:, d] for d in range(WIDTH)})
+    pq.write_table(table, path / f"{name}.parquet")
+
+
+def write_fcs(path, name, features):
+    from flowio import create_fcs
+
+    with open(path / f"{name}.fcs", "wb") as file:
+        create_fcs(file, features.ravel().tolist(), [f"CD{d}" for d in range(WIDTH)])
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet, write_fcs])
+def test_one_file_a_sample_is_named_by_the_file(tmp_path, capsys, write):
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for name, features, _ in slides():
+        write(folder, name, features)
+    files = sorted(one.name for one in folder.iterdir())
+    lines = [f"{name},{k % 2}" for k, name in enumerate(files)]
+    (tmp_path / "cohort.csv").write_text("\n".join(["file,label", *lines]))
+    _, used = check(capsys, folder, tmp_path / "cohort.csv")
+    assert used["FILE"] == "bag_id"
+    assert [used[f"CD{d}"] for d in range(WIDTH)] == ["feature"] * WIDTH
+    code, _, err = run(capsys, "check", "bags", folder, "--column", "bag_id=FILE")
+    assert code == 2
+    assert "no bag with a label" in err
+
+
+def write_cells(path, width, *, obsm):
+    """Write an AnnData of cells of some patients."""
+    random = np.random.default_rng(1)
+    patient = np.repeat(np.arange(BAGS), 10)
+    with h5py.File(path, "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        file["X"] = random.normal(size=(len(patient), width)).astype(np.float32)
+        if obsm:
+            file["obsm/X_pca"] = random.normal(size=(len(patient), 4))
+        obs = file.create_group("obs")
+        obs.attrs["_index"] = "barcode"
+        obs["barcode"] = [f"cell{i}".encode() for i in range(len(patient))]
+        obs["patient/codes"], obs["patient/categories"] = patient, [f"P{k}" for k in range(BAGS)]
+        obs["response"] = patient % 2
+
+
+def test_cells_of_an_anndata_go_in_by_columns_of_obs(tmp_path, capsys):
+    write_cells(tmp_path / "cells.h5ad", 5, obsm=True)
+    named = ("--column", "bag_id=patient", "--column", "label=response")
+    found, used = check(capsys, tmp_path / "cells.h5ad", *named)
+    assert found["rows"] == 10 * BAGS
+    assert (used["patient"], used["features"]) == ("bag_id", "features")
+    assert used["cell"].startswith("left out: id")
+    assert "label" in used["response"]
+    _, used = check(capsys, tmp_path / "cells.h5ad", *named, "--column", "features=X_pca")
+    assert used["X_pca"] == "feature"
+    write_cells(tmp_path / "wide.h5ad", 3000, obsm=True)
+    _, used = check(capsys, tmp_path / "wide.h5ad", *named)
+    assert used["X_pca"] == "feature"
+    write_cells(tmp_path / "wide.h5ad", 3000, obsm=False)
+    code, _, err = run(capsys, "check", "bags", tmp_path / "wide.h5ad", *named)
+    assert code == 2
+    assert "at most 2,000 columns" in err
+
+
+def test_tensors_are_refused_with_what_converts_them(tmp_path, capsys):
+    (tmp_path / "a.pt").touch()
+    write_labels(tmp_path / "labels.csv")
+    code, _, err = run(capsys, "check", "bags", tmp_path)
+    assert code == 2
+    assert "a.pt is a pickle; in Python: h5py.File('a.h5', 'w')['features']" in err
