@@ -300,8 +300,6 @@ def _begin(
     One partition at a time is in memory; sweeps are timed on the first, and counted for all by
     the size of their data.
     """
-    if model is None:
-        return None, (), {}
     total: TreeSum[Any] = TreeSum()
     sizes = []
     for url in prepared.partitions:

@@ -35,10 +35,6 @@ from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
 
-class Nothing(State, kind="flows/runs.Nothing"):
-    """The global parameters of what has none."""
-
-
 class Stage:
     """A stage; see the module.
 
@@ -134,9 +130,6 @@ def fit(run: Run) -> None:
     again, run.tried = run.is_resume or run.tried, True
     job = _job(run)
     run.work_by(run.compute.executor(job))
-    if run.model is None:
-        run.q = Nothing()
-        return
     run.fit = run_fit(job, run.executor, on_step=sweeps(run), resume=again)
     run.q = run.fit.q
 
@@ -145,9 +138,7 @@ def fit(run: Run) -> None:
 def load(run: Run) -> None:
     """Read the posterior of the run that is applied to new data."""
     run.work_by(run.compute.executor(_job(run)))
-    if run.model is None or run.fitted is None:
-        run.q = Nothing()
-        return
+    assert run.fitted is not None
     run.q = read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State)
 
 

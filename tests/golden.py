@@ -26,8 +26,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"unit": "phrase", "keyword_rate": None, "max_iter": 60},
         {"model": "vbss"},
         {"model": "vbss", "inference": "mean_field"},
-        {"model": "ss"},
-        {"model": "textrank"},
     ],
     "bags": [
         {"model": "embedding", "max_iter": 400},

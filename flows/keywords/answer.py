@@ -14,7 +14,7 @@ import numpy as np
 
 from flows.evaluate.estimate import Estimate, share_of
 from flows.family import Finished
-from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import (
     LEVELS,
     MOST_DOCUMENTS,
@@ -310,8 +310,6 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
     (whole,) = finished.summaries
     parts, settings = whole.parts, finished.settings
     terms = reduce(add, (one.terms for one in parts))
-    has_probabilities = settings.model not in SCORES
-    likely_frequent = bool(has_probabilities and terms.likely)
     given = sum(int(one.notes.get("listed", 0)) for one in finished.ingested)
     counts = Counts(
         read=sum(one.rows_read for one in finished.ingested),
@@ -324,15 +322,15 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
         unit=settings.unit,
         counts=counts,
         known=Known(given, sum(one.observed for one in parts)),
-        levels=_levels(parts, has_probabilities),
+        levels=_levels(parts),
         own_name=sum(one.own_name for one in parts),
         rules=_rules(whole, settings),
         rate=None if q is None else _rate(q, counts, settings),
         ranking=whole.ranking,
         measured=_measured(Truth.joined([one.truth for one in parts])),
         doubts=doubts,
-        frequent=_frequent(terms.likely if likely_frequent else terms.new, terms.written),
-        likely_frequent=likely_frequent,
+        frequent=_frequent(terms.likely or terms.new, terms.written),
+        likely_frequent=bool(terms.likely),
         histogram=tuple(np.sum([one.histogram for one in parts], axis=0).tolist()),
         documents=tuple(documents[:MOST_DOCUMENTS]),
         to_label=_to_label(whole.to_label),
@@ -355,20 +353,17 @@ def widget_of(finished: Finished) -> Widget:
             for one in document.keyphrases
         },
         whole=terms.whole,
-        has_probabilities=finished.settings.model not in SCORES,
         key=finished.settings.key,
     )
 
 
-def _levels(parts: Sequence[KeywordSummary], has_probabilities: bool) -> tuple[Level, ...]:
+def _levels(parts: Sequence[KeywordSummary]) -> tuple[Level, ...]:
     count, documents, right = (
         np.sum([getattr(one, name) for one in parts], axis=0)
         for name in ("count", "with_new", "right")
     )
     at_nodes = np.sum([one.right_by_node for one in parts], axis=0)
     expected = sum(one.expected for one in parts)
-    if not has_probabilities:
-        return (Level(0.0, int(count[0]), int(documents[0]), None, 0.0), *_NO_LEVELS)
     found = []
     for level, above in enumerate(LEVELS):
         share = None
@@ -378,9 +373,6 @@ def _levels(parts: Sequence[KeywordSummary], has_probabilities: bool) -> tuple[L
         of_all = float(right[level] / expected) if expected else 0.0
         found.append(Level(above, n, int(documents[level]), share, of_all))
     return tuple(found)
-
-
-_NO_LEVELS = tuple(Level(above, 0, 0, None, 0.0) for above in LEVELS[1:])
 
 
 def _rules(whole: Whole, settings: KeywordSettings) -> Rules:

@@ -10,16 +10,14 @@ import numpy as np
 from flows.keywords.answer import Doubts
 from flows.keywords.input.term_lists import prior_of
 from flows.keywords.publish import Scores
-from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.settings import KeywordSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.reliability import has_few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
-from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.vbss.coordinate_ascent import Form
@@ -27,24 +25,13 @@ from vbmodels.keywords.vbss.model import VBSS
 
 
 def model_of(settings: KeywordSettings) -> Any:
-    """Return the model to fit; None for plain scores."""
-    if settings.model in SCORES:
-        return None
+    """Return the model to fit."""
     if settings.model == "vbss":
         return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
     prior = prior_of(settings.prior)
     if settings.with_phrases:
         return keyphrases_model(prior, settings.kind, settings.keyphrases, settings.rate_sd)
     return words_model(prior, settings.kind, settings.keyword_rate, settings.rate_sd)
-
-
-def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
-    """Return TextRank, or SS, of every word [W]."""
-    values = [
-        textrank(a, DAMPING) if settings.model == "textrank" else ss(a, y, DAMPING)
-        for y, a in batch.documents()
-    ]
-    return np.concatenate([np.zeros(0), *values])
 
 
 def regression_of(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
@@ -103,8 +90,6 @@ def _of_documents(
     """Return scores of words document by document."""
     if isinstance(model, Keyphrases):  # no document has a phrase
         return batch.y.astype(np.float64)
-    if model is None:
-        return score_words(settings, batch)
     if not fitted:
         done = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = done.reduce.local_states(done.iterations - 1)

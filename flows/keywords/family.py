@@ -39,7 +39,7 @@ from flows.keywords.input.shards import (
 from flows.keywords.input.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.publish import Scored, keep_scores, publish
 from flows.keywords.schema import DOCUMENTS
-from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import Whole
 from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, about_url, read_wide, write_listed, write_narrow
@@ -123,10 +123,8 @@ class Keywords(ReadsOneTable, Family):
             prior_of(settings.prior)
         except InputError as error:
             faults = (*error.faults, *faults)
-        # The rankings learn nothing from known keyphrases, and other corpora do without any.
-        without = settings.model in SCORES or (
-            settings.model == "corpus" and settings.prior != NONE
-        )
+        # Other corpora do without known keyphrases.
+        without = settings.model == "corpus" and settings.prior != NONE
         listed = checked.rows if without else held.listed
         return CheckedDocuments(checked.rows, faults, checked.keys, listed)
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.family import Each
 from flows.keywords.schema import ASK, KEYWORDS
-from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.settings import KeywordSettings
 from flows.keywords.summary import DocumentToLabel, KeywordSummary, Whole, summarise
 from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_listed, read_wide
@@ -45,10 +45,8 @@ from vbmodels.keywords.near_duplicates import (
     without_near_duplicates,
     without_parts,
 )
-from vbmodels.keywords.selection import select_share, word_ranks
+from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.surfaces import longer_phrases, written
-
-DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,6 @@ def _write(
     r, observed, chosen = rows.take(r, 1.0), rows.take(observed, True), rows.take(chosen, True)
     offsets, texts, before = rows.offsets, rows.texts, int(chosen.sum())
     true = rows.take(marks.gold, UNKNOWN_TRUTH)
-    ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
         chosen = without_parts(chosen, observed, r, rows.spans)
@@ -207,7 +204,7 @@ def _write(
             pa.array(r),
             pa.array(observed),
             pa.array(chosen),
-            pa.array(word_ranks(ranked, offsets), pa.int32()),
+            pa.array(word_ranks(r, offsets), pa.int32()),
             pa.array(texts.position, pa.int32()),
             pa.array(texts.occurrences, pa.int32()),
             pc.equal(*(pc.utf8_lower(pa.array(own, pa.string())) for own in (texts.term, of))),
@@ -268,9 +265,6 @@ def _selected(
     settings: KeywordSettings,
 ) -> BoolArray:
     """Return the selected candidates [M]; ``least`` is None where documents have thresholds."""
-    if settings.model in SCORES:
-        share = settings.keyword_rate or DEFAULT_SHARE
-        return select_share(r, observed, offsets, share)
     if least is None:
         return select_in_documents(r, observed, offsets, settings.fdr, settings.per_document)
     return select_above(r, observed, offsets, least, _most(number, observed, offsets, settings))

@@ -130,9 +130,7 @@ KEYWORDS = Table(
         Column("surface", TEXT, "its form at its first occurrence"),
         Column("stem", TEXT, "its words' stems"),
         Column("words", INT32, "number of its words"),
-        Column(
-            "probability", NUMBER, "probability that it is a keyphrase; a score for ss and textrank"
-        ),
+        Column("probability", NUMBER, "probability that it is a keyphrase"),
         Column("observed", FLAG, "whether it is known", label="known"),
         Column("selected", FLAG, "whether it is recommended, or known"),
         Column("rank", INT32, "rank in its document, 1 the most probable"),

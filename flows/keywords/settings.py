@@ -11,9 +11,6 @@ from flows.settings.tables import FileTableSettings
 from vbmodels.keywords.languages import named
 from vbmodels.keywords.options import KeywordOptions, conflict
 
-SCORES = ("ss", "textrank")
-"""Models that score words without a posterior."""
-
 
 class KeywordSettings(declared(KeywordOptions, base=FileTableSettings)):  # type: ignore[misc]
     """Keyphrase extraction from a few known keyphrases per document."""
@@ -44,15 +41,15 @@ class KeywordSettings(declared(KeywordOptions, base=FileTableSettings)):  # type
         "expert": ("inference",),
     }
 
-    model: Literal["corpus", "vbss", "ss", "textrank"] = Field(
+    model: Literal["corpus", "vbss"] = Field(
         "corpus",
         description="corpus: one regression over all documents; vbss: a regression of each "
-        "document alone (Hu 2024); ss, textrank: scores, no probabilities.",
+        "document alone (Hu 2024).",
     )
     unit: Literal["phrase", "word"] | None = Field(
         None,
         description="What gets a probability: phrases of one to four words as you wrote them, or "
-        "words; by default phrases with model corpus, words with the others.",
+        "words; by default phrases with model corpus, words with vbss.",
     )
     inference: Literal["full", "mean_field"] | None = Field(
         None, description="vbss: full covariance (the default), or mean_field."
@@ -95,7 +92,7 @@ class KeywordSettings(declared(KeywordOptions, base=FileTableSettings)):  # type
     @property
     def over_corpus(self) -> bool:
         """Whether one threshold of the selection runs over the corpus, not one per document."""
-        return self.model not in SCORES and (self.model == "corpus" or self.select == "best_f")
+        return self.model == "corpus" or self.select == "best_f"
 
     @model_validator(mode="before")
     @classmethod

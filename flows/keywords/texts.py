@@ -98,8 +98,6 @@ class Widget:
         Their keyphrases by stem.
     whole
         Whether the counts of the terms are of all documents.
-    has_probabilities
-        Whether a keyphrase has a probability, not a score.
     key
         What a keyphrase is called: keyphrase, or keyword.
     """
@@ -107,7 +105,6 @@ class Widget:
     documents: list[ShownDocument]
     terms: dict[str, ShownTerm]
     whole: bool
-    has_probabilities: bool
     key: str
 
 

@@ -58,9 +58,6 @@ def find(run: Run) -> Since | None:
         return None
     if not run.since:  # a shell variable that is not set, say
         raise InputError.of("since", "latest, or the id of a run that finished", "nothing")
-    if run.family.model(run.settings) is None:
-        run.events.say("since has no effect: these settings fit no model, all is read")
-        return None
     if run.settings.partitions is not None:
         run.events.say("partitions has no effect with since: rows_per_partition cuts each file")
     began = read_request(run.paths) if run.is_resume and run.since == LATEST else None

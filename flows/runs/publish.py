@@ -51,8 +51,7 @@ def publish(run: Run) -> dict[str, Any]:
     )
     if fit is not None:
         write_trace(run.paths, fit.trace.iteration, fit.trace.elbo, fit.trace.seconds)
-    if model is not None:
-        write_posterior(run.paths, q, family.posterior(model, q, run.paths))
+    write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
     shown = _answer(run, model, q, summaries)
     storage.write_bytes(shown.report, render.page(shown).encode())

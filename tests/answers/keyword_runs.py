@@ -16,7 +16,6 @@ RUNS = {
                    "--set", "keyphrases=3"),
     "titles": ("keywords", "titles.csv", "--column", "text=title"),
     "words": ("keywords", "half.csv", "--set", "unit=word"),
-    "textrank": ("keywords", "texts.csv", "--set", "model=textrank"),
     "vbss": ("keywords", "few.csv", "--set", "model=vbss"),
     "score": ("score", "number", "new.csv"),
     "score_seen": ("score", "number", "half.csv"),

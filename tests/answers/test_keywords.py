@@ -27,7 +27,7 @@ def test_all_kinds_of_answers_are_kept():
 
 
 def with_counts(answer: Answer, new: int, likely: int) -> Answer:
-    right = None if answer.model == "textrank" else Expected(0.42, 0.21, 0.54)
+    right = Expected(0.42, 0.21, 0.54)
     levels = tuple(
         replace(level, count=n, documents=n, right=right if n else None)
         for level, n in zip(answer.levels, (new, likely, 0), strict=True)

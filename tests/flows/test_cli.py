@@ -91,9 +91,7 @@ def test_a_run_leaves_what_it_promises(fitted):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "form", ["model=vbss", "model=vbss inference=mean_field", "model=ss", "model=textrank"]
-)
+@pytest.mark.parametrize("form", ["model=vbss", "model=vbss inference=mean_field"])
 def test_every_form_runs(simulated, tmp_path, capsys, form):
     given = [word for option in form.split() for word in ("--set", option)]
     options = (*given, "--max-iter", "30", "--json")

@@ -71,8 +71,8 @@ CASES = {
         "check keywords @/a.txt --set prior=@/a.txt",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
     ),
-    "no known keyphrase of a model without": command(
-        "check keywords @/a.txt --set model=textrank",
+    "vbss without a known keyphrase": command(
+        "check keywords @/a.txt --set model=vbss",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
     ),
     "vbss of phrases": documents("model=vbss", "unit=phrase"),

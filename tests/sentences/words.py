@@ -29,7 +29,7 @@ def documents(folder: Path) -> None:
 
 
 OF_FAMILY = {
-    "inference of ss": "model=ss inference=mean_field",
+    "inference of words": "unit=word inference=mean_field",
     "the sd of no rate": "rate_sd=.3",
     "a rate of phrases": "keyword_rate=.3",
     "three faults at once": "fdr=2 per_documentt=3 min_count=x",

@@ -119,7 +119,7 @@ class Documents {
     const none = one.text ? `no ${this.key} of this document` : "this document is empty";
     const legend = one.keyphrases.length
       ? element("div", { className: "legend" }, element("mark", { className: "known" }, "known"), " ",
-          element("mark", { className: "new" }, "new"), this.has_probabilities ? " with its probability" : "")
+          element("mark", { className: "new" }, "new"), " with its probability")
       : element("div", { className: "legend" }, none);
     const text = element("div", { className: "text", tabIndex: 0 }, ...this.marked(one));
     if (one.cut) text.append(" …");
@@ -127,7 +127,7 @@ class Documents {
   }
 
   number(phrase) {
-    return phrase.known || !this.has_probabilities ? "" : phrase.probability.toFixed(2);
+    return phrase.known ? "" : phrase.probability.toFixed(2);
   }
 
   chip(term, text, known, note) {

@@ -15,7 +15,6 @@ from flows.settings.tables import FileTableSettings
         ({"unit": "word", "select": "best_f"}, ("word", "best_f", None)),
         ({"model": "vbss"}, ("word", "fdr", "full")),
         ({"model": "vbss", "inference": "mean_field"}, ("word", "fdr", "mean_field")),
-        ({"model": "textrank"}, ("word", "fdr", None)),
     ],
 )
 def test_what_depends_on_the_model_is_filled_in_and_shown(given, found):

@@ -109,12 +109,12 @@ def test_a_resumed_run_with_a_changed_file_is_refused(source, stopped, tmp_path,
 
 
 def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path):
-    options = {"model": "textrank", "partitions": 6}
+    options = {"unit": "word", "fdr": 0.1, "partitions": 6}
     run_id = stopped(source, tmp_path / "out", stages.publish, **options)
     with pytest.raises(InputError) as caught:
-        go(source, tmp_path / "out", run_id, model="ss", partitions=2)
+        go(source, tmp_path / "out", run_id, unit="word", fdr=0.2, partitions=2)
     said = str(caught.value)
-    assert 'setting model: expected the run\'s "textrank", found "ss"' in said
+    assert "setting fdr: expected the run's 0.1, found 0.2" in said
     assert "setting partitions: expected the run's 6, found 2" in said
     assert len(caught.value.faults) == 2
     assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
@@ -170,12 +170,12 @@ def test_a_resumed_run_may_have_more_sweeps(source, stopped, tmp_path):
 
 
 def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, tmp_path):
-    run_id = stopped(source, tmp_path / "out", stages.publish, model="textrank", partitions=2)
+    run_id = stopped(source, tmp_path / "out", stages.publish, unit="word", partitions=2)
     root = tmp_path / "out" / "runs" / run_id
     stale = root / "keywords" / "part-00005.parquet"
     stale.parent.mkdir(exist_ok=True)
     stale.write_bytes(b"of another attempt")
-    go(source, tmp_path / "out", run_id, model="textrank", partitions=2)
+    go(source, tmp_path / "out", run_id, unit="word", partitions=2)
     assert sorted(path.name for path in (root / "keywords").iterdir()) == [
         "part-00000.parquet",
         "part-00001.parquet",
@@ -284,7 +284,7 @@ def test_a_driver_that_was_taken_over_publishes_nothing(source, tmp_path, monkey
 
     monkeypatch.setattr(stages, "publish_run", publish)
     with pytest.raises(RunBusy, match="was taken over by process 1 on B"):
-        go(source, tmp_path / "out", model="textrank")
+        go(source, tmp_path / "out", unit="word")
     assert not (tmp_path / "out" / "latest.json").exists()
     (run_id,) = os.listdir(tmp_path / "out" / "runs")
     assert not (tmp_path / "out" / "runs" / run_id / "run.json").exists()

@@ -87,8 +87,6 @@ def ranked_alike(fit, again, atol):
     ("family", "names", "options", "atol"),
     [
         ("keywords", ["keywords"], ("model=vbss", "tol=1e-9"), 1e-6),
-        ("keywords", ["keywords"], ("model=ss",), 0.0),
-        ("keywords", ["keywords"], ("model=textrank",), 0.0),
         ("variants", ["loci"], (), 1e-9),
         pytest.param(
             "variants",
