@@ -75,9 +75,8 @@ from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.phrases.spans import Spans, find_spans
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.text.candidates import Spans, find_spans, stem_keys
+from vbmodels.text.words import Normaliser, TextOptions
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.keywords.languages import named
 from vbmodels.keywords.options import KeywordOptions, conflict
+from vbmodels.text.languages import named
 
 SCORES = ("ss", "textrank")
 """Models that score words without a posterior."""

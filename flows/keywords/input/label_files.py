@@ -20,7 +20,7 @@ from flows.keywords.settings import KeywordSettings
 from flows.storage import InputFile
 from flows.tables import partition
 from flows.tables.partition import Part, Slice
-from vbmodels.keywords.reading_report import Named
+from vbmodels.text.reading import Named
 
 NAME = "keywords"
 
