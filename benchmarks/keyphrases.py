@@ -43,12 +43,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
-from vbmodels.estimators.keyword_prior import (
-    LabelledCorpus,
-    ReadCorpus,
-    read_corpus,
-    whole_corpus,
-)
 
 from benchmarks.keyword_corpora import (
     LANGUAGES,
@@ -64,6 +58,7 @@ from benchmarks.keyword_corpora import (
 from benchmarks.keyword_prior import KINDS, others
 from benchmarks.keyword_prior import LANGUAGES as LANGUAGES_READ
 from benchmarks.keyword_prior import load as load_corpus
+from benchmarks.labelled_corpora import LabelledCorpus, ReadCorpus, read_corpus, whole_corpus
 from flows.keywords.input.documents import Prepared, prepare
 from flows.keywords.input.shards import rows_of
 from vbmodels.core.fit import fit
