@@ -154,7 +154,7 @@ def keyphrases(folder: Path) -> Iterator[Readings]:
     from benchmarks.keyphrases import draw, fitted, load
     from benchmarks.keyword_corpora import LANGUAGES
     from vbmodels.keywords.corpus.selection import Histogram, select_above
-    from vbmodels.keywords.text import TextOptions
+    from vbmodels.text.words import TextOptions
 
     for name, language in LANGUAGES.items():
         task = draw(load(name, folder, 150, TextOptions(language=language)), "share", 0)

@@ -43,12 +43,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
-from vbmodels.estimators.keyword_prior import (
-    LabelledCorpus,
-    ReadCorpus,
-    read_corpus,
-    whole_corpus,
-)
 
 from benchmarks.keyword_corpora import (
     LANGUAGES,
@@ -64,6 +58,7 @@ from benchmarks.keyword_corpora import (
 from benchmarks.keyword_prior import KINDS, others
 from benchmarks.keyword_prior import LANGUAGES as LANGUAGES_READ
 from benchmarks.keyword_prior import load as load_corpus
+from benchmarks.labelled_corpora import LabelledCorpus, ReadCorpus, read_corpus, whole_corpus
 from flows.keywords.input.documents import Prepared, prepare
 from flows.keywords.input.shards import rows_of
 from vbmodels.core.fit import fit
@@ -75,9 +70,8 @@ from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.phrases.spans import Spans, find_spans
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.text.candidates import Spans, find_spans, stem_keys
+from vbmodels.text.words import Normaliser, TextOptions
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)

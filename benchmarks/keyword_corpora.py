@@ -38,11 +38,11 @@ from flows.keywords.input.documents import Prepared, prepare
 from vbmodels.core.fit import fit
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates
-from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
 from vbmodels.keywords.selection import select_share
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.text.candidates import DocumentTokens, key_of, stem_keys
+from vbmodels.text.words import Normaliser, TextOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 LANGUAGES = {

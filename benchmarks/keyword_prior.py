@@ -59,8 +59,8 @@ from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.selection import word_ranks
+from vbmodels.text.candidates import Spans
 
 SOURCE = "LIAAD/KeywordExtractor-Datasets"
 KINDS = {

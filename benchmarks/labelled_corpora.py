@@ -10,15 +10,15 @@ import numpy as np
 from benchmarks.prior_learning import WholeCorpus, learn_prior
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.estimators.documents import Corpus, ReadPart
-from vbmodels.keywords.candidate_words import NO_VOCABULARY
-from vbmodels.keywords.features import fold_of
-from vbmodels.keywords.languages import AUTO
 from vbmodels.keywords.learnt_prior import ANY, KINDS, LearntPrior
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.reading import read_documents
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row
+from vbmodels.text.candidate_words import NO_VOCABULARY
+from vbmodels.text.candidates import fold_of
+from vbmodels.text.languages import AUTO
+from vbmodels.text.reading import read_documents
+from vbmodels.text.tokens import Labels, Row
+from vbmodels.text.words import TextOptions
 
 
 @dataclass(frozen=True)

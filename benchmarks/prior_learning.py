@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.features import FEATURE_NAMES
@@ -33,7 +33,7 @@ from vbmodels.keywords.learnt_prior import (
 )
 from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
-from vbmodels.keywords.rate_prior import RateLine
+from vbmodels.keywords.prior.rates import RateLine
 
 SHARE_OF_INFORMATION = 0.3
 SD, WEIGHT = 0.15, 2.0

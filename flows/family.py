@@ -19,8 +19,8 @@ from flows.storage import InputFile, Sources
 from flows.tables.file_table import table_beside
 from flows.tables.names import from_text
 from flows.tables.partition import Part
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import IntArray, State
+from vbmodels.tables.column_table import ColumnRead
 
 R = TypeVar("R")
 

@@ -23,7 +23,7 @@ from flows.tables.names import as_text, other_columns, shared_names
 from flows.tables.partition import Part, chunks
 from flows.tables.roles import LABEL, Contents, OddCell, Taken, odd_cells, take
 from flows.tables.table import Table
-from vbmodels.core.seen import Seen
+from vbmodels.tables.seen import Seen
 
 _CONTENTS = TypeAdapter(Contents)
 

@@ -27,12 +27,12 @@ from flows.storage.objects.expansion import bytes_in_words
 from flows.tables.column_table import declared, id_option
 from flows.tables.column_table import in_lines as in_columns
 from flows.tables.table import ROW_ID
+from vbmodels.core.algorithm import NonFiniteBound, Remembering, Repeating, Uneven
 from vbmodels.core.cached_kernels import compiling
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.protocol import NonFiniteBound, Remembering, Repeating, Uneven
 from vbmodels.core.state import TreeSum, nbytes
+from vbmodels.tables.column_table import ColumnRead
 
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
@@ -369,7 +369,7 @@ class _Stopwatch:
         self.local_bytes = 0
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        """Run one sweep; see `vbmodels.core.algorithm.Reduce`."""
         took = time.process_time() - self._began
         if took > _MOST_SECONDS and len(self.seconds) >= (_SWEEPS if took < 10.0 else 2):
             raise _Enough

@@ -31,7 +31,7 @@ from flows.runs import checking, incremental, resume
 from flows.runs.context import Run, computing, sweeps
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run
-from vbmodels.core.protocol import Repeating
+from vbmodels.core.algorithm import Repeating
 from vbmodels.core.state import State
 
 

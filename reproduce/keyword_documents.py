@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors
 from vbmodels.keywords.vbss.model import VBSS
 

@@ -29,11 +29,11 @@ from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_gibbs import gibbs, sample_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
 from vbmodels.keywords.vbss.model import VBSS
+from vbmodels.text.words import TextOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5

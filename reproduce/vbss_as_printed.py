@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.labels import latent_importance
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
 from vbmodels.keywords.vbss.coordinate_ascent import Block, Factors, Prior
+from vbmodels.keywords.vbss.labels import latent_importance
 from vbmodels.keywords.vbss.model import VBSS, DocumentCounts
 from vbmodels.keywords.vbss.spectrum import spectra
 

@@ -30,7 +30,7 @@ from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from reproduce.polya_gamma import draw_polya_gamma
 from reproduce.vbss_gibbs import Sampled
-from vbmodels.core.chains import Schedule
+from vbmodels.core.draws import Schedule
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.graph import textrank
 

@@ -20,8 +20,8 @@ from reproduce.vbss_gibbs import sample_documents
 from reproduce.vbss_table_a_1_2 import published
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.selection import select_by_fdr
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.model import VBSS
 
 # Line 487 of the text version.

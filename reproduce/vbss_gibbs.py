@@ -26,10 +26,10 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit, log_ndtr, logit
 
-from vbmodels.core.chains import Diagnosis, Schedule, diagnose
+from vbmodels.core.draws import Diagnosis, Schedule, diagnose
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.keywords.vbss.spectrum import decompose
 

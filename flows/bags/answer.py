@@ -30,8 +30,8 @@ from flows.family import Finished
 from flows.report.answers import answer_of_fit
 from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, PRIMARY
-from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray
+from vbmodels.tables.levels import YES
 
 Test = LabelTest | NumberTest | ClassTest
 FEWEST, FEATURES = 5, 16

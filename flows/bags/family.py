@@ -79,8 +79,8 @@ from flows.tables.file_table import without_table
 from flows.tables.partition import Part
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
+from vbmodels.tables.column_table import ColumnRead
 
 NUMBER = (
     "The label is predicted as a number, from pooled features; for two classes, --set "

@@ -29,7 +29,7 @@ from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.chains import diagnose
+from vbmodels.core.draws import diagnose
 from vbmodels.core.state import FloatArray
 
 STACKED = ("auto", "embedding")

@@ -86,7 +86,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
         return "interrupted before anything was computed", FAILED
     if isinstance(error, MemoryError):
         return f"memory ran out; {MEMORY_ADVICE}", FAILED
-    from vbmodels.core.protocol import NonFiniteBound  # it is loaded by now, if a model has failed
+    from vbmodels.core.algorithm import NonFiniteBound
 
     if isinstance(error, RunError | NonFiniteBound):
         return str(error), FAILED

@@ -44,10 +44,10 @@ from flows.records.runs import RunRecord
 from flows.report.answers import answer_of_fit
 from flows.tables.names import digests_of
 from flows.tables.roles import effective_size
-from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.tables.levels import NO, YES
 
 Kind = Literal["label", "classes", "levels", "number", "count"]
 Test = LabelTest | ClassTest | NumberTest

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from flows.experts.scored import NumberModel, Shares
-from vbmodels.core.chains import Diagnosis
-from vbmodels.core.scales import order_of
+from vbmodels.core.draws import Diagnosis
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.posterior import AdditivePosterior
@@ -20,6 +19,7 @@ from vbmodels.experts.bmem.metropolis import QUANTITIES
 from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
+from vbmodels.tables.scales import order_of
 
 MOST_BARS, MOST_PAIRS, MOST_OF_CLASS = 12, 6, 3
 """Bars of the strongest columns, pairs, and columns of each of several classes."""

@@ -42,7 +42,7 @@ from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.columns import encoded
+from vbmodels.tables.encoding import encoded
 
 OWN, BASE = "this model", "base rate"
 """This model, and what is the same for all rows: shares of the labels, or the mean."""

@@ -32,7 +32,7 @@ from flows.fit.executor import Executor, OnProgress
 from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.tree import place
-from vbmodels.core.protocol import Rebuilding
+from vbmodels.core.algorithm import Rebuilding
 from vbmodels.core.state import nbytes
 
 log = logging.getLogger(__name__)

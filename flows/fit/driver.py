@@ -22,9 +22,9 @@ from flows.fit.job import Job
 from flows.records.lock import claim
 from flows.records.states import read_state
 from flows.storage import DamagedError, MissingError
+from vbmodels.core.algorithm import Continuable, Phased, objective_of
 from vbmodels.core.driver import Driver, Log, Step, remaining_rise
 from vbmodels.core.fit import loop_of
-from vbmodels.core.protocol import Continuable, Phased, objective_of
 from vbmodels.core.state import State
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from flows.fit.holder import Holder, Sweep
 from flows.fit.job import Job, one_thread
 from flows.fit.tree import finish
-from vbmodels.core.protocol import Rebuilding
+from vbmodels.core.algorithm import Rebuilding
 from vbmodels.core.state import aligned
 
 R = TypeVar("R")
@@ -67,7 +67,7 @@ class Executor(ABC):
         return self._sum(self._call_all("observe"))
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        """Run one sweep; see `vbmodels.core.algorithm.Reduce`."""
         return self._sum(self._sweep((q, number, warm)))
 
     def _sum(self, sums: Sequence[Mapping[Any, Any]]) -> Any:

@@ -23,7 +23,7 @@ from flows.faults import MEMORY_ADVICE, ComputeError, RunError
 from flows.fit.job import Job, digest_of, local_url, one_thread
 from flows.fit.tree import Subtree, cover
 from flows.records.states import state_of
-from vbmodels.core.protocol import Rebuilding
+from vbmodels.core.algorithm import Rebuilding
 from vbmodels.core.state import State, aligned, nbytes, to_bytes, tree_sum
 
 Sweep = tuple[Any, int, int | None]  # global parameters, number, warm start

@@ -30,7 +30,7 @@ from flows.keywords.texts import ShownTerm, Widget
 from flows.report.answers import answer_of_fit
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.corpus.states import CorpusGlobal
-from vbmodels.keywords.rate_prior import SOURCES
+from vbmodels.keywords.prior.rates import SOURCES
 
 MOST_FREQUENT = 15
 MOST_LABELLED = 10

@@ -16,10 +16,10 @@ from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.reliability import has_few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.model import VBSS
 

@@ -52,23 +52,22 @@ from flows.report.render import lines_of
 from flows.storage import InputFile
 from flows.tables.column_table import declared
 from flows.tables.partition import Part
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import State, to_bytes
-from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
-from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.model import coefficient_table
 from vbmodels.keywords.corpus.selection import number_of
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, in_phrases
-from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading_report import Named
-from vbmodels.keywords.repeats import Copies, Originals, Sample, find_copies, shared_sentences
-from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.text.candidate_words import NO_VOCABULARY, Vocabulary
+from vbmodels.text.candidates import DocumentTokens, Marks, spans_of, stem_keys
+from vbmodels.text.languages import AUTO, LanguageError, plain, stop_words
+from vbmodels.text.reading import Named
+from vbmodels.text.repeats import Copies, Originals, Sample, find_copies, shared_sentences
+from vbmodels.text.words import TextOptions
 
 EVERY = "every"  # partitions with the documents that do not count in a fit
 

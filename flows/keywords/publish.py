@@ -27,7 +27,6 @@ from vbmodels.keywords.active_learning import (
     choose_documents,
     uncertain_selections,
 )
-from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
@@ -38,15 +37,15 @@ from vbmodels.keywords.corpus.selection import (
     select_in_documents,
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
-from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.listed_only import ResultRows
 from vbmodels.keywords.near_duplicates import (
     with_whole_phrases,
     without_near_duplicates,
     without_parts,
 )
 from vbmodels.keywords.selection import word_ranks
-from vbmodels.keywords.surfaces import longer_phrases, written
+from vbmodels.text.candidates import UNKNOWN_TRUTH, DocumentTokens, Marks, spans_of
+from vbmodels.text.listed_only import ResultRows
+from vbmodels.text.surfaces import longer_phrases, written
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
 from flows.settings.tables import FileTableSettings
-from vbmodels.keywords.languages import named
 from vbmodels.keywords.options import KeywordOptions, conflict
+from vbmodels.text.languages import named
 
 
 class KeywordSettings(declared(KeywordOptions, base=FileTableSettings)):  # type: ignore[misc]

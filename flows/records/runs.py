@@ -24,9 +24,9 @@ from flows.faults import Fault, InputError, RunError
 from flows.records import json_files, lock
 from flows.storage import DamagedError, StorageError
 from flows.tables.table import INT64, NUMBER, TEXT, Column, Table
-from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.protocol import DRAWN
+from vbmodels.core.algorithm import DRAWN
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.tables.column_table import ColumnRead
 
 log = logging.getLogger("vbflows.pipeline")
 

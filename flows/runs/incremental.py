@@ -42,7 +42,7 @@ from flows.runs.resume import (
 from flows.settings import RunSettings
 from flows.storage import DamagedError, InputFile, StorageError
 from flows.tables.partition import Part
-from vbmodels.core.protocol import Continuable
+from vbmodels.core.algorithm import Continuable
 
 log = logging.getLogger("vbflows.pipeline")
 

@@ -34,7 +34,7 @@ from flows.runs.checking import all_dropped, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import news_of
 from flows.runs.resume import publish_complete
-from vbmodels.core.protocol import DRAWN, objective_of
+from vbmodels.core.algorithm import DRAWN, objective_of
 
 
 def publish(run: Run) -> dict[str, Any]:

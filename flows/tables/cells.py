@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.tables.table import ANY, Column, Kind
-from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray
+from vbmodels.tables.levels import NO, YES
 
 _NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
 _WHOLE = r"^\s*[-+]?\d+\s*$"

@@ -12,8 +12,8 @@ from itertools import groupby
 from flows.settings.tables import TableSettings
 from flows.tables.names import listed
 from flows.tables.table import Table, matches
-from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import (
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import (
     NumberForm,
     Rule,
     doubtful,
@@ -21,8 +21,8 @@ from vbmodels.core.columns import (
     looks_like_weight,
     number_forms,
 )
-from vbmodels.core.levels import Levels
-from vbmodels.core.seen import DECIMAL_COMMA, Seen, sentinels_of
+from vbmodels.tables.levels import Levels
+from vbmodels.tables.seen import DECIMAL_COMMA, Seen, sentinels_of
 
 _MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
 _MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them

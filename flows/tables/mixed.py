@@ -1,7 +1,7 @@
 """Columns as they come: numbers, text, dates or categories, by all of their cells.
 
-What a column's cells are is counted piece by piece (`vbmodels.core.seen.Seen`), with Arrow where
-cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
+What a column's cells are is counted piece by piece (`vbmodels.tables.seen.Seen`), with Arrow where
+cells are as computers write them; the rule is that of `vbmodels.tables.columns.read_as`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.tables.cells import decoded, is_text
-from vbmodels.core import cells as rules
-from vbmodels.core.cells import DASH, MISSING, PLUS, Order
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import DATE_CELL, NO, YES
-from vbmodels.core.seen import (
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.tables import cells as rules
+from vbmodels.tables.cells import DASH, MISSING, PLUS, Order
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.levels import DATE_CELL, NO, YES
+from vbmodels.tables.seen import (
     BRACKET,
     COMMA_OR_GROUP,
     DECIMAL_COMMA,
@@ -31,7 +32,6 @@ from vbmodels.core.seen import (
     ends_in,
     seen_numbers,
 )
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 NUMBER: Final = "number"
 FLAG: Final = "yes or no"

@@ -34,10 +34,10 @@ from flows.tables.table import (
     is_pattern,
     matches,
 )
-from vbmodels.core.cells import number_of
-from vbmodels.core.columns import Rule
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.tables.cells import number_of
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.seen import Seen
 
 
 def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.Table:

@@ -18,11 +18,11 @@ from flows.tables import mixed, reading
 from flows.tables.checks import Checker
 from flows.tables.names import listed
 from flows.tables.table import ANY, ROW_ID, ROW_WEIGHT, TEXT, Column
-from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule, Unclear, Wishes, rules_of
-from vbmodels.core.levels import MOST, Levels
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import IntArray
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import Rule, Unclear, Wishes, rules_of
+from vbmodels.tables.levels import MOST, Levels
+from vbmodels.tables.seen import Seen
 
 
 def column_rules(

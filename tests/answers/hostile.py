@@ -15,7 +15,7 @@ from flows.report import plots, render
 from flows.report.answers import as_results, of_results
 from flows.report.render import AppliedFit, Link, News, Shown
 from tests.answers import snapshots
-from vbmodels.core.column_table import ColumnRead
+from vbmodels.tables.column_table import ColumnRead
 
 OWNED = "document.documentElement.setAttribute('data-owned','1')"
 HOSTILE = (

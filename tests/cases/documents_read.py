@@ -2,9 +2,9 @@
 
 from flows.keywords.input.documents import Prepared
 from flows.keywords.input.reading import Reading
-from vbmodels.keywords.candidates import Spans, spans_of
-from vbmodels.keywords.reading_report import Named, Report
-from vbmodels.keywords.surfaces import Written, written
+from vbmodels.text.candidates import Spans, spans_of
+from vbmodels.text.reading import Named, Report
+from vbmodels.text.surfaces import Written, written
 
 
 def reading(report: Report) -> Reading:

@@ -12,9 +12,9 @@ import pytest
 
 from flows.keywords.input.documents import prepare
 from tests.cases.documents_read import candidates
-from vbmodels.keywords.candidates import spans_of
-from vbmodels.keywords.listed_only import ResultRows
-from vbmodels.keywords.text import TextOptions
+from vbmodels.text.candidates import spans_of
+from vbmodels.text.listed_only import ResultRows
+from vbmodels.text.words import TextOptions
 
 SIGNS = (
     ("Serum IL-6 and TNF-α levels predicted outcome of COVID-19. SARS-CoV-2 causes COVID-19.",

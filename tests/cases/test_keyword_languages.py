@@ -8,9 +8,9 @@ import pytest
 from flows.keywords.input.documents import prepare
 from flows.report.render import lines_of
 from tests.cases.documents_read import candidates, reading
-from vbmodels.keywords import segmenting
-from vbmodels.keywords.languages import LanguageError
-from vbmodels.keywords.text import TextOptions
+from vbmodels.text import languages as segmenting
+from vbmodels.text.languages import LanguageError
+from vbmodels.text.words import TextOptions
 
 CHINESE = "深度学习是机器学习的一个分支，它使用多层神经网络。卷积神经网络在图像识别中取得了成功。"
 JAPANESE = "機械学習の研究では深層学習が使われている。深層学習は画像認識に強い。"

@@ -8,8 +8,8 @@ from flows.keywords.input.reading import losses_of
 from flows.keywords.settings import KeywordSettings
 from flows.report.render import lines_of
 from tests.cases.documents_read import reading
-from vbmodels.keywords.reading_report import Report
-from vbmodels.keywords.text import TextOptions
+from vbmodels.text.reading import Report
+from vbmodels.text.words import TextOptions
 
 KEPT = TypeAdapter(Report)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.splitting import split_sentences
+from vbmodels.text.cleaning import cleaned
+from vbmodels.text.splitting import split_sentences
 
 SLOPES = ("steep", "flat", "long", "short", "wide")
 CROPS = ("maize", "wheat", "barley", "clover", "oat")

@@ -3,12 +3,12 @@
 import pytest
 
 from vbmodels.estimators import KeywordExtractor
-from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.languages import ENGLISH
-from vbmodels.keywords.reading import read_documents
-from vbmodels.keywords.surfaces import written
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
+from vbmodels.text.cleaning import cleaned
+from vbmodels.text.languages import ENGLISH
+from vbmodels.text.reading import read_documents
+from vbmodels.text.surfaces import written
+from vbmodels.text.tokens import Labels, Row, split_terms, without_mark
+from vbmodels.text.words import TextOptions
 
 
 def read(text, *known, language=ENGLISH, phrases=True):

@@ -15,7 +15,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.testing.case import (
     EVERY,
     Agreement,

@@ -25,7 +25,7 @@ from tests.contract.ibp_definition import (
 from tests.contract.ibp_sampler import gibbs_draws, quantities
 from tests.feature_tables import split_rows
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.chains import Schedule
+from vbmodels.core.draws import Schedule
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP

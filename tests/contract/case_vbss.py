@@ -21,7 +21,7 @@ from reproduce.keyword_documents import batch_of, fit_documents
 from reproduce.vbss_gibbs import gibbs
 from tests.contract import ends, samplers
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import (

@@ -11,7 +11,7 @@ from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.rows import Rows
 from vbmodels.features.table import FeatureBatch, feature_batch
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.rvd2.model import Errors
 

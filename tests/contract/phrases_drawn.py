@@ -10,8 +10,8 @@ from reproduce.keyword_documents import take_documents, typical_coefficients
 from tests.contract import ends
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.units import KeywordBatch
 
 RATE = 0.2
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.contract import samplers, toy
 from tests.contract.case_toy import CASE
+from vbmodels.core.algorithm import NonFiniteBound
 from vbmodels.core.expfam import Gamma
-from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.testing import extremes, truth
 from vbmodels.testing.case import Chains, ContractBroken
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.units import KeywordBatch
 
 # Shifts and spreads of the raw features, so that standardisation has work to do.
 LOCATIONS = (0.0, 3.0, -40.0, 0.2)

@@ -14,8 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances
+from vbmodels.core.draws import mix
 from vbmodels.core.linalg import pack
-from vbmodels.core.sampling import mix
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 BLOCK = 16_384

@@ -1,4 +1,4 @@
-"""Algorithms: generators that yield what they need, and are answered by `vbmodels.core.driver`.
+"""Algorithms, generators that `vbmodels.core.driver` answers, and what a model supplies: protocols.
 
 An algorithm reads from top to bottom, as `vbmodels.core.cavi.cavi` does:
 
@@ -19,6 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray
 
 
 @dataclass(frozen=True)
@@ -123,3 +127,173 @@ def within(algorithm: Algorithm, whole: Callable[[Any], Any]) -> Algorithm:
         elif isinstance(request, Phase):
             request = replace(request, algorithm=within(request.algorithm, whole))
         answer = yield request
+
+
+class Model(Protocol):
+    """Priors and options of one model; it holds neither data nor parameters.
+
+    Every method is a pure function of its arguments. ``batch`` is one partition's data,
+    ``q`` the global parameters, ``local`` the partition's own parameters (None at first).
+    """
+
+    def observe(self, batch: Any) -> Any:
+        """Return the additive statistics that are needed once, before the first sweep."""
+
+    def init(self, observed: Any, rng: np.random.Generator) -> Any:
+        """Return the first global parameters."""
+
+    def local_step(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return the partition's local parameters at ``q``, warm-started from ``local``."""
+
+    def suff_stats(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return the additive statistics, with the local part of the bound."""
+
+    def global_step(self, q: Any, stats: Any) -> Any:
+        """Return the global parameters that maximise the bound given ``stats``."""
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """Return the bound at ``q`` and the local parameters behind ``stats``."""
+
+
+@runtime_checkable
+class Accelerable(Protocol):
+    """A model whose global parameters can be read as a vector without constraints."""
+
+    def to_vector(self, q: Any) -> FloatArray:
+        """Return the unconstrained coordinates of ``q``."""
+
+    def from_vector(self, q: Any, vector: FloatArray) -> Any:
+        """Return ``q`` moved to these coordinates."""
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A model whose parameters hold the draws that it keeps, which no partition needs."""
+
+    def without_draws(self, q: Any) -> Any:
+        """Return ``q`` as it is sent to the partitions."""
+
+
+@runtime_checkable
+class Continuable(Model, Protocol):
+    """A model that can start near the posterior of an earlier fit, to other data."""
+
+    def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> Any:
+        """Return first global parameters as `Model.init` does, near those of ``before``.
+
+        What depends on the data alone (scales, counts) comes from ``observed``. Parameters
+        of another shape cannot be started from: then this is `Model.init`.
+        """
+
+
+@runtime_checkable
+class Phased(Protocol):
+    """A model whose fit has phases, the sweeps of which its trace of bounds does not foretell."""
+
+    def progress(self, q: Any) -> tuple[str, float | None]:
+        """Return the phase of a fit that is at ``q``, and about how many sweeps are to come.
+
+        The latter is None where the trace of bounds says.
+        """
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A model that keeps something of every partition between sweeps, to save time.
+
+    It changes no bit; it serves the estimate of what a fit will take.
+    """
+
+    def remembered(self, q: Any, batch: Any) -> int:
+        """Return about how many bytes that is of a partition in a fit that starts at ``q``."""
+
+
+@runtime_checkable
+class Uneven(Protocol):
+    """A model whose first sweeps say little of what the others take."""
+
+    def heavy(self, q: Any) -> tuple[Any, float] | None:
+        """Return parameters at which a sweep takes longest, and the share of such sweeps.
+
+        The sweep needs no local states. None where all are as at ``q``, at which a fit starts.
+        """
+
+
+@runtime_checkable
+class Rebuilding(Protocol):
+    """A model whose local states follow from the data and from what a fit never moves.
+
+    `Model.local_step` with None gives their bits at any of the fit's points, so they are made
+    again where they are lost, and no checkpoint holds them.
+
+    Attributes
+    ----------
+    rebuilds_locals
+        True.
+    """
+
+    rebuilds_locals: bool
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """A model whose fit is several fits, each of which may take so many sweeps as one may."""
+
+    def most_sweeps(self, of_one: int) -> int:
+        """Return the most sweeps of all together."""
+
+
+@runtime_checkable
+class Looped(Protocol):
+    """A model that names the loop that suits it.
+
+    Attributes
+    ----------
+    loop
+        ``cavi`` or ``squarem``; None for squarem where the model is `Accelerable`, else cavi.
+    """
+
+    loop: str | None
+
+
+class Reduce(Protocol):
+    """The executor: local steps on every partition, then the sum of their statistics."""
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Return the summed statistics at ``q``.
+
+        Parameters
+        ----------
+        q
+            The global parameters.
+        number
+            Number of this sweep, counted from 0. The local states that it leaves
+            are known by this number.
+        warm
+            Number of the sweep whose local states are the start; None for a cold
+            start. It is one of the last two sweeps.
+        """
+
+
+class Observing(Reduce, Protocol):
+    """A `Reduce` that can also sum what is needed before the first sweep."""
+
+    def observe(self) -> Any:
+        """Return the sum of `Model.observe` over the partitions."""
+
+
+class NonFiniteBound(ArithmeticError):
+    """The bound became NaN or infinite: the fit cannot go on."""
+
+
+DRAWN = ("log density", "log likelihood")
+"""Objectives of draws, which wander; a fit climbs any other."""
+
+
+def objective_of(model: Any, q: Any) -> str:
+    """Return what the model's ``elbo`` at ``q`` is: a bound, unless it says otherwise.
+
+    A model says it by its attribute ``objective``: a name, or a method that has one for each phase.
+    """
+    named = getattr(model, "objective", "bound")
+    return named(q) if callable(named) else named

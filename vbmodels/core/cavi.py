@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Request, Save, Show, Sweep
-from vbmodels.core.protocol import Accelerable, Drawing, Model
+from vbmodels.core.algorithm import (
+    Accelerable,
+    Algorithm,
+    Drawing,
+    Model,
+    Request,
+    Save,
+    Show,
+    Sweep,
+)
 from vbmodels.core.state import aligned
 
 

@@ -15,6 +15,7 @@ from vbmodels.core.algorithm import (
     Algorithm,
     Evaluate,
     Loop,
+    NonFiniteBound,
     Phase,
     Request,
     Save,
@@ -22,7 +23,6 @@ from vbmodels.core.algorithm import (
     Stop,
     Sweep,
 )
-from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import IntArray, State, aligned, leaves
 
 WINDOW = 12
@@ -300,7 +300,7 @@ class Driver:
     model, q
         Its arguments: the model, and the first parameters.
     reduce
-        The executor, a `vbmodels.core.protocol.Reduce`.
+        The executor, a `vbmodels.core.algorithm.Reduce`.
     tol
         Relative tolerance on the bound; None: no bound converges.
     max_iter

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Driven, Loop
+from vbmodels.core.algorithm import Accelerable, Driven, Loop, Looped, Model, Observing
 from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver
-from vbmodels.core.protocol import Accelerable, Looped, Model, Observing
 from vbmodels.core.state import TreeSum, aligned, tree_sum
 
 R = TypeVar("R")

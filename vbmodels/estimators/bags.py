@@ -31,7 +31,6 @@ from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.levels import join_case
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
@@ -46,7 +45,8 @@ from vbmodels.estimators.base import (
     warn_of_columns,
     without_weights,
 )
-from vbmodels.estimators.tables import is_missing, values_of
+from vbmodels.tables.frames import is_missing, values_of
+from vbmodels.tables.levels import join_case
 
 OF_BAGS = (
     "the likelihood counts every bag once; repeat a bag that counts for several, or move the "

@@ -41,12 +41,12 @@ from sklearn.utils.validation import (
 )
 from threadpoolctl import threadpool_limits
 
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import drive
 from vbmodels.core.options import Range, option, share
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
-from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, names_of, native
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.frames import as_matrix, is_arrow, is_frame, names_of, native
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""

@@ -11,20 +11,20 @@ from typing import Any, Self
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, names_of, values_of
 from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candidates
-from vbmodels.keywords.candidate_words import Vocabulary
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import build_batch, fold_of, in_phrases, label_rates
-from vbmodels.keywords.listed_only import ResultRows
+from vbmodels.keywords.features import build_batch, in_phrases, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import ReadDocuments, read_documents
-from vbmodels.keywords.repeats import Copies
-from vbmodels.keywords.surfaces import written
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms, without_mark
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.tables.frames import cells_of, is_frame, is_missing, names_of, values_of
+from vbmodels.text.candidate_words import Vocabulary
+from vbmodels.text.candidates import fold_of, stem_keys
+from vbmodels.text.listed_only import ResultRows
+from vbmodels.text.reading import ReadDocuments, read_documents
+from vbmodels.text.repeats import Copies
+from vbmodels.text.surfaces import written
+from vbmodels.text.tokens import Labels, Row, split_terms, without_mark
+from vbmodels.text.words import TextOptions
 
 COLUMNS = (
     "doc_id",

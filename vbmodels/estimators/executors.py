@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
+from vbmodels.core.algorithm import Observing
 from vbmodels.core.fit import InProcess
-from vbmodels.core.protocol import Observing
 
 GROUP = "vbmodels.executors"
 ADDRESSES = "distributed"

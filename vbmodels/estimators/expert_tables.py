@@ -15,10 +15,6 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import names_rows, rules_of
-from vbmodels.core.levels import Levels
-from vbmodels.core.seen import Seen, seen_numbers
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     MIXED,
@@ -27,20 +23,12 @@ from vbmodels.estimators.base import (
     table_of,
     warn_of_columns,
 )
-from vbmodels.estimators.mixed import (
-    CellReader,
-    all_numbers,
-    as_numbers,
-    columns_in,
-    declared,
-    one_gap,
-    readers_of,
-    seen_of,
-)
-from vbmodels.estimators.tables import is_frame, native
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
-from vbmodels.experts.columns import (
+from vbmodels.experts.rows import Rows
+from vbmodels.tables.column_table import USED, ColumnRead, column_read
+from vbmodels.tables.columns import names_rows, rules_of
+from vbmodels.tables.encoding import (
     FURTHEST,
     LARGEST,
     ONE_VALUE,
@@ -58,7 +46,19 @@ from vbmodels.experts.columns import (
     unseen,
     why_no_column,
 )
-from vbmodels.experts.rows import Rows
+from vbmodels.tables.frames import is_frame, native
+from vbmodels.tables.levels import Levels
+from vbmodels.tables.readers import (
+    CellReader,
+    all_numbers,
+    as_numbers,
+    columns_in,
+    declared,
+    one_gap,
+    readers_of,
+    seen_of,
+)
+from vbmodels.tables.seen import Seen, seen_numbers
 
 
 @dataclass(frozen=True)

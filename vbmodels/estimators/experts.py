@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from vbmodels.core.chains import inference_data, load_arviz
+from vbmodels.core.draws import inference_data, load_arviz
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
     MOST,
@@ -29,13 +29,13 @@ from vbmodels.estimators.base import (
 )
 from vbmodels.estimators.effect_plots import draw_all, draw_named
 from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
-from vbmodels.estimators.tables import like
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
+from vbmodels.tables.frames import like
 
 
 @documented
@@ -51,7 +51,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
     standard deviations.
 
-    Tables are taken as they come, by the rules of the command (`vbmodels.core.columns`): text may
+    Tables are taken as they come, by the rules of the command (`vbmodels.tables.columns`): text may
     be numbers with decimal commas, currencies, percent or units, dates, yes or no, and words for
     missing cells. A missing number is the mean, and a further column says where that is. Words for
     yes and no are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls

@@ -13,9 +13,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import rules_of
-from vbmodels.core.levels import Levels, match_levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
@@ -30,8 +27,6 @@ from vbmodels.estimators.base import (
     warn_of_columns,
     weighted,
 )
-from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
-from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import (
@@ -44,6 +39,11 @@ from vbmodels.features.table import (
     take_codes,
     why_left_out,
 )
+from vbmodels.tables.column_table import USED, ColumnRead, column_read
+from vbmodels.tables.columns import rules_of
+from vbmodels.tables.frames import is_frame, labels_of, like, native, objects_of
+from vbmodels.tables.levels import Levels, match_levels, rare_levels
+from vbmodels.tables.readers import CellReader, columns_in, declared, readers_of, seen_of
 
 HIDDEN = 5
 """Groups of columns that are hidden in turn by `LatentFeatures.score`."""
@@ -59,7 +59,7 @@ class LatentFeatures(
     """Hidden binary features behind a table of categories (the Indian buffet process).
 
     The models are those of the pipeline ``features``. Every distinct value of a column is a
-    category; text is read by the rules of the command (`vbmodels.core.columns`): 4, 4.0 and " 4"
+    category; text is read by the rules of the command (`vbmodels.tables.columns`): 4, 4.0 and " 4"
     are one category, "NA" and its like are missing cells, as are None, NaN and pandas' NA. In new
     rows a category is found whatever its case; one that the fit never saw is missing, with a
     warning, and a column without a known category is refused. Left out, with a warning, are columns

@@ -44,14 +44,10 @@ from vbmodels.estimators.documents import (
     given_documents,
     length_of,
 )
-from vbmodels.estimators.tables import is_frame, like, values_of
-from vbmodels.keywords.candidate_words import Vocabulary
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.languages import named, plain
 from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
 from vbmodels.keywords.near_duplicates import (
     with_whole_phrases,
@@ -62,12 +58,16 @@ from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.reading_report import Named
-from vbmodels.keywords.repeats import find_copies, shared_sentences
 from vbmodels.keywords.selection import word_ranks
-from vbmodels.keywords.surfaces import longer_phrases
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import completed
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.tables.frames import is_frame, like, values_of
+from vbmodels.text.candidate_words import Vocabulary
+from vbmodels.text.languages import named, plain
+from vbmodels.text.reading import Named
+from vbmodels.text.repeats import find_copies, shared_sentences
+from vbmodels.text.surfaces import longer_phrases
+from vbmodels.text.tokens import completed
+from vbmodels.text.words import TextOptions
 
 
 class Scored(NamedTuple):

@@ -27,14 +27,7 @@ from vbmodels.estimators.base import (
     warn_of_names,
     without_weights,
 )
-from vbmodels.estimators.tables import (
-    cells_of,
-    is_frame,
-    is_missing,
-    like,
-    names_of,
-    numbers_of,
-)
+from vbmodels.tables.frames import cells_of, is_frame, is_missing, like, names_of, numbers_of
 from vbmodels.variants.calls import called, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions

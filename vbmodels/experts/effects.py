@@ -20,7 +20,7 @@ from vbmodels.experts.additive.curves import Curves
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.pairs import coarse_levels, pair_tables
 from vbmodels.experts.additive.posterior import Part
-from vbmodels.experts.columns import Encoded, blocks_of
+from vbmodels.tables.encoding import Encoded, blocks_of
 
 MIDDLE = 2.56
 """Standard deviations from the 10 % to the 90 % quantile."""

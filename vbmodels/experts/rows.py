@@ -16,8 +16,8 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
+from vbmodels.core.draws import hashed
 from vbmodels.core.linalg import pack
-from vbmodels.core.sampling import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 _CHUNK = 256

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vbmodels.core.sampling import FIRST, GOLDEN, SECOND
+from vbmodels.core.draws import FIRST, GOLDEN, SECOND
 from vbmodels.core.state import FloatArray
 
 Keys = NDArray[np.uint64]

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from vbmodels.core.columns import LEAST_DISTINCT, Rule, Unclear, looks_like_id, names_rows
-from vbmodels.core.levels import Levels, match_levels
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.tables.columns import LEAST_DISTINCT, Rule, Unclear, looks_like_id, names_rows
+from vbmodels.tables.levels import Levels, match_levels
+from vbmodels.tables.seen import Seen
 
 MISSING = -1
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.keyword_counts import SPREAD_OF_NUMBERS
-from vbmodels.keywords.labels import per_document
+from vbmodels.keywords.prior.counts import SPREAD_OF_NUMBERS
+from vbmodels.keywords.vbss.labels import per_document
 
 
 @dataclass(frozen=True)

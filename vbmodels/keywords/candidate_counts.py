@@ -1,7 +1,7 @@
 """In how many documents a candidate occurs, and in how many it is known.
 
 There is one row for each candidate and fold that has it, sorted; a candidate is a number: of a
-word's stem, or of a phrase (`vbmodels.keywords.phrases.phrase_ids`). A fold is a fixed tenth of the
+word's stem, or of a phrase (`vbmodels.text.candidates`). A fold is a fixed tenth of the
 documents. Rows of partitions add. Features need three numbers of a candidate: in how many
 documents of the corpus it occurs; and of those of other folds than its document's in which
 somebody has looked for keywords, how many have it and in how many it is known.
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray
-from vbmodels.keywords.features import N_FOLDS, Elsewhere
-from vbmodels.keywords.phrases.phrase_ids import KeyArray
+from vbmodels.keywords.features import Elsewhere
+from vbmodels.text.candidates import N_FOLDS, KeyArray
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vbmodels.core.sampling import GOLDEN
+from vbmodels.core.draws import GOLDEN
 from vbmodels.core.state import FloatArray, IntArray
 
 CONSTANT, SHORT, LONG, PLAIN = range(4)

@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from vbmodels.core.sampling import text_key
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords import graph_kernels, selection_kernels
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
+from vbmodels.keywords import document_kernels as graph_kernels
+from vbmodels.keywords import document_kernels as selection_kernels
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
-
-N_FOLDS = 10
-"""Document folds of keyphraseness."""
-
-POS_GROUPS = ("noun", "plural_noun", "proper_noun", "adjective", "verb", "gerund", "participle")
-"""Parts of speech of the candidate words; a token's code is the place in this tuple."""
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.text.candidates import DocumentTokens
+from vbmodels.text.words import POS_GROUPS
 
 FEATURE_NAMES = (
     "intercept",
@@ -103,15 +99,6 @@ def in_phrases(known: int, several: int) -> bool:
         Those of them with several.
     """
     return several > MOST_IN_PHRASES * known
-
-
-def fold_of(doc_id: str) -> int:
-    """Return a document's fold, 0 to 9, from a hash of its name alone.
-
-    >>> fold_of("a document")
-    5
-    """
-    return text_key(doc_id) % N_FOLDS
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from vbmodels.keywords.corpus.likelihood import own_predictors
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.corpus.steps import inverse
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.phrases.jackknife import fold_sums
+from vbmodels.keywords.units import KeywordBatch
 
 BEST = 10
 """Places of a document's ranking in which a known keyphrase counts as found."""

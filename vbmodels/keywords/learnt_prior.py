@@ -26,7 +26,7 @@ from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.rate_prior import PHRASES_SD, LearntRegression, RateLine
+from vbmodels.keywords.prior.rates import PHRASES_SD, LearntRegression, RateLine
 
 VERSION = 1
 """Of the features' meaning: raise it, and make the file, when a feature changes."""

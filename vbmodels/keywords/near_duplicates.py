@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.text.candidates import Spans
 
 ALIKE = 0.9
 """Share of letters in the same order from which on two candidates are one."""

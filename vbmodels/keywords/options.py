@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vbmodels.core.options import option, share
-from vbmodels.keywords.languages import AUTO
+from vbmodels.text.languages import AUTO
 
 WINDOW = 2
 """Largest distance of words that co-occur."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords import selection_kernels as kernels
+from vbmodels.keywords import document_kernels as kernels
 
 
 def select_by_fdr(

@@ -8,7 +8,7 @@ for the same seed, cut into ``parts`` partitions (1, 2, 7 and 16 are used; ``par
 never exceed the number of units). ``tiny(seed)`` is a data set of a few units, in one or
 two partitions, for what is compared with Monte Carlo, quadrature or enumeration.
 
-The suite itself needs only the protocol (`vbmodels.core.protocol.Model`), so rise, partition and
+The suite itself needs only the protocol (`vbmodels.core.algorithm.Model`), so rise, partition and
 resume come for nothing, under `cavi`, under `squarem` where the model is `Accelerable`, or
 under the model's own loop where it is `Driven`.
 

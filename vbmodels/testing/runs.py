@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Driven, Loop
+from vbmodels.core.algorithm import Accelerable, Driven, Loop
 from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.protocol import Accelerable
 from vbmodels.core.state import State, aligned, from_bytes, leaves, same_bits, to_bytes, tree_sum
 from vbmodels.testing.case import Best, Case, Figures, Identity
 
@@ -199,7 +198,7 @@ class Shipped(InProcess):
         self.case = case
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        """Run one sweep; see `vbmodels.core.algorithm.Reduce`."""
         # A new model each time: what a model keeps on itself does not reach other workers.
         self.model = self.case.model()
         stats = super().__call__(thaw(freeze(q)), number=number, warm=warm)

@@ -91,7 +91,7 @@ def check_evidence(case: Case, item: Evidence, seed: int) -> Figures:
 
 def check_sampler(case: Case, item: Sampler) -> Figures:
     """Posterior means agree with the model's own sampler; the ratio of sds is recorded."""
-    from vbmodels.core.chains import diagnose  # ArviZ takes seconds to load: here alone
+    from vbmodels.core.draws import diagnose
 
     batches = case.batches(item.seed, 1)
     where = f"batches({item.seed}, 1)"

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.core.algorithm import Model
 from vbmodels.core.fit import InProcess
-from vbmodels.core.protocol import Model
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels

@@ -55,8 +55,8 @@ from flows.tables.names import in_files
 from flows.tables.partition import ROWS, Part, Slice, read_slice
 from flows.tables.reading import SeenNumbers
 from flows.tables.table import Table
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import IntArray
+from vbmodels.tables.seen import Seen
 
 
 def _no_digests() -> IntArray:

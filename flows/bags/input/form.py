@@ -30,9 +30,9 @@ from vbmodels.bags.multilabel import (
     MultiLabelBags,
     unit_rows,
 )
-from vbmodels.core.columns import Rule
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import BoolArray, FloatArray, to_bytes
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.seen import Seen
 
 MEASURED = 10_000
 """Rows of a partition that a spread is taken of."""

@@ -29,8 +29,8 @@ from vbmodels.bags.shared_labels import (
     measure_agreement,
     repeats_enough,
 )
-from vbmodels.core.cells import number_of
 from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.tables.cells import number_of
 
 MANY_BAGS, MANY_GROUPS = 500, 50  # with a label, from which some are held out by default
 MOST_BAGS = 5_000  # with a label, that are looked at

@@ -27,10 +27,10 @@ from flows.tables.cells import is_number, is_text
 from flows.tables.checks import Found
 from flows.tables.names import in_files
 from vbmodels.bags.bags import UNLABELLED
-from vbmodels.core.cells import number_of
-from vbmodels.core.levels import NO, YES, positive_of
-from vbmodels.core.scales import scale_of
 from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.tables.cells import number_of
+from vbmodels.tables.levels import NO, YES, positive_of
+from vbmodels.tables.scales import scale_of
 
 MASK = "bag_label_mask"
 MASK_BITS = 63

@@ -24,10 +24,10 @@ from flows.tables.names import listed, row_of
 from flows.tables.roles import ColumnContents, column_rules, read_columns
 from flows.tables.table import levels_by_column, matches
 from vbmodels.bags.places import find_places, is_called_place
-from vbmodels.core.column_table import ColumnRead, column_read
-from vbmodels.core.columns import names_rows
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import IntArray
+from vbmodels.tables.column_table import ColumnRead, column_read
+from vbmodels.tables.columns import names_rows
+from vbmodels.tables.seen import Seen
 
 LOOKED = 20_000
 """Rows that say what columns hold."""

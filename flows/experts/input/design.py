@@ -23,8 +23,6 @@ from flows.records.states import read_state
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, listed
 from flows.tables.roles import ID, LABEL, WEIGHT, bounded, merge_levels
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountPosterior, CountRows
 from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
@@ -32,17 +30,6 @@ from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
-from vbmodels.experts.columns import (
-    FURTHEST,
-    LARGEST,
-    SPARSE,
-    ColumnSums,
-    blocks_of,
-    encoded,
-    encoded_sums,
-    scaled,
-    too_large,
-)
 from vbmodels.experts.effects import (
     Effect,
     GroupEffect,
@@ -54,6 +41,19 @@ from vbmodels.experts.effects import (
 )
 from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.encoding import (
+    FURTHEST,
+    LARGEST,
+    SPARSE,
+    ColumnSums,
+    blocks_of,
+    encoded,
+    encoded_sums,
+    scaled,
+    too_large,
+)
+from vbmodels.tables.levels import Levels
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,10 @@ from flows.tables.roles import (
     unclear_faults,
     unknown_columns,
 )
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.experts.columns import (
+from vbmodels.experts.options import RARE_BELOW
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.encoding import (
     ColumnSums,
     Encoded,
     level_key,
@@ -45,7 +45,7 @@ from vbmodels.experts.columns import (
     unseen,
     why_no_column,
 )
-from vbmodels.experts.options import RARE_BELOW
+from vbmodels.tables.levels import Levels
 
 
 class AboutRows(json_files.Form):
@@ -55,7 +55,7 @@ class AboutRows(json_files.Form):
 
 
 def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:
-    """Return kept rows as raw cells (`vbmodels.experts.columns`), and cells that are unreadable.
+    """Return kept rows as raw cells (`vbmodels.tables.encoding`), and cells that are unreadable.
 
     Parameters
     ----------

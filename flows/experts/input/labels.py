@@ -14,13 +14,13 @@ from flows.faults import Fault, shown
 from flows.tables.mixed import FLAG, NUMBER
 from flows.tables.names import listed
 from flows.tables.roles import LABEL, Contents, column_rules
-from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import NO, YES, Levels
-from vbmodels.core.levels import positive_of as level_words
-from vbmodels.core.scales import order_of
-from vbmodels.core.seen import Seen, ends_of, sentinels_of
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.levels import NO, YES, Levels
+from vbmodels.tables.levels import positive_of as level_words
+from vbmodels.tables.scales import order_of
+from vbmodels.tables.seen import Seen, ends_of, sentinels_of
 
 MOST_CLASSES = 50
 

@@ -53,9 +53,6 @@ from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import listed
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, column_rules
-from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, names_rows
-from vbmodels.core.seen import ends_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
@@ -63,7 +60,11 @@ from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.columns import (
+from vbmodels.experts.options import RARE_BELOW
+from vbmodels.experts.rows import FOLDS, Rows, part_of
+from vbmodels.tables.column_table import USED, ColumnRead, column_read
+from vbmodels.tables.columns import Rule, names_rows
+from vbmodels.tables.encoding import (
     FURTHEST,
     ONE_VALUE,
     constant_columns,
@@ -72,8 +73,7 @@ from vbmodels.experts.columns import (
     names_of,
     scaled,
 )
-from vbmodels.experts.options import RARE_BELOW
-from vbmodels.experts.rows import FOLDS, Rows, part_of
+from vbmodels.tables.seen import ends_of
 
 LEAST_GAIN, LEAST_ROWS = 0.02, 40
 """Nats a row by which the log must predict better, and rows from which on that is looked at."""

@@ -23,11 +23,11 @@ from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import digests_of, file_name
 from flows.tables.partition import Part
 from flows.tables.roles import ID, LABEL
-from vbmodels.core.columns import Rule, looks_like_id
-from vbmodels.core.sampling import hashed
-from vbmodels.core.seen import Seen
+from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.experts.columns import cell_keys
+from vbmodels.tables.columns import Rule, looks_like_id
+from vbmodels.tables.encoding import cell_keys
+from vbmodels.tables.seen import Seen
 
 GROUP = ROW_GROUP.name
 HELD_OUT, TEST_FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from flows.tables import mixed
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import Levels, match_levels, rare_levels
-from vbmodels.core.scales import numbers_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import MISSING
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.levels import Levels, match_levels, rare_levels
+from vbmodels.tables.scales import numbers_of
 
 RARE = "(rare)"
 
@@ -40,7 +40,7 @@ class Column:
         Where cells are missing because of another column: that column and its categories.
     ordered, scale
         The categories from the lowest to the highest and the kind of their scale (see
-        `vbmodels.core.scales`), where they have an order.
+        `vbmodels.tables.scales`), where they have an order.
     halves
         The half of the scale that each answer is in, where ``levels`` are its two halves.
     label

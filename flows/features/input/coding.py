@@ -37,15 +37,15 @@ from flows.tables.roles import (
     joined,
     merge_levels,
 )
-from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule
-from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import Reported, RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.patterns import profile
 from vbmodels.features.search.fit import ITERATIONS
 from vbmodels.features.table import FeatureBatch, bearable, feature_batch, foreign_columns
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.levels import Levels
 
 
 class AboutCells(json_files.Form):

@@ -26,11 +26,6 @@ from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
 from flows.tables.names import in_files, listed
 from flows.tables.roles import column_rules, merge_seen, unclear_faults
-from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, Unclear
-from vbmodels.core.levels import Levels
-from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
-from vbmodels.core.seen import Seen
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import (
     REPEATED,
@@ -40,6 +35,11 @@ from vbmodels.features.table import (
     take_codes,
     why_left_out,
 )
+from vbmodels.tables.column_table import USED, ColumnRead, column_read
+from vbmodels.tables.columns import Rule, Unclear
+from vbmodels.tables.levels import Levels
+from vbmodels.tables.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
+from vbmodels.tables.seen import Seen
 
 
 def rules_of(

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, chndtr
 
 from flows.features.input.categories import Column
-from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.tables.levels import YES
 
 EXPECTED = 5.0
 """Rows that would have two answers by chance, from which on it means something that none has."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.faults import Fault
-from vbmodels.keywords.text import OTHER, pos_code
+from vbmodels.text.words import OTHER, pos_code
 
 _NAMED = 5
 

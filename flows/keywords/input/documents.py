@@ -1,6 +1,6 @@
 """From a table of documents to candidates, what is known of them, and their counts.
 
-`prepare` reads one partition by `vbmodels.keywords.reading`; `shards` adds the counts of all
+`prepare` reads one partition by `vbmodels.text.reading`; `shards` adds the counts of all
 partitions; `vbmodels.keywords.features` makes features of both.
 """
 
@@ -16,17 +16,13 @@ import pyarrow as pa
 from flows.keywords.input.shards import PHRASES, WORDS, table_of
 from vbmodels.core.state import BoolArray
 from vbmodels.keywords.candidate_counts import count_candidates
-from vbmodels.keywords.candidate_words import NO_VOCABULARY, Vocabulary
-from vbmodels.keywords.candidates import Marks
-from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.listed_only import ListedPhrase
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.reading import read_documents
-from vbmodels.keywords.reading_report import Report
-from vbmodels.keywords.repeats import Originals, Sample
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, completed, split_terms, without_mark
+from vbmodels.text.candidate_words import NO_VOCABULARY, Vocabulary
+from vbmodels.text.candidates import DocumentTokens, Marks, Spans, stem_keys
+from vbmodels.text.listed_only import ListedPhrase
+from vbmodels.text.reading import Report, read_documents
+from vbmodels.text.repeats import Originals, Sample
+from vbmodels.text.tokens import Labels, Row, completed, split_terms, without_mark
+from vbmodels.text.words import TextOptions
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -34,7 +30,7 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class Prepared:
-    """A partition before the corpus is known; see `vbmodels.keywords.reading.ReadDocuments`.
+    """A partition before the corpus is known; see `vbmodels.text.reading.ReadDocuments`.
 
     ``counts``: its counts (`counts.COUNTS`) of words, and of phrases where these are the
     candidates.

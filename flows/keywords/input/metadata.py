@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.keywords.schema import DOCUMENTS
-from vbmodels.keywords.cleaning import without_markdown
+from vbmodels.text.cleaning import without_markdown
 
 MAX_CHARACTERS = 20_000
 """Longest description that is read; what follows is mostly change logs."""

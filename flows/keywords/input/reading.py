@@ -10,9 +10,9 @@ from typing import Literal
 from flows.keywords.schema import KNOWN_NAMES
 from flows.keywords.settings import KeywordSettings
 from flows.records.runs import Dropped
-from vbmodels.core.column_table import ColumnRead
 from vbmodels.keywords.learnt_prior import NONE
-from vbmodels.keywords.reading_report import Named, Report
+from vbmodels.tables.column_table import ColumnRead
+from vbmodels.text.reading import Named, Report
 
 LARGE_SHARE = 0.1
 """From which on a loss is a warning of its own."""

@@ -25,8 +25,8 @@ from flows.records import json_files
 from flows.records.runs import RunPaths
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.candidate_counts import Rows, Whole, added
-from vbmodels.keywords.features import N_FOLDS, Elsewhere, label_rates
-from vbmodels.keywords.phrases.phrase_ids import KeyArray
+from vbmodels.keywords.features import Elsewhere, label_rates
+from vbmodels.text.candidates import N_FOLDS, KeyArray
 
 COUNTS = pa.schema(
     [

@@ -26,7 +26,7 @@ from flows.variants.input.locations import (
 from flows.variants.reads.alignments import described, local_fasta, quiet
 from flows.variants.reads.contigs import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
-from vbmodels.core.sampling import GOLDEN, mix
+from vbmodels.core.draws import GOLDEN, mix
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.sampling import differing, probabilities

@@ -15,7 +15,7 @@ from flows.bags.settings import BagSettings
 from flows.settings import load
 from tests.flows.bags.bag_files import fitted, table_of, written
 from tests.flows.commands import read_part
-from vbmodels.core.cells import number_of
+from vbmodels.tables.cells import number_of
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.tables.column_table import FEATURE, in_lines, summary
-from vbmodels.core.column_table import ColumnRead
+from vbmodels.tables.column_table import ColumnRead
 
 
 def test_columns_that_name_rows_are_not_counted_as_features():

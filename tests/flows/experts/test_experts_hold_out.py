@@ -13,9 +13,9 @@ from flows.experts.input.units import RowKeys, dealt, join_units
 from flows.tables.names import digests_of
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
-from vbmodels.core.sampling import hashed
-from vbmodels.experts.columns import cell_keys
+from vbmodels.core.draws import hashed
 from vbmodels.experts.rows import Rows
+from vbmodels.tables.encoding import cell_keys
 
 COPIES = 4
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.flows.commands import run, setting_args, succeed
 from tests.flows.experts.runs import latest, rivals_of, rows_of, written
-from vbmodels.core.columns import Unclear, read_as
-from vbmodels.core.seen import seen_in
 from vbmodels.estimators.experts import MixtureOfExperts
+from vbmodels.tables.columns import Unclear, read_as
+from vbmodels.tables.seen import seen_in
 
 
 def fitted(folder, columns, *settings, name="out", more=()):

@@ -9,8 +9,8 @@ from scipy.special import expit
 from flows.experts.input.design import Design, Forms
 from flows.experts.input.encoding import Encoding, count_beyond
 from flows.experts.reasons import MOST_COLUMNS, Move, Reasons, Why
-from vbmodels.core.columns import Rule
-from vbmodels.experts.columns import Encoded
+from vbmodels.tables.columns import Rule
+from vbmodels.tables.encoding import Encoded
 
 COLUMNS = [
     Encoded("age", "number", fill=50.0, cells=(9, 0)),

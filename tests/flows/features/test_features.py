@@ -20,9 +20,9 @@ from tests.feature_tables import split_rows
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.core.levels import Levels
 from vbmodels.estimators import LatentFeatures
 from vbmodels.features.forms import make
+from vbmodels.tables.levels import Levels
 
 QUICK = setting_args("n_features=8", "tol=1e-6")
 

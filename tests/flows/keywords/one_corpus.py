@@ -4,10 +4,9 @@ import pyarrow as pa
 
 from flows.keywords.input.shards import WORDS, rows_of
 from vbmodels.keywords.candidate_counts import Whole, added
-from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.features import build_batch, label_rates
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.surfaces import written
+from vbmodels.text.candidates import spans_of, stem_keys
+from vbmodels.text.surfaces import written
 
 
 def words_of(prepared):

@@ -13,11 +13,10 @@ from flows.keywords.schema import DOCUMENTS
 from flows.tables.checks import Checker
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.candidate_counts import added
-from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
-from vbmodels.keywords.reading_report import Named
-from vbmodels.keywords.text import Normaliser, TextOptions
-from vbmodels.keywords.tokens import Labels, Row, read_tokens
+from vbmodels.text.reading import Named
+from vbmodels.text.tokens import Labels, Row, read_tokens
+from vbmodels.text.words import POS_GROUPS, Normaliser, TextOptions
 
 TITLED = (
     "Keyword extraction from graphs\n"

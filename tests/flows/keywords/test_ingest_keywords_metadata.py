@@ -5,7 +5,7 @@ from importlib.metadata import Distribution
 import pytest
 
 from flows.keywords.input.metadata import installed_packages, split_keywords
-from vbmodels.keywords.cleaning import without_markdown
+from vbmodels.text.cleaning import without_markdown
 
 MARKDOWN = """# pkg
 

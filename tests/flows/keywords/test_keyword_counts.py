@@ -7,7 +7,7 @@ import pytest
 
 from flows.keywords.input.shards import COUNTS, rows_of, table_of
 from vbmodels.keywords.candidate_counts import Whole, added, count_candidates
-from vbmodels.keywords.features import N_FOLDS, fold_of
+from vbmodels.text.candidates import N_FOLDS, fold_of
 
 HALVES = ((0, 1 << 63), (1 << 63, 1 << 64))
 

@@ -24,7 +24,7 @@ from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from tests.cases.documents_read import candidates
 from vbmodels.keywords.features import OF_OWN_LABELS
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.text.words import Normaliser, TextOptions
 
 ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")

@@ -5,8 +5,8 @@ import pytest
 import Stemmer
 
 from flows.keywords.input.documents import prepare
-from vbmodels.keywords.languages import stop_words
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.text.languages import stop_words
+from vbmodels.text.words import Normaliser, TextOptions
 
 FREE = {"armenian": "եւ", "irish": "agus", "lithuanian": "ir", "yiddish": "און", "tamil": "ஒரு"}
 

@@ -14,8 +14,8 @@ from flows.keywords.input.documents import prepare
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.work import read_wide
 from flows.records.runs import RunPaths
-from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.text import TextOptions
+from vbmodels.text.candidates import DocumentTokens
+from vbmodels.text.words import TextOptions
 
 
 def ingested(folder: Path, unit: str):

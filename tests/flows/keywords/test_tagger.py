@@ -5,17 +5,12 @@ import sys
 
 import pytest
 
-from vbmodels.keywords.splitting import split_sentences
-from vbmodels.keywords.text import (
-    INSIDE_SENTENCES,
-    TextOptions,
-    _parser,
-    pos_code,
-)
-from vbmodels.keywords.tokens import Labels, Row, read_tokens
+from vbmodels.text.splitting import split_sentences
+from vbmodels.text.tokens import Labels, Row, read_tokens
+from vbmodels.text.words import INSIDE_SENTENCES, TextOptions, _parser, pos_code
 
 TAGS = """
-from vbmodels.keywords.text import _parser
+from vbmodels.text.words import _parser
 print(_parser().find_tags("The quick brown foxes were jumping over London 's lazy dogs".split()))
 """
 BARE = f"""{TAGS}
@@ -48,7 +43,7 @@ TEXT = (
 
 def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     """Though each is computed once, whatever its neighbours are, in a memory of a limited size."""
-    monkeypatch.setattr("vbmodels.keywords.text.MOST_TOKENS", 5)
+    monkeypatch.setattr("vbmodels.text.words.MOST_TOKENS", 5)
     lines = split_sentences(TEXT)
     assert len(lines) > 3
     tagged = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]

@@ -2,9 +2,9 @@
 
 from numpy.testing import assert_array_equal
 
-from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.token_kernels import UNKNOWN
-from vbmodels.keywords.tokens import Labels, Row, read_tokens
+from vbmodels.text.token_kernels import UNKNOWN
+from vbmodels.text.tokens import Labels, Row, read_tokens
+from vbmodels.text.words import TextOptions
 
 
 def test_tokens_that_are_given_stay_as_they_are_with_text():

@@ -20,7 +20,7 @@ from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_den
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
-from vbmodels.core.stacking import objective, stacked
+from vbmodels.core.optimise import objective, stacked
 from vbmodels.core.state import tree_sum
 
 OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)

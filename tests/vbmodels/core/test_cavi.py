@@ -8,11 +8,10 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.algorithm import Show, Stop, Sweep
+from vbmodels.core.algorithm import NonFiniteBound, Show, Stop, Sweep
 from vbmodels.core.cavi import cavi, extrapolate, squarem
 from vbmodels.core.driver import Driver, remaining_rise
 from vbmodels.core.fit import Fit, InProcess, NotConverged, fit, loop_of
-from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import State, Stats, tree_sum
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vbmodels.core.chains import Schedule, diagnose
+from vbmodels.core.draws import Schedule, diagnose
 
 
 def autoregressive(rho, draws=20_000, chains=4, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vbmodels.bags.multilabel import row_hash
-from vbmodels.core.sampling import GOLDEN, hashed, mix
+from vbmodels.core.draws import GOLDEN, hashed, mix
 
 
 def test_the_sequence_of_seed_0_is_that_of_splitmix64():

@@ -7,8 +7,8 @@ import numpy as np
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.knots import RowSample, coded
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
-from vbmodels.experts.columns import ColumnSums, cell_keys, scaled
 from vbmodels.experts.rows import Rows
+from vbmodels.tables.encoding import ColumnSums, cell_keys, scaled
 
 
 def cut_coded(

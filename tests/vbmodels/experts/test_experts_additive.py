@@ -16,8 +16,8 @@ from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import DesignSummary, FitRequest, evaluate_fit
-from vbmodels.experts.columns import cell_keys
 from vbmodels.experts.posterior import mixed
+from vbmodels.tables.encoding import cell_keys
 
 QUICK = AdditiveExperts(4, taus=(1.0, 10.0), n_restarts=2, evaluations=30, width_evaluations=5)
 

@@ -8,7 +8,6 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.columns import ColumnSums, Encoded
 from vbmodels.experts.effects import (
     QUANTILES,
     correlated,
@@ -16,6 +15,7 @@ from vbmodels.experts.effects import (
     group_effects,
     pair_effects_of,
 )
+from vbmodels.tables.encoding import ColumnSums, Encoded
 
 MODEL = AdditiveExperts(1)
 NUMBERS = [Encoded(name, "number") for name in "abc"]

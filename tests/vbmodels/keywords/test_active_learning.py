@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vbmodels.keywords.active_learning import choose_documents, uncertain_selections
-from vbmodels.keywords.keyword_counts import SPREAD_OF_NUMBERS
+from vbmodels.keywords.prior.counts import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0
 

@@ -8,10 +8,10 @@ from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.keywords.coded_features import LONGEST, SHORTEST, CodedFeatures
-from vbmodels.keywords.features import N_FOLDS
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.jackknife import word_scores
 from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.text.candidates import N_FOLDS
 
 
 def columns(rows, distinct):

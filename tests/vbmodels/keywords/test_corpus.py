@@ -15,12 +15,8 @@ from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.corpus.likelihood import listing
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.keyword_counts import (
-    CountLaw,
-    Lengths,
-    quasi_poisson,
-)
-from vbmodels.keywords.rate_prior import FACTORS, GIVEN, OF_LABELS, RateSources
+from vbmodels.keywords.prior.counts import CountLaw, Lengths, quasi_poisson
+from vbmodels.keywords.prior.rates import FACTORS, GIVEN, OF_LABELS, RateSources
 
 W = typical_coefficients(4, 0.3)
 

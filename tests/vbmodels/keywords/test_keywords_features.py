@@ -10,17 +10,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
-    N_FOLDS,
-    POS_GROUPS,
     Elsewhere,
     build_batch,
     keyphraseness,
     label_rates,
 )
 from vbmodels.keywords.graph import adjacency, system_matrix, textrank
+from vbmodels.text.candidates import N_FOLDS, DocumentTokens
+from vbmodels.text.words import POS_GROUPS
 
 SEQUENCES = ([0, 1, 2, 0, 3, 1, 0, 4], [0, 0, 1, 2, 3, 1], [0])
 OBSERVED = ({0, 2, 3}, {1, 2}, set())

@@ -22,7 +22,7 @@ from vbmodels.keywords.learnt_prior import (
     prior_of,
     shipped,
 )
-from vbmodels.keywords.rate_prior import OF_CORPORA, OF_LABELS, SOURCES, LearntRegression, RateLine
+from vbmodels.keywords.prior.rates import OF_CORPORA, OF_LABELS, SOURCES, LearntRegression, RateLine
 
 MEAN, SD = (0.0, 0.8, -0.4, 0.2, 0.0), (1.0, 0.1, 0.1, 0.1, 1.0)
 LEARNT = LearntRegression(

@@ -10,16 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, POS_GROUPS, Elsewhere
+from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, Elsewhere
 from vbmodels.keywords.phrases.batch import IDF, PMI, SCORED
 from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,
     build_phrases,
 )
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.phrases.spans import VERB, find_spans
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.text.candidates import VERB, DocumentTokens, find_spans, stem_keys
+from vbmodels.text.words import POS_GROUPS
 
 STEMS = [f"w{i}" for i in range(12)]
 NOUN, ADJECTIVE = POS_GROUPS.index("noun"), POS_GROUPS.index("adjective")

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
 
-from vbmodels.core.chains import diagnose
+from vbmodels.core.draws import diagnose
 from vbmodels.core.expfam import Beta
 from vbmodels.core.fit import fit
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective

@@ -40,8 +40,8 @@ from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
 from vbmodels.bags.multilabel import FOLDS, Sample, fold_of_groups
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Sweep
 from vbmodels.core.cavi import evaluate
-from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.linalg import pack, unpack
+from vbmodels.core.optimise import BatchedLBFGS
 from vbmodels.core.state import FloatArray, State, Stats, aligned
 
 GATHERED = 2000

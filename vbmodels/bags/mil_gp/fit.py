@@ -23,8 +23,8 @@ from vbmodels.bags.mil_gp.known import with_known_instances
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search, lower
 from vbmodels.bags.multilabel import Batch
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.linalg import cholesky, log_det, unpack
+from vbmodels.core.optimise import BatchedLBFGS
 from vbmodels.core.state import BoolArray, FloatArray, aligned
 
 

@@ -30,7 +30,7 @@ from vbmodels.bags.mil_gp.predict import Predictions, bag_predictions, blocks, e
 from vbmodels.bags.multilabel import Batch, Observed, bags_of
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
-from vbmodels.core.chains import Diagnosis, Schedule, diagnose
+from vbmodels.core.draws import Diagnosis, Schedule, diagnose
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, IntArray, State, Stats

@@ -52,7 +52,7 @@ from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
 from vbmodels.core.algorithm import Algorithm, Phase, Show, within
 from vbmodels.core.cavi import evaluate
-from vbmodels.core.stacking import objective, stacked
+from vbmodels.core.optimise import objective, stacked
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 POOLED, INSTANCES, PRIMARY, BASE = "pooled features", "instances", "primary instances", "base rate"

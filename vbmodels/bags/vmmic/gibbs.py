@@ -35,7 +35,7 @@ from vbmodels.bags.vmmic.posterior import refuse_hopeless
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
-from vbmodels.core.chains import Schedule
+from vbmodels.core.draws import Schedule
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, State, Stats

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.bags.bags import Bags
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 CONSTANT = 1e-18

@@ -14,7 +14,7 @@ from math import log, pi
 import numpy as np
 from scipy.special import logsumexp
 
-from vbmodels.core.lbfgs import BatchedLBFGS
+from vbmodels.core.optimise import BatchedLBFGS
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.likelihood import at_point, prior_precision, under_gaussian
 from vbmodels.experts.rows import Observed, Rows

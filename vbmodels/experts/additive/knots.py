@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.sampling import hashed
+from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Curves, quantile_knots
 from vbmodels.experts.additive.interactions import InteractionGP

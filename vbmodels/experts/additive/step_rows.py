@@ -20,8 +20,8 @@ from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.interactions import InteractionGP
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.pairs import pair_tables
-from vbmodels.experts.columns import scaled
 from vbmodels.experts.rows import Rows, never_held
+from vbmodels.tables.encoding import scaled
 
 _CHUNK = 2048
 FEW_COLUMNS = 12

@@ -39,7 +39,7 @@ from scipy.optimize import brentq, linear_sum_assignment
 from scipy.special import digamma, gammaln, log_expit, log_ndtr, logsumexp, ndtr, ndtri
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Save, Show
-from vbmodels.core.chains import Diagnosis, Schedule, diagnose
+from vbmodels.core.draws import Diagnosis, Schedule, diagnose
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.bmem.mutual_angular import log_sphere_norm
 from vbmodels.experts.likelihood import prior_precision

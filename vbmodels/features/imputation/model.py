@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Sweep
-from vbmodels.core.chains import Schedule
-from vbmodels.core.stacking import moved_weights
+from vbmodels.core.draws import Schedule
+from vbmodels.core.optimise import moved_weights
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.chain import chain_sums, draw_chain, first_chain

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Phase, Request, Save
-from vbmodels.core.chains import Schedule
+from vbmodels.core.draws import Schedule
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.features.ibp.chain import Chain, chain_from, draw_chain, first_chain
 from vbmodels.features.ibp.model import FeatureGlobal

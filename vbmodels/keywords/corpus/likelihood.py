@@ -27,14 +27,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_feature_kernels as coded_kernels
 from vbmodels.keywords.coded_features import Parts
 from vbmodels.keywords.corpus import likelihood_kernels as kernels
 from vbmodels.keywords.corpus import pass_kernels
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.keyword_counts import CountLaw
+from vbmodels.keywords.prior.counts import CountLaw
+from vbmodels.keywords.units import KeywordBatch
 
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0

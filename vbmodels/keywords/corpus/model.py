@@ -19,7 +19,7 @@ along the ridge with it. Some features look at labels, so it is a pseudo-likelih
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
    where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
-2. Nodes: all that informs the rate is combined (`vbmodels.keywords.rate_prior`), and (w, kappa) is
+2. Nodes: all that informs the rate is combined (`vbmodels.keywords.prior.rates`), and (w, kappa) is
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
    dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them; of a rate that is given
    as a fact the middle one has all the weight.
@@ -47,7 +47,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Request, Show
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.state import FloatArray, aligned
 from vbmodels.keywords.corpus.likelihood import (
     Listing,
@@ -59,9 +59,8 @@ from vbmodels.keywords.corpus.likelihood import (
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusObserved, CorpusStats, average
 from vbmodels.keywords.corpus.steps import change_of_scale, inverse, newton_step
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.keyword_counts import CountLaw, Lengths
-from vbmodels.keywords.rate_prior import (
+from vbmodels.keywords.prior.counts import CountLaw, Lengths
+from vbmodels.keywords.prior.rates import (
     GIVEN,
     HIGHEST,
     LABELS_SD,
@@ -74,6 +73,7 @@ from vbmodels.keywords.rate_prior import (
     RateSources,
     labels_source,
 )
+from vbmodels.keywords.units import KeywordBatch
 
 NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.keyword_counts import CountLaw, Lengths
-from vbmodels.keywords.rate_prior import RateSources
+from vbmodels.keywords.prior.counts import CountLaw, Lengths
+from vbmodels.keywords.prior.rates import RateSources
+from vbmodels.keywords.units import KeywordBatch
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.coded_feature_kernels import PLAIN
 from vbmodels.keywords.coded_features import CodedFeatures
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, score_columns
-from vbmodels.keywords.phrases import span_kernels as kernels
+from vbmodels.keywords.phrases import phrase_kernels as kernels
+from vbmodels.keywords.units import KeywordBatch
 
 
 @dataclass(frozen=True)

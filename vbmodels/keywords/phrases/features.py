@@ -13,18 +13,18 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
-    POS_GROUPS,
     Elsewhere,
     keyphraseness,
     score_columns,
     side_by_side,
 )
-from vbmodels.keywords.phrases import span_kernels as kernels
+from vbmodels.keywords.phrases import phrase_kernels as kernels
 from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch, ends_and_sum
-from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.text.candidates import DocumentTokens, Spans
+from vbmodels.text.words import POS_GROUPS
 
 PHRASE_FEATURES = (
     "intercept",

@@ -22,8 +22,9 @@ from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusStats
 from vbmodels.keywords.corpus.steps import inverse
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, N_FOLDS
+from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.text.candidates import N_FOLDS
 
 
 @dataclass(frozen=True)

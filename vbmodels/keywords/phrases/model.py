@@ -34,14 +34,12 @@ from typing import ClassVar
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, within
-from vbmodels.core.moments import Moments
+from vbmodels.core.linalg import Moments
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.corpus.likelihood import moments
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusObserved, CorpusStats
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.keyword_counts import Lengths
 from vbmodels.keywords.phrases.batch import RANK, PhraseBatch, scored
 from vbmodels.keywords.phrases.jackknife import (
     FoldSums,
@@ -50,7 +48,9 @@ from vbmodels.keywords.phrases.jackknife import (
     without_labels,
     word_scores,
 )
-from vbmodels.keywords.rate_prior import PHRASES_SD
+from vbmodels.keywords.prior.counts import Lengths
+from vbmodels.keywords.prior.rates import PHRASES_SD
+from vbmodels.keywords.units import KeywordBatch
 
 _Kept = tuple[weakref.ref[PhraseBatch], bytes, FloatArray, CodedFeatures]
 

@@ -24,8 +24,8 @@ from scipy.special import digamma
 
 from vbmodels.core.expfam import Beta, Gamma, Normal
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.labels import latent_importance
+from vbmodels.keywords.units import KeywordBatch
+from vbmodels.keywords.vbss.labels import latent_importance
 from vbmodels.keywords.vbss.spectrum import Spectrum
 
 Form = Literal["full", "mean_field"]

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.labels import latent_importance
+from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
 from vbmodels.keywords.vbss.coordinate_ascent import Block, Factors, Form, Prior
+from vbmodels.keywords.vbss.labels import latent_importance
 from vbmodels.keywords.vbss.spectrum import spectra
 
 
@@ -60,7 +60,7 @@ class DocumentSums(Stats, kind="keywords/vbss.DocumentSums"):
 
 @dataclass(frozen=True)
 class VBSS:
-    """The per-document model under the protocol of `vbmodels.core.protocol`.
+    """The per-document model under the protocol of `vbmodels.core.algorithm`.
 
     The text prints 1/U_ii in q(theta_i) where the model has P_ii; what that does is shown by
     ``reproduce/vbss_as_printed.py``.

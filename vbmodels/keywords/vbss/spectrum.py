@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import system_matrix
+from vbmodels.keywords.units import KeywordBatch
 
 BLOCK_NUMBERS = 1 << 22
 """Eigenvector entries of one block of documents (32 MiB), where its documents allow it."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.chains import Schedule, diagnose
+from vbmodels.core.draws import Schedule, diagnose
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.quadrature import log_beta_binomial, log_mu
 from vbmodels.variants.rvd2.model import Errors, Global

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from tests.feature_tables import split_rows
-from vbmodels.core.chains import Schedule
+from vbmodels.core.draws import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, completion, make

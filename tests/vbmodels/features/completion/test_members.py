@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import digamma, expit, log_expit, softmax
 
-from vbmodels.core.stacking import CONCENTRATION
+from vbmodels.core.optimise import CONCENTRATION
 from vbmodels.features.draw_kernels import row_keys
 from vbmodels.features.imputation.latent import (
     EDGES,

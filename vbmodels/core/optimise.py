@@ -1,0 +1,228 @@
+"""L-BFGS on many small problems at once, and weights of a mixture of predictions.
+
+Problems are maximised side by side, as a state between evaluations made elsewhere: each needs every
+unfinished problem's value and gradient at its own trial point (Nocedal and Wright 2006, algorithms
+7.4 and 3.1). Best in coordinates of curvature at most 1, where a plain gradient step of length 1
+ascends: it is the way out when a direction fails.
+
+Weights go by the probability that each member gives what it has not seen:
+
+    argmax_w sum_i log sum_k w_k p_ik + (a - 1) sum_k log w_k,   w on the simplex
+
+by EM (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018; here with a
+Dirichlet(a) prior, a = 1.2, which keeps every member a little). A step needs sums alone:
+
+    t_k = sum_i w_k p_ik / sum_l w_l p_il,    w_k <- (t_k + a - 1) / (n + K (a - 1))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+
+MEMORY = 10
+SUFFICIENT = 1e-4
+ROUNDING = 1e-13
+MOST_TRIES = 20
+
+
+@dataclass(frozen=True)
+class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
+    """Where S searches stand.
+
+    Attributes
+    ----------
+    at, value, gradient
+        Best points, [S, P], and the objective there, [S], [S, P].
+    moves, changes
+        Last steps and changes of the gradient (turned to a minimum's), [S, m, P].
+    curvature
+        1/(step'change), 0 where there is none yet, [S, m].
+    direction, slope
+        Where the line search goes, [S, P], and its rate of ascent, [S].
+    stride, tries
+        Present step length and refusals along the direction, [S].
+    done
+        Which searches have ended, [S].
+    """
+
+    at: FloatArray
+    value: FloatArray
+    gradient: FloatArray
+    moves: FloatArray
+    changes: FloatArray
+    curvature: FloatArray
+    direction: FloatArray
+    slope: FloatArray
+    stride: FloatArray
+    tries: IntArray
+    done: BoolArray
+
+    @classmethod
+    def start(
+        cls,
+        at: FloatArray,
+        value: FloatArray,
+        gradient: FloatArray,
+        tolerance: float,
+        reach: float = float("inf"),
+        memory: int = MEMORY,
+    ) -> BatchedLBFGS:
+        """Begin at evaluated points; the first steps go no further than ``reach``."""
+        count, size = at.shape
+        slope = (gradient**2).sum(axis=1)
+        length = np.sqrt(slope)
+        return cls(
+            at=at,
+            value=value,
+            gradient=gradient,
+            moves=np.zeros((count, memory, size)),
+            changes=np.zeros((count, memory, size)),
+            curvature=np.zeros((count, memory)),
+            direction=gradient,
+            slope=slope,
+            stride=np.minimum(1.0, reach / np.where(length > 0.0, length, 1.0)),
+            tries=np.zeros(count, dtype=np.int64),
+            done=slope <= 2.0 * tolerance,
+        )
+
+    @property
+    def trial(self) -> FloatArray:
+        """The points to evaluate, [S, P]; finished searches stay where they are."""
+        step = np.where(self.done, 0.0, self.stride)
+        return self.at + step[:, None] * self.direction
+
+    def updated(self, value: FloatArray, gradient: FloatArray, tolerance: float) -> BatchedLBFGS:
+        """Take in the objective at `trial`, and choose the next trial.
+
+        A search ends when its direction promises less than ``tolerance`` (the half of
+        slope, as for a quadratic), or when rounding alone decides.
+        """
+        slack = ROUNDING * np.maximum(1.0, np.abs(self.value))
+        least = self.value + SUFFICIENT * self.stride * self.slope - slack
+        usable = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+        taken = ~self.done & usable & (value >= least)
+        moved = self._moved(taken, value, gradient) if taken.any() else self
+        refused = ~self.done & ~taken
+        aimed = moved._directed(taken, tolerance) if taken.any() else moved
+        return aimed._shortened(refused, value) if refused.any() else aimed
+
+    def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> BatchedLBFGS:
+        """Go to the trial where it was taken, and remember the step there."""
+        trial = self.trial
+        move, change = trial - self.at, self.gradient - gradient
+        product = np.einsum("sp,sp->s", move, change)
+        size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
+        keep = taken & (product > 1e-10 * size)
+        rho = np.where(keep, 1.0 / np.where(keep, product, 1.0), 0.0)
+
+        def pushed(old: FloatArray, new: FloatArray) -> FloatArray:
+            shifted = np.concatenate([old[:, 1:], new[:, None]], axis=1)
+            mask = keep.reshape(-1, *([1] * (old.ndim - 1)))
+            return np.where(mask, shifted, old)
+
+        return replace(
+            self,
+            at=np.where(taken[:, None], trial, self.at),
+            value=np.where(taken, value, self.value),
+            gradient=np.where(taken[:, None], gradient, self.gradient),
+            moves=pushed(self.moves, move),
+            changes=pushed(self.changes, change),
+            curvature=pushed(self.curvature, rho),
+        )
+
+    def _directed(self, which: BoolArray, tolerance: float) -> BatchedLBFGS:
+        """Aim again where a step was taken."""
+        direction = self._two_loops()
+        slope = np.einsum("sp,sp->s", direction, self.gradient)
+        plain = slope <= 0.0
+        direction = np.where(plain[:, None], self.gradient, direction)
+        slope = np.where(plain, (self.gradient**2).sum(axis=1), slope)
+        return replace(
+            self,
+            direction=np.where(which[:, None], direction, self.direction),
+            slope=np.where(which, slope, self.slope),
+            stride=np.where(which, 1.0, self.stride),
+            tries=np.where(which, 0, self.tries),
+            done=self.done | (which & (slope <= 2.0 * tolerance)),
+        )
+
+    def _two_loops(self) -> FloatArray:
+        """Multiply the gradient with the inverse curvature that the last steps show."""
+        q = self.gradient.copy()
+        kept = np.flatnonzero((self.curvature != 0.0).any(axis=0))
+        alphas = np.zeros_like(self.curvature)
+        for i in reversed(kept):
+            alphas[:, i] = self.curvature[:, i] * np.einsum("sp,sp->s", self.moves[:, i], q)
+            q -= alphas[:, i, None] * self.changes[:, i]
+        last = self.curvature[:, -1]
+        square = (self.changes[:, -1] ** 2).sum(axis=1)
+        known = last > 0.0
+        q *= np.where(known, 1.0 / np.where(known, last * square, 1.0), 1.0)[:, None]
+        for i in kept:
+            beta = self.curvature[:, i] * np.einsum("sp,sp->s", self.changes[:, i], q)
+            q += (alphas[:, i] - beta)[:, None] * self.moves[:, i]
+        return q
+
+    def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
+        """Shorten the step where it was refused; after many refusals aim along the gradient."""
+        fall = self.value + self.stride * self.slope - np.where(np.isfinite(value), value, -np.inf)
+        fall = np.where(refused, np.maximum(fall, 1e-300), 1.0)
+        shorter = self.stride * np.clip(0.5 * self.stride * self.slope / fall, 0.1, 0.5)
+        tries = self.tries + refused
+        hopeless = refused & (tries >= MOST_TRIES)
+        fresh = hopeless & (self.curvature != 0.0).any(axis=1)
+        return replace(
+            self,
+            curvature=np.where(fresh[:, None], 0.0, self.curvature),
+            direction=np.where(fresh[:, None], self.gradient, self.direction),
+            slope=np.where(fresh, (self.gradient**2).sum(axis=1), self.slope),
+            stride=np.where(fresh, 1.0, np.where(refused, shorter, self.stride)),
+            tries=np.where(fresh, 0, tries),
+            done=self.done | (hopeless & ~fresh),
+        )
+
+
+CONCENTRATION = 1.2
+
+
+def moved_weights(taken: FloatArray, n: float) -> FloatArray:
+    """Return the weights [K] after a step.
+
+    Parameters
+    ----------
+    taken
+        t, the sums of each member's responsibilities, [K].
+    n
+        How many predictions were summed over.
+    """
+    added = CONCENTRATION - 1.0
+    return (taken + added) / (n + len(taken) * added)
+
+
+MOST_ROUNDS = 10_000
+
+
+def stacked(log_p: FloatArray) -> FloatArray:
+    """Return the weights, [K], from the members' log probabilities of n labels, [n, K]."""
+    n, k = log_p.shape
+    weights: FloatArray = np.full(k, 1.0 / k)
+    for _ in range(MOST_ROUNDS):
+        joint = log_p + np.log(weights)
+        taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
+        new = moved_weights(taken, n)
+        done = np.abs(new - weights).max() <= 1e-12
+        weights = new
+        if done:
+            break
+    return weights
+
+
+def objective(log_p: FloatArray, weights: FloatArray) -> float:
+    """Return what `stacked` maximises, in nats."""
+    said = logsumexp(log_p + np.log(weights), axis=1).sum()
+    return float(said + (CONCENTRATION - 1.0) * np.log(weights).sum())

@@ -1,0 +1,1 @@
+"""Documents to candidates: languages, cleaning, tokens, words, phrases; no model."""
