@@ -18,7 +18,6 @@ from flows.tables.table import (
     SD,
     TEXT,
     WORDS,
-    Bound,
     Column,
     PositiveLabel,
     Table,
@@ -56,19 +55,6 @@ INSTANCES_IN = Table(
             WORDS,
             "classes of the bag, each fitted on its own (--set model=gp_probit)",
             accepts=(list_of(INT64), TEXT, INT64),
-        ),
-        optional(
-            "bag_label_mask",
-            INT64,
-            "labels as one number: bit k (0 to 62) is set for class k, which is named by two "
-            "digits",
-            bounds=(
-                Bound(
-                    "a mask of bits 0 to 62",
-                    least=0,
-                    remedy="set bit k for class k, without a sign",
-                ),
-            ),
         ),
         optional(
             "instance_label",
@@ -110,7 +96,6 @@ INSTANCES_IN = Table(
     ),
     details=(
         "labels",
-        "bag_label_mask",
         "instance_label",
         "modality",
         "bag_features",

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.flows.bags.bag_files import instances, written
-from tests.flows.bags.test_bags_gp import masked, multi_label
+from tests.flows.bags.test_bags_gp import multi_label
 from tests.sentences.said import Said, command, nth, table
 
 GP = "model=gp_probit"
@@ -62,8 +62,7 @@ OTHERS = [[own[0] + (own[0] == 7)] for own in OWN]
 NAMES = pa.array([["x"] if int(own[0]) % 2 else [] for own in OWN])
 CHANGED = pa.array([["y"] if own[0] == 7 else n for own, n in zip(OWN, NAMES.to_pylist(),
                                                                   strict=True)])  # fmt: skip
-LISTED, MASKED = multi_label().drop_columns("own"), masked()
-MASKS = MASKED["bag_label_mask"].to_pylist()
+LISTED = multi_label().drop_columns("own")
 WIDE = np.zeros((60, 5001))
 WIDE[np.arange(60), np.arange(60) * 80] = 1.0
 CONSTANT = np.column_stack([np.random.default_rng(0).normal(size=(120, 30)), np.full(120, 5.0)])
@@ -110,10 +109,4 @@ CASES = {
     "classes of a bag": classes(
         with_column(LISTED, "labels", nth(LISTED["labels"].to_pylist(), 2, ["z"])), GP
     ),
-    "a mask without the model": classes(MASKED),
-    "a mask of no bits": classes(with_column(MASKED, "bag_label_mask", nth(MASKS, 0, -1)), GP),
-    "masks of a bag": classes(
-        with_column(MASKED, "bag_label_mask", nth(MASKS, 0, MASKS[0] ^ 8)), GP
-    ),
-    "a mask and lists": classes(MASKED.append_column("labels", multi_label()["labels"]), GP),
 }

@@ -17,13 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from flows import storage
 from flows.bags.input import labels as bag_classes
-from flows.bags.input.labels import (
-    MASK,
-    check_classes,
-    check_label_columns,
-    with_label,
-    with_lists,
-)
+from flows.bags.input.labels import check_classes, check_label_columns, with_label
 from flows.bags.input.rows import (
     NOT_KNOWN,
     ONE_LABEL,
@@ -107,7 +101,7 @@ class CheckedBags(Checked):
     @classmethod
     def of(cls, checker: Checker, runs: Runs | None, settings: BagSettings) -> CheckedBags:
         """Return what a checker found."""
-        multi = settings.takes_classes and bag_classes.has_classes(checker.columns)
+        multi = settings.takes_classes and "labels" in checker.columns
         return cls(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
 
@@ -128,17 +122,17 @@ def check_file(file: InputFile, settings: BagSettings) -> CheckedBags:
     if checker.rows:
         check_label_columns(checker.columns, settings.takes_classes, checker.found)
     runs = None
-    if parts and readable and not {"labels", MASK} <= set(checker.columns):
+    if parts and readable:
         runs = runs_of(join_rows(parts), checker, settings.takes_classes)
     return CheckedBags.of(checker, runs, settings)
 
 
 def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     """Say where bags stand in rows of a file, if nothing is wrong between these."""
-    found, rows = checker.found, with_lists(thin.table)
+    found, rows = checker.found, thin.table
     multi = several and "labels" in rows.column_names
     if multi:
-        check_classes(rows, MASK if MASK in rows.column_names else "labels", found)
+        check_classes(rows, found)
     check_modalities(thin, found)
     widths, own, own_rows = feature_widths(thin, found), 0, np.flatnonzero(thin.own >= 0)
     if own_rows.size:
@@ -405,7 +399,7 @@ def check_part(part: Part, settings: BagSettings) -> CheckedPart:
         files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
         runs.append(found)
         named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
-        multi = several and bag_classes.has_classes(checker.columns)
+        multi = several and "labels" in checker.columns
         held = Held(found.widths, found.own, np.unique(found.labels).tolist(), named, multi)
         pieces.append(CheckedPiece(file, checker.rows, about=asdict(held)))
         seen.labels += checker.numbers.labels

@@ -65,7 +65,7 @@ def read(
     """
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    table = bag_classes.with_label(bag_classes.with_lists(table))
+    table = bag_classes.with_label(table)
     label = pc.fill_null(table["label"], UNLABELLED).to_numpy()
     first = _first_known(number, label, len(names))
     label = np.where(first < 0, UNLABELLED, label[first]).astype(np.int64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from shlex import quote
 
 import numpy as np
@@ -32,8 +31,6 @@ from vbmodels.tables.cells import number_of
 from vbmodels.tables.levels import NO, YES, positive_of
 from vbmodels.tables.scales import scale_of
 
-MASK = "bag_label_mask"
-MASK_BITS = 63
 FILES = 20
 """Files whose labels are looked at."""
 MOST_LABELS = 1000
@@ -255,31 +252,6 @@ def refusal(labels: FoundLabels) -> InputError:
     )
 
 
-def has_classes(columns: Sequence[str]) -> bool:
-    """Whether bags have labels of several classes, as lists or as a mask."""
-    return "labels" in columns or MASK in columns
-
-
-def with_lists(table: pa.Table) -> pa.Table:
-    """Turn masks of classes into lists in the column labels, where those say nothing."""
-    if MASK not in table.column_names or table[MASK].null_count == len(table):
-        return table
-    lists = pa.array(
-        [None if mask is None else _classes_of(mask) for mask in table[MASK].to_pylist()],
-        pa.list_(pa.string()),
-    )
-    if "labels" in table.column_names:
-        if table["labels"].null_count < len(table):
-            return table
-        table = table.drop_columns("labels")
-    return table.append_column("labels", lists)
-
-
-@cache
-def _classes_of(mask: int) -> list[str]:
-    return [f"{k:02d}" for k in range(MASK_BITS) if mask >> k & 1]
-
-
 def with_label(table: pa.Table) -> pa.Table:
     """Say in 'label' whether a bag has any of its classes, where that column says nothing.
 
@@ -298,28 +270,18 @@ def with_label(table: pa.Table) -> pa.Table:
 
 
 def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
-    """Report classes in two columns, and classes that the model does not take.
+    """Report classes of bags that the model does not take.
 
     ``several`` says whether the model takes several classes.
     """
-    if {"labels", MASK} <= set(columns):
-        found.add(
-            Fault(
-                found.file,
-                "classes of bags in one column",
-                f"labels and {MASK}",
-                MASK,
-                remedy="leave one of the two columns out",
-            )
-        )
-    if "label" in columns or several or not has_classes(columns):
+    if "label" in columns or several or "labels" not in columns:
         return
     remedy = "take model=gp_probit for labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
     found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 
 
-def check_classes(table: pa.Table, column: str, found: Found) -> None:
+def check_classes(table: pa.Table, found: Found) -> None:
     """Report rows that give their bag other classes than an earlier row does."""
     seen: dict[str, set[str]] = {}
     other = {}
@@ -329,7 +291,7 @@ def check_classes(table: pa.Table, column: str, found: Found) -> None:
             other[row] = bag
     found.rows(
         list(other),
-        column,
+        "labels",
         "one list of classes a bag, the same in all its rows",
         lambda row: f"others for bag {other[row]!r}",
         "repeat the bag's classes",

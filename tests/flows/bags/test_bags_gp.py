@@ -103,36 +103,6 @@ def test_several_classes_score_new_bags_and_do_not_depend_on_partitions(classes,
     assert score["label"].null_count == 120
 
 
-def masked(bits=(3, 7), kind=None):
-    """The same bags with a mask in place of lists: x is class 3, y class 7."""
-    table = multi_label().drop_columns("own")
-    masks = [sum(1 << bits["xy".index(c)] for c in cs) for cs in table["labels"].to_pylist()]
-    column = pa.array(masks, kind or pa.int32())
-    return table.drop_columns("labels").append_column("bag_label_mask", column)
-
-
-@pytest.mark.thorough
-def test_a_mask_says_what_lists_say_and_without_one_a_bag_is_scored_only(tmp_path, capsys):
-    table = masked()
-    numbers = table["bag_label_mask"].to_pylist()
-    place = table.column_names.index("bag_label_mask")
-    some = pa.array([None if i < 16 else m for i, m in enumerate(numbers)], pa.int64())
-    found = []
-    for name, one in (
-        ("lists", multi_label().drop_columns("own")), ("mask", table),
-        ("some", table.set_column(place, "bag_label_mask", some)),
-    ):  # fmt: skip
-        path = written(tmp_path, one, f"{name}.parquet")
-        fitted(capsys, path, tmp_path / name, "partitions=2", GP)
-        found.append(table_of(tmp_path / name, "bags"))
-    lists, mask, some = found
-    assert set(mask["class"].to_pylist()) == {"03", "07"}
-    assert mask["label"].equals(lists["label"])
-    np.testing.assert_array_equal(mask["probability"], lists["probability"])
-    assert some["label"].null_count == 8
-    assert some["probability"].null_count == 0
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", ["gp_probit", "gp_probit leak=false", "vmmic"])
 def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
