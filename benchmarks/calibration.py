@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 sys.path.append("tests/outside/vbflows_counts")  # a package of the contract's table
 
 from flows.catalogue import pipeline_named
-from flows.evaluate.auroc import auroc, auroc_interval
+from flows.evaluate.estimate import auroc, auroc_interval
 from flows.settings import ComputeSettings
 from tests.contract.cases import cases
 from vbmodels.testing.calibration import forecast_figures, inside

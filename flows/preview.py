@@ -23,7 +23,7 @@ from flows.records.states import read_state
 from flows.runs import checking
 from flows.runs.context import Run
 from flows.settings import RunSettings
-from flows.storage.objects.expansion import bytes_in_words
+from flows.storage.objects.staging import bytes_in_words
 from flows.tables.column_table import declared, id_option
 from flows.tables.column_table import in_lines as in_columns
 from flows.tables.table import ROW_ID
@@ -275,7 +275,7 @@ def _named(
         return tuple(columns), []
     if named:
         return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
-    ids = [one.name for one in columns if one.used.startswith("left out: id")]
+    ids = [one.name for one in columns if one.left_out and one.read_as.split()[0] == "id"]
     options = [(one, id_option(one)) for one in ids[:1]]
     return tuple(columns), [f"{how} takes {one} for names of rows" for one, how in options if how]
 

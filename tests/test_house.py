@@ -15,12 +15,12 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23982,
-    "statements of vbmodels": 24843,
-    "words of English in flows' Python": 8908,
-    "words in templates": 5146,
+    "statements of flows": 23981,
+    "statements of vbmodels": 24782,
+    "words of English in flows' Python": 8812,
+    "words in templates": 5113,
     "files of a folder of flows": 14,
-    "files of a folder of vbmodels": 34,
+    "files of a folder of vbmodels": 20,
     "lines that the formatter skips": 9,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,

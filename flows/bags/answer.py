@@ -14,7 +14,7 @@ from flows.bags.input.form import BagForm, read_form
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
-from flows.evaluate.auroc import auroc_of_counts
+from flows.evaluate.estimate import auroc_of_counts
 from flows.evaluate.rivals import NUMBER, auroc_of
 from flows.evaluate.tested import (
     CLEAR,

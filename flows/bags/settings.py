@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from flows.settings.declared import declared
+from flows.settings.base import declared
 from flows.settings.tables import TableSettings
 from vbmodels.bags.options import GPOptions
 

@@ -313,8 +313,7 @@ def show(
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import print_columns, print_rows, show_tables
-    from flows.read.rows import conditions, first_table, no_rows, rows_of
-    from flows.read.shown import is_answered, shown_of
+    from flows.read.rows import conditions, first_table, is_answered, no_rows, rows_of, shown_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
@@ -456,7 +455,7 @@ def init(
     file: Annotated[str, argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
 ) -> None:
     """Write a file of all settings of a pipeline, each with its meaning, for --config."""
-    from flows.settings.guide import commented
+    from flows.settings.load import commented
 
     settings = known(pipeline)
     file = file or f"{pipeline}.yaml"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import xlogy
 
-from flows.evaluate.auroc import auroc
-from flows.evaluate.estimate import Estimate, mean_of
+from flows.evaluate.estimate import Estimate, auroc, mean_of
 from vbmodels.core.state import FloatArray, IntArray
 
 Loss = Callable[[FloatArray, FloatArray], FloatArray]

@@ -9,8 +9,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import pdtr, pdtrc
 
-from flows.evaluate.auroc import auroc, auroc_interval
-from flows.evaluate.estimate import Estimate, mean_of, ratio_of, share_of
+from flows.evaluate.estimate import Estimate, auroc, auroc_interval, mean_of, ratio_of, share_of
 from flows.evaluate.rivals import (
     CLASSES,
     LABEL,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.settings.declared import declared
+from flows.settings.base import declared
 from flows.settings.tables import TableSettings
 from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 

@@ -10,11 +10,8 @@ from flows.family import Finished
 from flows.features.input.categories import Column
 from flows.features.meaning import Feature, MeaningSums, features_of
 from flows.features.patterns import (
-    AnswerPatterns,
-    Combination,
     Copies,
     Together,
-    combinations_of,
     find_copies,
     together_of,
 )
@@ -52,7 +49,6 @@ class FeatureSummary:
     patterns: Patterns
     imputed: int
     meaning: MeaningSums
-    answers: AnswerPatterns | None = None
     hidden: HiddenCells | None = None
     names: tuple[str, ...] = ()
     sample: RowSample | None = None
@@ -115,8 +111,6 @@ class Answer:
         Fitted features that nearly every row has, which belong to the biases.
     models
         The features against simpler models; None where there are too few rows, and of a score.
-    combinations
-        Rows of answers, where there are few columns.
     together
         Which features rows have together; None of fewer than two.
     copies
@@ -143,7 +137,6 @@ class Answer:
     clearest: int
     absorbed: int
     models: SimplerModels | None
-    combinations: tuple[Combination, ...]
     together: Together | None
     copies: Copies | None
     imputed: int
@@ -184,7 +177,6 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
         clearest=nats.index(max(nats)) if nats else 0,
         absorbed=len(fit.chosen.absorbed),
         models=compare_models(samples, columns, q, fit.n_rows, len(features)) if samples else None,
-        combinations=combinations_of([one.answers for one in parts], columns) if features else (),
         together=together_of([one.patterns for one in parts]) if len(features) > 1 else None,
         copies=copies if copies is not None and copies.too_many else None,
         imputed=sum(one.imputed for one in parts),

@@ -17,7 +17,6 @@ from flows.features.input import coding as feature_coding
 from flows.features.input.columns import faults_of_fit
 from flows.features.input.simulate import write_table
 from flows.features.meaning import meaning_sums
-from flows.features.patterns import answer_patterns
 from flows.features.schema import CATEGORIES_IN, feature_rows
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import hidden_table, sample_rows
@@ -115,7 +114,6 @@ class FeaturesFamily(ReadsColumns, Family):
                 count,
                 fit.n_rows,
             ),
-            answers=answer_patterns(batch.codes[batch.row_of].astype(int), count, found.features),
             hidden=hidden,
             names=() if hidden is None else _names_of(hidden, batch, ids),
             sample=None if fitted is not None else sample_rows(batch, fit.n_rows),

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 
-from flows.features.input.categories import Column
 from flows.features.simpler_models import RowSample
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.patterns import Patterns, merge_patterns, occurrence
@@ -77,91 +76,7 @@ def _nearly_equal(codes: IntArray, count: FloatArray) -> tuple[float, float]:
     return one, two
 
 
-MOST_ANSWERED, MOST_ANSWERS = 6, 64
-"""Columns and different rows of answers beyond which these are not listed."""
 MOST_PATTERNS, MOST_PAIRS = 20, 20
-
-
-@dataclass(frozen=True)
-class AnswerPatterns:
-    """Different rows of answers.
-
-    Attributes
-    ----------
-    codes
-        [P, D] the categories, -1 where missing.
-    rows, has
-        [P] rows with these answers, and [P, F] how many of them have each feature.
-    """
-
-    codes: IntArray
-    rows: FloatArray
-    has: FloatArray
-
-
-def answer_patterns(
-    codes: IntArray, count: FloatArray, features: FloatArray
-) -> AnswerPatterns | None:
-    """Return the rows of answers of a partition [N, D] and who has them; None if they are many."""
-    if codes.shape[1] > MOST_ANSWERED:
-        return None
-    return _together(codes, count, features * count[:, None])
-
-
-def _together(codes: IntArray, rows: FloatArray, has: FloatArray) -> AnswerPatterns | None:
-    found, at = np.unique(codes, axis=0, return_inverse=True)
-    total = np.zeros((len(found), has.shape[1]))
-    np.add.at(total, at, has)
-    answers = AnswerPatterns(found, np.bincount(at, rows, len(found)).astype(float), total)
-    return answers if len(found) <= MOST_ANSWERS else None
-
-
-@dataclass(frozen=True)
-class Combination:
-    """A combination of answers.
-
-    Attributes
-    ----------
-    answers
-        The categories, None where missing.
-    rows
-        Rows with these answers.
-    having
-        How many of them are expected to have each feature.
-    """
-
-    answers: tuple[str | None, ...]
-    rows: float
-    having: tuple[float, ...]
-
-
-def combinations_of(
-    parts: Sequence[AnswerPatterns | None], columns: Sequence[Column]
-) -> tuple[Combination, ...]:
-    """Return all rows of answers, the most frequent first; none where there are many."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return ()
-    codes, rows, has = (
-        np.concatenate([getattr(one, name) for one in known]) for name in ("codes", "rows", "has")
-    )
-    found = _together(codes, rows, has)
-    if found is None:
-        return ()
-    order = np.argsort(-found.rows, kind="stable")[: np.count_nonzero(found.rows)]
-    return tuple(
-        Combination(
-            tuple(c.levels[r] if r >= 0 else None for c, r in zip(columns, code, strict=True)),
-            rows,
-            tuple(having),
-        )
-        for code, rows, having in zip(
-            found.codes[order].tolist(),
-            found.rows[order].tolist(),
-            found.has[order].tolist(),
-            strict=True,
-        )
-    )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from flows.settings.declared import declared
+from flows.settings.base import declared
 from flows.settings.tables import TableSettings
 from vbmodels.features.options import FeatureOptions
 

@@ -18,11 +18,23 @@ from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
 from flows.keywords.answer import Answer, answer_of, widget_of
-from flows.keywords.candidate_scores import doubts_of, model_of, regression_of, scores_of
-from flows.keywords.hidden_lists import rank_known
+from flows.keywords.candidate_scores import (
+    doubts_of,
+    model_of,
+    rank_known,
+    regression_of,
+    scores_of,
+)
 from flows.keywords.input import documents as documents_of
-from flows.keywords.input.check import Held, held_in, unpaired
-from flows.keywords.input.reading import Reading, losses_of, rate_source, unread_column
+from flows.keywords.input.reading import (
+    Held,
+    Reading,
+    held_in,
+    losses_of,
+    rate_source,
+    unpaired,
+    unread_column,
+)
 from flows.keywords.input.shards import (
     GROUP,
     PHRASES,
@@ -458,15 +470,13 @@ def _sample(index: int, paths: RunPaths) -> Sample:
     return read_wide(paths.part("sentences", index, "npz"), Sample)
 
 
-def _originals(index: int, paths: RunPaths) -> Originals:
-    return read_wide(paths.part("originals", index, "npz"), Originals)
-
-
 def _count_once(
     indices: Sequence[int], settings: KeywordSettings, paths: RunPaths, each: Each
 ) -> None:
     """Count documents that are exact copies of others once."""
-    copies = find_copies(each(_originals, indices, paths))
+    copies = find_copies(
+        each(read_wide, [paths.part("originals", i, "npz") for i in indices], Originals)
+    )
     found = [pair for pair in zip(indices, copies, strict=True) if not pair[1].counted.all()]
     each(_without_copies, found, settings, paths)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from flows.settings.declared import declared
+from flows.settings.base import declared
 from flows.settings.tables import FileTableSettings
 from vbmodels.keywords.options import KeywordOptions, conflict
 from vbmodels.text.languages import named

@@ -79,7 +79,7 @@ def write_narrow(url: str, state: State) -> None:
 
 def read_wide(url: str, kind: type[S]) -> S:
     """Return a state that `write_narrow` wrote, with whole numbers of 64 bits."""
-    return _changed(read_state(url, kind), _widened)
+    return _changed(read_state(url, kind), lambda values: values.astype(np.int64))
 
 
 def _changed(state: S, change: Any) -> S:
@@ -100,7 +100,3 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
 def _signed(value: int) -> np.dtype:
     """Return the shortest signed type that holds ``value``."""
     return np.min_scalar_type(-value - 1 if value >= 0 else value)
-
-
-def _widened(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.int64)

@@ -33,12 +33,11 @@ from flows.settings import RunSettings
 from flows.settings.base import FILE
 from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
-from flows.tables.column_table import id_option
 from flows.tables.file_table import unmatched, with_file_table, without_table
 from flows.tables.names import listed
 from flows.tables.partition import unreadable
 from flows.tables.roles import WEIGHT
-from flows.tables.table import ROW_ID, Table, matches
+from flows.tables.table import Table, matches
 
 _LOOKED = 20  # files whose columns are compared with names in settings
 
@@ -180,7 +179,7 @@ def refuse_unused(run: Run) -> None:
     """Where settings are strict, refuse an input if something in it would not be used."""
     if not run.settings.strict:
         return
-    where, table = storage.source_in_words(run.source), table_read(run.family.name)
+    where = storage.source_in_words(run.source)
     expected, remedy = (
         "every row and value to be used (strict)",
         "correct the input, or leave --strict out",
@@ -192,11 +191,7 @@ def refuse_unused(run: Run) -> None:
     for one in run.prepared.columns:
         if not one.left_out:
             continue
-        remedy = f"exclude it (--exclude {one.name})"
-        named = table and table.id is ROW_ID and one.used.startswith("left out: id")
-        if named and (option := id_option(one.name)):
-            remedy = f"name the rows by it ({option}), or {remedy}"
-        expected = "every column to be used (strict)"
+        expected, remedy = "every column to be used (strict)", f"exclude it (--exclude {one.name})"
         faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
     _raise(faults)
 

@@ -14,8 +14,7 @@ from flows import storage
 from flows.events import Published
 from flows.family import Finished
 from flows.fit.driver import FitResult
-from flows.read.rows import rows_command
-from flows.read.shown import commands_of, shown_of
+from flows.read.rows import commands_of, rows_command, shown_of
 from flows.records.runs import (
     RunPaths,
     RunRecord,

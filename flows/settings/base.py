@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Self, get_args
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -13,6 +14,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     ValidationError,
+    create_model,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -409,3 +411,24 @@ def _bytes(text: str) -> float | None:
     power = " kmgtp".index(found[3].lower() or " ")
     size: float = float(found[1] + (found[2] or "")) * (1024 if found[4] else 1000) ** power
     return size
+
+
+def declared(*options: type, base: type[RunSettings] = RunSettings) -> type[RunSettings]:
+    """Return the settings of a run with the options of models, each with its default and range.
+
+    Parameters
+    ----------
+    options
+        Dataclasses whose fields are made by `vbmodels.core.options.option`. What they say of a
+        setting that every run has replaces what is said there.
+    base
+        Settings that the pipeline has beyond those.
+    """
+    found: dict[str, Any] = {}
+    for kind in options:
+        hints = get_type_hints(kind)
+        for one in fields(kind):
+            ends = one.metadata["range"].given()
+            field = Field(one.default, description=one.metadata["meaning"], **ends)
+            found[one.name] = (hints[one.name], field)
+    return create_model("Declared", __base__=base, **found)

@@ -205,8 +205,8 @@ def _some(names: Sequence[str]) -> str:
     return listed(names, 8)
 
 
-def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
-    """Say which columns were used or left out and why, and, if ``unnamed``, one to name rows by."""
+def summary(columns: Sequence[ColumnRead]) -> list[str]:
+    """Say which columns were used or left out and why."""
     if not columns:
         return []
     used = [one for one in columns if not one.left_out]
@@ -228,12 +228,7 @@ def summary(columns: Sequence[ColumnRead], unnamed: bool = False) -> list[str]:
     for one in columns:
         if one.left_out:
             reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
-    for why, names in reasons.items():
-        line = f"left out: {_some(names)} ({why})"
-        if unnamed and why.startswith("id") and (option := id_option(names[0])):
-            line += f"; {option} names the rows by it"
-        lines.append(line)
-    return lines
+    return lines + [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
 
 
 def id_option(name: str) -> str:

@@ -22,8 +22,8 @@ from flows.variants.calls.alleles import untested
 from flows.variants.calls.calls import Decision, Scored
 from flows.variants.calls.indel_calls import call_indels, not_called
 from flows.variants.calls.joint_alleles import join_alleles
-from flows.variants.calls.loci import MOST_DEPTHS, call_part
-from flows.variants.calls.part_calls import MOST_MISSED, NO_DEPTHS, PartCalls, filters_not_run
+from flows.variants.calls.loci import call_part
+from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
 from flows.variants.input import read_account
 from flows.variants.input.locations import read_counts, read_loci, replicate_columns
@@ -36,7 +36,7 @@ from vbmodels.variants.two_groups.batch_errors import (
     observed_information,
     standard_errors,
 )
-from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
+from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import Several
 from vbmodels.variants.two_groups.model import TwoGroups
 
@@ -205,8 +205,7 @@ def _conclude_case(
         least = detection.threshold(decision, settings)
         limits = detection.Conditions.union(conditions).limits(model, q, least)
         storage.write_bytes(paths.part("limits", case.number, "npz"), to_bytes(limits))
-    points = max(2, MOST_DEPTHS // len(kept))
-    parts = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
+    parts = each(_write_loci, case.positions, model, q, settings, paths, case.number)
     parts = join_alleles(parts, case.columns, case.files, settings, each)
     why_not = not_called(kept, settings, paths, fitted, each, case.number)
     if why_not is None:
@@ -221,9 +220,8 @@ def _conclude_case(
         regions = [part.callable for part in parts if part.callable is not None]
         bed = detection.Intervals.union(regions).bed
         storage.write_bytes(case.url(paths, "callable.bed"), bed)
-    files = multiqc_files(parts, q, settings)
-    # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(settings.case, [replace(part, depth=NO_DEPTHS) for part in parts], q), files
+    files = multiqc_files(parts, settings)
+    return CaseFound(settings.case, parts, q), files
 
 
 def _write_calls(
@@ -266,7 +264,6 @@ def _write_loci(
     where: tuple[int, int],
     model: Any,
     q: Any,
-    points: int,
     settings: VariantSettings,
     paths: RunPaths,
     number: int,
@@ -276,7 +273,7 @@ def _write_loci(
     url = paths.part("evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
-    table, calls = call_part(model, q, counts, loci, evidence, decision, settings, points)
+    table, calls = call_part(model, q, counts, loci, evidence, decision, settings)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
         return calls
@@ -298,23 +295,8 @@ def _contigs(settings: VariantSettings, parts: Sequence[PartCalls]) -> dict[str,
     return {name: None for name in sorted({c for part in parts for c in part.contigs})}
 
 
-_MOST_POINTS = 1000
-
-
-def multiqc_files(
-    parts: Sequence[PartCalls], q: Any, settings: VariantSettings
-) -> dict[str, bytes]:
-    """Return the files by name: calls, depth, reads, and errors by substitution where known.
-
-    Parameters
-    ----------
-    parts
-        What the partitions found.
-    q
-        The fit.
-    settings
-        The run's; the case names the sample.
-    """
+def multiqc_files(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, bytes]:
+    """Return the files of a case by name: its calls, and its reads where they are known."""
     calls = [call for part in parts for call in part.calls]
     filtered = sum(bool(call["filters"]) for call in calls)
     found = {
@@ -329,19 +311,6 @@ def multiqc_files(
             },
             "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
         },
-        "vbflows_depth": {
-            "section_name": "vbflows: depth",
-            "description": "Reads of a sample, of all its replicates, at locations along the "
-            "regions, in order.",
-            "plot_type": "linegraph",
-            "pconfig": {
-                "id": "vbflows_depth_plot",
-                "title": "vbflows: depth",
-                "xlab": "location",
-                "ylab": "reads",
-            },
-            "data": _depths(parts, settings),
-        },
     }
     reads = parts[0].sample_reads if parts else None
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
@@ -352,28 +321,6 @@ def multiqc_files(
             "plot_type": "bargraph",
             "pconfig": {"id": "vbflows_reads_plot", "title": "vbflows: reads", "ylab": "reads"},
             "data": read_account.for_multiqc(rows),
-        }
-    if isinstance(q, BatchGlobal):
-        control = q.a / (q.a + q.b)
-        rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}
-        found["vbflows_errors"] = {
-            "section_name": "vbflows: errors by substitution",
-            "description": "Error rates of each sample; what differs alike at all locations is "
-            "not called.",
-            "plot_type": "bargraph",
-            "pconfig": {
-                "id": "vbflows_errors_plot",
-                "title": "vbflows: errors by substitution",
-                "ylab": "errors per million",
-                "stacking": "group",
-            },
-            "data": {
-                sample: {
-                    name: round(1e6 * float(rate), 3)
-                    for name, rate in zip(names_of_types(), of, strict=True)
-                }
-                for sample, of in rates.items()
-            },
         }
     return {
         f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
@@ -391,14 +338,3 @@ def merge_multiqc(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
             for sample, of in content["data"].items():
                 data.setdefault(sample, of)
     return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}
-
-
-def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, list[list[float]]]:
-    """Return points of each sample: as keys of an object they would be drawn in order of text."""
-    depth = np.concatenate([NO_DEPTHS, *(part.depth for part in parts)])
-    depth = depth[:: max(1, -(-len(depth) // _MOST_POINTS))]
-    samples = [settings.case] + ([settings.compared_with] if settings.controls else [])
-    return {
-        sample: [[i, round(value, 2)] for i, value in enumerate(column.tolist())]
-        for sample, column in zip(samples, depth.T, strict=False)
-    }

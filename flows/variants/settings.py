@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from flows.settings.base import Probability
-from flows.settings.declared import declared
+from flows.settings.base import Probability, declared
 from vbmodels.variants.options import CallOptions
 
 READ_FILTERS = (

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.faults import Fault
 from flows.keywords.schema import KNOWN_NAMES
 from flows.keywords.settings import KeywordSettings
 from flows.records.runs import Dropped
 from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.text.reading import Named, Report
+from vbmodels.text.words import OTHER, pos_code
 
 LARGE_SHARE = 0.1
 """From which on a loss is a warning of its own."""
@@ -119,3 +124,70 @@ def unread_column(columns: Sequence[ColumnRead]) -> str:
         return ""
     like = (one.name for one in columns if one.left_out and one.name.lower() in KNOWN_NAMES)
     return next(like, "")
+
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Held:
+    """What some documents hold: those of two sets add.
+
+    Attributes
+    ----------
+    listed
+        Documents with a known keyphrase.
+    known
+        Whether any tag is a noun, adjective or verb in a tag set that we know.
+    unknown
+        The first tags where none is.
+    """
+
+    listed: int = 0
+    known: bool = False
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Held) -> Held:
+        known = self.known or other.known
+        unknown = () if known else tuple(sorted({*self.unknown, *other.unknown})[:_NAMED])
+        return Held(self.listed + other.listed, known, unknown)
+
+    def faults(self, file: str) -> list[Fault]:
+        """Say so where a file has tags and none that we know."""
+        if not self.unknown:
+            return []
+        return [
+            Fault(
+                file=file,
+                column="pos",
+                expected="Penn or universal tags (NN, JJ, VB; NOUN, ADJ, VERB)",
+                found=", ".join(map(repr, self.unknown)),
+                remedy="translate the tags, or leave the column out to take every word",
+            )
+        ]
+
+
+def held_in(documents: pa.Table) -> Held:
+    """Return what documents hold, in the columns that are there."""
+    listed, tags = 0, []
+    if "keywords" in documents.column_names:
+        lengths = pc.list_value_length(documents["keywords"])
+        listed = pc.sum(pc.greater(lengths, 0)).as_py() or 0
+    if "pos" in documents.column_names:
+        tags = pc.list_flatten(documents["pos"]).drop_null().unique().to_pylist()
+    if any(pos_code(tag) != OTHER for tag in tags):
+        return Held(listed, True)
+    return Held(listed, False, tuple(sorted(tags)[:_NAMED]))
+
+
+def unpaired(file: str, columns: Sequence[str]) -> list[Fault]:
+    """Say so where terms have no scores, or scores no terms."""
+    pair = {"scored", "scores"}
+    there = pair.intersection(columns)
+    if len(there) != 1:
+        return []
+    (missing,) = pair - there
+    remedy = f"name it by --column {missing}=NAME, or leave both out"
+    return [
+        Fault(file, f"columns {' and '.join(sorted(pair))}", f"{there.pop()} alone", remedy=remedy)
+    ]

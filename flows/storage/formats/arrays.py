@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from flows.storage.errors import StorageError, cannot_read, storage_errors
 from flows.storage.formats.file_columns import stem_of
-from flows.storage.objects.expansion import Expansion
-from flows.storage.objects.staging import local_copy
+from flows.storage.objects.staging import Expansion, local_copy
 
 BAG, INSTANCE, FEATURES = "bag_id", "instance_id", "features"
 CALLED_FEATURES = (FEATURES, "feats")
@@ -74,11 +73,9 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
 
     Raises `StorageError` if the file is not what its name says, or holds no bags.
     """
-    with storage_errors("read", url):
-        path = local_copy(url)
     with _readable(url):
         blocks = _opened_fcs if url.lower().endswith(".fcs") else _opened_hdf5
-        with blocks(path, stem_of(url)) as found:
+        with blocks(local_copy(url), stem_of(url)) as found:
             kinds: dict[str, pa.DataType] = {}
             for block in found:
                 for name, cells in block.columns.items():

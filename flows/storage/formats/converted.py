@@ -35,10 +35,9 @@ from flows.storage.formats import arrays, text_documents, text_files, workbooks
 from flows.storage.formats.file_columns import CELLS, Lines, lines_of, stem_of
 from flows.storage.objects.access import arrow, filesystem
 from flows.storage.objects.contents import listed_file, small_content
-from flows.storage.objects.expansion import Expansion
 from flows.storage.objects.inputs import fingerprint_of, refuse_changed, size_of
 from flows.storage.objects.retry import asks_storage, expect
-from flows.storage.objects.staging import local_copy, made
+from flows.storage.objects.staging import Expansion, local_copy, made
 from flows.storage.objects.store import fetch
 from flows.storage.objects.urls import is_local
 

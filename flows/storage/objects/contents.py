@@ -139,9 +139,9 @@ def fetch_ahead(urls: Iterable[str]) -> None:
     files = [file for url in urls if (file := listed_file(url)) and _is_small(file)]
     first = [file.url for file in _first(files, HELD)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        fetches = [pool.submit(copy_context().run, _fetch_and_hold, url) for url in first]
-    for fetch in fetches:
-        fetch.result()
+        fetches = [pool.submit(copy_context().run, small_content, url) for url in first]
+        while fetches:
+            fetches.pop().result()  # its bytes stay with `small_files` alone, which bounds them
 
 
 def _is_small(file: InputFile) -> bool:
@@ -152,11 +152,6 @@ def _first(files: Sequence[InputFile], most: int) -> list[InputFile]:
     """Return the first files that have at most so many bytes together."""
     ends = accumulate(file.size for file in files)
     return [file for file, end in zip(files, ends, strict=True) if end <= most]
-
-
-def _fetch_and_hold(url: str) -> None:
-    """Fetch a small file, and leave its bytes with `small_files` alone, which bounds them."""
-    small_content(url)
 
 
 @asks_storage("read")

@@ -140,8 +140,6 @@ def _gathered(
 UNDECIDED = 0.05  # probability from which on it is said why an allele is not called
 OF_CHANCE = 1e-3  # with which replicates of one rate differ so
 MOST_DISAGREEING = 5
-MOST_DEPTHS = 8000
-"""Points of the report's plots of depth, of all partitions together."""
 
 
 def call_part(
@@ -152,7 +150,6 @@ def call_part(
     evidence: Evidence,
     decision: Decision,
     settings: VariantSettings,
-    points: int,
 ) -> tuple[pa.Table, PartCalls]:
     """Return one partition's rows of the loci table and its calls.
 
@@ -166,8 +163,6 @@ def call_part(
         The decision over all partitions.
     settings
         The run's.
-    points
-        Most locations whose depth the report draws.
     """
     if isinstance(model, TwoGroups):
         of = units(batch)
@@ -207,7 +202,6 @@ def call_part(
         len(loci.pos),
         tuple(dict.fromkeys(loci.chrom.tolist())),
         calls,
-        _depths(batch, points),
         chains=None if evidence.r_hat is None else Chains.of(evidence.r_hat),
         strands=loci.forward is not None,
         reads=loci.sums is not None,
@@ -334,10 +328,3 @@ def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands |
         forward = loci.forward[of.location, :, base]
         both += [forward, batch.counts[of.location, :, base] - forward]
     return both[0], both[1], both[2], both[3]
-
-
-def _depths(batch: Counts, points: int) -> FloatArray:
-    """Return depths of the case and of all controls at some locations, [P, 2]."""
-    depth = batch.depth[:: max(1, -(-len(batch) // points))]
-    own, other = depth[:, batch.case].sum(axis=1), depth[:, ~batch.case].sum(axis=1)
-    return np.stack([own, other], axis=1).astype(float)

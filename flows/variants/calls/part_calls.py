@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants.counts import Counts, Units
 
-NO_DEPTHS = np.zeros((0, 2))
 MOST_MISSED = 10  # regions that are not callable
 GOOD_R_HAT = 1.05
 NO_STRANDS = "these counts do not have the strands of reads"
@@ -75,7 +74,6 @@ class PartCalls:
     locations: int
     contigs: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
-    depth: FloatArray = field(default_factory=lambda: NO_DEPTHS)  # of case and controls, some
     chains: Chains | None = None  # of draws
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like

@@ -103,7 +103,9 @@ def _check_alignment(
             lengths = dict(zip(file.references, file.lengths, strict=True))
         unfit = _without_index(line.path, where, settings)
     except DamagedIndex as error:
-        return [_damaged_index(line.path, error)]
+        index = os.path.join(os.path.dirname(line.path), os.path.basename(error.index))
+        expected, remedy = f"a whole index of {line.path}", f"samtools index {line.path}"
+        return [Fault(index, expected, error.damage, remedy=f"remove it, or run: {remedy}")]
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
@@ -171,15 +173,6 @@ def _unreadable(line: Alignment, where: Mapping[str, Any], error: Exception) -> 
     if storage.is_local(line.path) and not os.path.getsize(line.path):
         found = f"{line.path}, which is empty"
     return Fault(**where, expected=_WHOLE, found=found, remedy=_AGAIN)
-
-
-def _damaged_index(path: str, error: DamagedIndex) -> Fault:
-    return Fault(
-        file=os.path.join(os.path.dirname(path), os.path.basename(error.index)),
-        expected=f"a whole index of {path}",
-        found=error.damage,
-        remedy=f"remove it, or run: samtools index {path}",
-    )
 
 
 def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:

@@ -10,14 +10,14 @@ import pytest
 from flows import storage
 from flows.cli import main
 from flows.storage import StorageError
-from flows.storage.objects import expansion
+from flows.storage.objects import staging
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    monkeypatch.setattr(expansion, "FREE", 2**16)
+    monkeypatch.setattr(staging, "FREE", 2**16)
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
-    monkeypatch.delenv(expansion.SETTING, raising=False)
+    monkeypatch.delenv(staging.SETTING, raising=False)
 
 
 def zeros(rows):
@@ -52,9 +52,9 @@ def test_a_file_that_grows_too_far_is_refused(tmp_path, name, monkeypatch):
 @pytest.mark.parametrize("name", list(BOMBS))
 def test_those_who_mean_it_set_the_limit(tmp_path, name, monkeypatch):
     BOMBS[name](tmp_path / name)
-    monkeypatch.setenv(expansion.SETTING, "0.1")
+    monkeypatch.setenv(staging.SETTING, "0.1")
     assert storage.read_table(str(tmp_path / name)).num_rows >= 10**5
-    monkeypatch.setenv(expansion.SETTING, "much")
+    monkeypatch.setenv(staging.SETTING, "much")
     (tmp_path / name).touch()  # what was read of it before is another version's
     with pytest.raises(StorageError, match=r"number of GiB above 0 in VBFLOWS_INPUT_GIB"):
         storage.read_table(str(tmp_path / name))

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import rankdata
 
-from flows.evaluate.auroc import auroc_interval
+from flows.evaluate.estimate import auroc_interval
 
 
 def spread(t, m, n):

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.input.categories import Column, encode, order_levels
-from flows.features.patterns import Combination, answer_patterns, combinations_of
+from flows.features.input.categories import encode, order_levels
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
@@ -327,22 +326,3 @@ def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_pat
     assert outcome["converged"]
     assert len(outcome["results"]["features"]) == 4
     assert outcome["elbo"] > -34_850
-
-
-def test_rows_of_answers_are_counted_where_a_table_has_few():
-    """The same from one partition and from two, the most frequent first."""
-    columns = [Column(n, ("yes", "no"), (4, 2), 0) for n in ("a", "b")]
-    codes = np.array([[0, 0], [0, 1], [0, 0], [1, -1], [0, 0], [1, -1]])
-    has, count = np.array([[0.5], [0.25], [0.5], [0.125], [0.5], [0.125]]), np.ones(6)
-    whole = [answer_patterns(codes, count, has)]
-    halves = [answer_patterns(codes[i::2], count[i::2], has[i::2]) for i in (0, 1)]
-    found = combinations_of(whole, columns)
-    assert found == combinations_of(halves, columns)
-    assert found == (
-        Combination(("yes", "yes"), 3.0, (1.5,)),
-        Combination(("no", None), 2.0, (0.25,)),
-        Combination(("yes", "no"), 1.0, (0.25,)),
-    )
-    wide = np.zeros((3, 7), int)
-    assert answer_patterns(wide, np.ones(3), np.ones((3, 1))) is None
-    assert combinations_of([*whole, None], columns) == ()

@@ -4,7 +4,7 @@ from importlib.metadata import Distribution
 
 import pytest
 
-from flows.keywords.input.metadata import installed_packages, split_keywords
+from flows.cli.demo import installed_packages, split_keywords
 from vbmodels.text.cleaning import without_markdown
 
 MARKDOWN = """# pkg

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
-from flows.evaluate.auroc import auroc
+from flows.evaluate.estimate import auroc
 from vbmodels.bags.bags import UNLABELLED, Instances, bags, concatenate, split
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
