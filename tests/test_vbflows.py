@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
 import vbflows
+from flows.faults import InputError
+from flows.records.runs import PublishError
 from tests.faults import pipelines
 
 
@@ -20,6 +23,29 @@ def test_every_name_is_there():
 def test_the_package_loads_nothing_by_itself():
     code = "import sys, vbflows; sys.exit(len({'numpy', 'flows', 'vbmodels'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
+    source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
+    fitted = pipelines.run("experts", source, str(tmp_path / "out"))
+    run = vbflows.load(str(tmp_path / "out"))
+    assert (run.pipeline, run.run_id, run.headline) == (
+        "experts",
+        fitted["run_id"],
+        fitted["headline"],
+    )
+    assert run.answer.counts.rows == 60
+    rows = {name: run.table("rows", library=name) for name in ("pyarrow", "pandas", "polars")}
+    assert {type(one).__module__.partition(".")[0] for one in rows.values()} == set(rows)
+    assert run.table("rows", ["id"]).column_names == ["id"]
+    with pytest.raises(InputError, match="expected one of"):
+        run.table("row")
+    new = pq.read_table(source)
+    for given in (new, new.to_pandas(), [source]):
+        scored = run.score(given)
+            assert scored.table("rows")["id"].equals(rows["pyarrow"]["id"])
+    with pytest.raises(PublishError):
+        vbflows.load(str(tmp_path / "in"))
 
 
 def test_scores_equal_those_of_the_fit(tmp_path):

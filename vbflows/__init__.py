@@ -1,4 +1,4 @@
-"""What users import: the five pipelines as functions, `score`, and the estimators.
+"""What users import: the five pipelines as functions, `score`, `load`, and the estimators.
 
 >>> import vbflows
 >>> vbflows.KeywordExtractor.__module__
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flows.pipelines import score
+    from vbflows.result import Result
     from vbmodels.estimators import (
         AdditiveRegressor,
         BagRegressor,
@@ -47,12 +48,31 @@ __all__ = [
     "experts",
     "features",
     "keywords",
+    "load",
     "score",
     "to_bags",
     "variants",
 ]
 
 _PIPELINES = frozenset({"bags", "experts", "features", "keywords", "score", "variants"})
+
+
+def load(run: str) -> Result:
+    """Return a finished run: its headline, its typed answer, its tables, and `Result.score`.
+
+    Parameters
+    ----------
+    run
+        Its folder, or that of a target whose latest run is meant.
+
+    Raises
+    ------
+    PublishError
+        If there is no finished run.
+    """
+    from vbflows.result import Result
+
+    return Result(run)
 
 
 def __getattr__(name: str) -> Any:
