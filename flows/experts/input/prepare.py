@@ -57,12 +57,10 @@ from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
 from vbmodels.core.seen import ends_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.additive.counts import CountRows
-from vbmodels.experts.additive.gaussian import TargetRows
 from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
-from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.experts.columns import (
     FURTHEST,
     ONE_VALUE,

@@ -34,7 +34,8 @@ from vbmodels.core.algorithm import Algorithm, Show
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.core.together import together
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.states import AdditiveState, Fits, Mixtures
+from vbmodels.experts.additive.newton import Fits
+from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 
