@@ -24,7 +24,7 @@ from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed
 from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
 from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
-from vbmodels.bags.vmmic.posterior import Sums
+from vbmodels.bags.vmmic.mode import Points, Sums
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
@@ -82,9 +82,9 @@ class PrintedVMMIC(MeanFieldVMMIC):
             covariances.append(inverse(precision))
         return replace(q, gate_covariances=tuple(covariances))
 
-    def local_step(self, q: MeanField, batch: Bags, local: Any) -> PrintedLocal | None:
+    def local_step(self, q: MeanField | Points, batch: Bags, local: Any) -> PrintedLocal | None:
         """Update the local factors as printed (B.1.10), carrying the log odds on."""
-        if q.search is not None:
+        if isinstance(q, Points):
             return None
         rows, at = Rows.of(batch, q.scaling), globals_of(q)
         if local is None:
@@ -97,7 +97,9 @@ class PrintedVMMIC(MeanFieldVMMIC):
         moved = float(np.abs(ndtr(centre) - before).sum())
         return PrintedLocal(primary, centre, at.gates, odds, moved)
 
-    def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
+    def suff_stats(
+        self, q: MeanField | Points, batch: Bags, local: Local | None
+    ) -> Sums | SweepSums:
         """Return the sums of a sweep, with the paper's E[U] as well as the right one."""
         found = super().suff_stats(q, batch, local)
         if not isinstance(local, PrintedLocal) or isinstance(found, Sums):
@@ -112,8 +114,6 @@ class PrintedVMMIC(MeanFieldVMMIC):
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
         """Update alpha, w, beta_1, ..., every a_k and b_k, one after another (B.1.1 to B.1.7)."""
-        if q.search is not None:
-            return super().global_step(q, stats)
         layout = q.scaling.layout
         prior = self.priors.precision(layout)
         curvature = self._theta_curvature(layout, stats)

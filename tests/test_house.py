@@ -20,7 +20,7 @@ BUDGETS = {
     "words of English in flows' Python": 8812,
     "words in templates": 5113,
     "files of a folder of flows": 14,
-    "files of a folder of vbmodels": 20,
+    "files of a folder of vbmodels": 22,
     "lines that the formatter skips": 9,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,

@@ -43,7 +43,7 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
     new = pq.read_table(source)
     for given in (new, new.to_pandas(), [source]):
         scored = run.score(given)
-            assert scored.table("rows")["id"].equals(rows["pyarrow"]["id"])
+        assert scored.table("rows")["id"].equals(rows["pyarrow"]["id"])
     with pytest.raises(PublishError):
         vbflows.load(str(tmp_path / "in"))
 

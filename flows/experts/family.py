@@ -24,9 +24,10 @@ from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, joined
-from vbmodels.experts.additive.counts import CountAdditive, CountRows
-from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
+from vbmodels.experts.additive.counts import CountAdditive
+from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
+from vbmodels.experts.additive.step_rows import CountRows, TargetRows
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
 

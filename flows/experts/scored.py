@@ -23,9 +23,10 @@ from flows.records.runs import Parameter, RunPaths
 from flows.tables.roles import ID, LABEL
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.counts import CountAdditive, CountPosterior
-from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianPosterior, TargetRows
+from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianPosterior
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
+from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior, Names, names_of, weights_of
 from vbmodels.experts.posterior import unweighted

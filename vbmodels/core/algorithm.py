@@ -155,6 +155,13 @@ class Model(Protocol):
         """Return the bound at ``q`` and the local parameters behind ``stats``."""
 
 
+class Summing(Protocol):
+    """What an algorithm sends to partitions, where it says itself what it wants of each."""
+
+    def sums(self, batch: Any) -> Any:
+        """Return the additive statistics of a partition."""
+
+
 @runtime_checkable
 class Accelerable(Protocol):
     """A model whose global parameters can be read as a vector without constraints."""

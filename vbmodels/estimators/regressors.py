@@ -31,7 +31,8 @@ from vbmodels.estimators.base import (
 )
 from vbmodels.estimators.effect_plots import draw_all, draw_named
 from vbmodels.estimators.expert_tables import ExpertTable
-from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
+from vbmodels.experts.additive.gaussian import GaussianAdditive
+from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.tables.frames import is_missing, values_of

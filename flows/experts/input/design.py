@@ -24,12 +24,12 @@ from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, listed
 from flows.tables.roles import ID, LABEL, WEIGHT, bounded, merge_levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.experts.additive.counts import CountPosterior, CountRows
-from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
+from vbmodels.experts.additive.counts import CountPosterior
+from vbmodels.experts.additive.gaussian import GaussianPosterior
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.step_rows import CodedRows, basis_of
+from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows, basis_of
 from vbmodels.experts.effects import (
     Effect,
     GroupEffect,

@@ -54,12 +54,10 @@ from flows.tables.names import listed
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.additive.counts import CountRows
-from vbmodels.experts.additive.gaussian import TargetRows
 from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
-from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import FOLDS, Rows, part_of
 from vbmodels.tables.column_table import USED, ColumnRead, column_read

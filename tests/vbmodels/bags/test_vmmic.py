@@ -12,15 +12,17 @@ from tests.contract import vmmic
 from tests.vbmodels.bags.in_numpy import replaced
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.simulate import simulate
-from vbmodels.bags.vmmic import posterior as vmmic_posterior
+from vbmodels.bags.vmmic import mode as vmmic_mode
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.layout import Observed
 from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.local import Tails
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
-from vbmodels.bags.vmmic.posterior import ModeSearch, predict
+from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.algorithm import Show
+from vbmodels.core.driver import Frames
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import same_bits
@@ -127,23 +129,26 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
 
 
 def test_mode_is_a_stationary_point(monkeypatch):
-    monkeypatch.setattr(vmmic_posterior, "MOST_TRIALS", 400)
+    monkeypatch.setattr(vmmic_mode, "MOST_TRIALS", 400)
     data, _ = simulate(np.random.default_rng(0), 1000)
     model = CollapsedVMMIC(priors=Priors(learn=False, slope_variance=0.1), both_starts_below=0.0)
     reduce = InProcess(model, [data])
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    found = q
-    while isinstance(q, ModeSearch):
-        found = q
-        q = model.global_step(q, reduce(q, number=0, warm=None))
-    t = q.components[0].mean
-    here = model.likelihood(found).evaluate(t, data)
-    prior = model.priors.precision(found.scaling.layout)
+    frames = Frames(model.mode(q))
+    request = frames.next(None)
+    while request is not None:
+        shown = isinstance(request, Show)
+        answer = None if shown else frames.note(request, reduce(request.q, number=0, warm=None))
+        request = frames.next(answer)
+    t = frames.result.gaussians[0].mean
+    likelihood = Likelihood(q.scaling)
+    here = likelihood.evaluate(t, data)
+    prior = model.priors.precision(q.scaling.layout)
     slope = here.gradient - prior * t
     step = np.linalg.solve(here.information + np.diag(prior), slope)
 
     def value(x):
-        return model.likelihood(found).value(x, data) - 0.5 * x @ (prior * x)
+        return likelihood.value(x, data) - 0.5 * x @ (prior * x)
 
     gains = [value(t + h * step) - value(t) for h in (0.05, 0.1, 0.2, 0.5, 1.0)]
     assert max(gains) < 0.1
@@ -160,7 +165,7 @@ def test_objective_is_its_definition_by_many_draws():
     t = rng.multivariate_normal(q.mean, np.linalg.inv(q.precision), 2000)
     layout = done.q.scaling.layout
     sd = 1.0 / np.sqrt(model.priors.precision(layout))
-    likelihood = model.likelihood(done.q)
+    likelihood = Likelihood(done.q.scaling)
     weights = np.array([likelihood.value(x, data) for x in t])
     weights += stats.norm.logpdf(t, 0.0, sd).sum(1)
     weights -= stats.multivariate_normal.logpdf(t, q.mean, np.linalg.inv(q.precision))

@@ -15,6 +15,7 @@ from vbmodels.bags.stack import primary
 from vbmodels.bags.stack.modalities import as_witnessed, fold_of
 from vbmodels.bags.stack.model import MEMBERS, PRIMARY, AutoModel
 from vbmodels.bags.stack.predict import left_out, predict_auto
+from vbmodels.bags.vmmic.mode import Points
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit
@@ -58,8 +59,8 @@ def test_a_fit_without_a_fold_does_not_see_its_labels(study, done):
     label = np.where(fold == 0, 1 - data.label, data.label).astype(np.int8)
     turned = replace(data, label=label)
     start = primary.start(MODEL.vmmic, MODEL.embedding.observe(data), 0)
-    points = tuple(search.points + 0.1 for search in start.searches)
-    trials = primary.Trials(start.searches[0].scaling, tuple(range(6)), points, (True,) * 6, maps)
+    points = Points(start.scaling, np.full((1, 1, start.scaling.layout.dim), 0.1))
+    trials = primary.Trials(tuple(range(6)), (points,) * 6, maps)
     one, two = (MODEL.suff_stats(trials, of, None).fits for of in (data, turned))
     same = [a.value.tobytes() == b.value.tobytes() for a, b in zip(one, two, strict=True)]
     assert same == [True, False, False, False, False, False]

@@ -40,3 +40,21 @@ def cut_coded(
         )
         for a, b in itertools.pairwise(bounds)
     ]  # fmt: skip
+
+
+def ran(algorithm, batches):
+    """Run an algorithm of requests on some partitions; return what it returns."""
+    answer = None
+    while True:
+        try:
+            request = algorithm.send(answer)
+        except StopIteration as end:
+            return end.value
+        name = type(request).__name__
+        if name == "Save":
+            answer = request.value
+        elif name == "Phase":
+            answer = ran(request.algorithm, batches)
+        else:
+            stats = [request.q.sums(batch) for batch in batches]
+            answer = sum(stats[1:], stats[0])

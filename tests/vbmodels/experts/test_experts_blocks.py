@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
-from tests.vbmodels.experts.coded_rows import cut_coded
+from tests.vbmodels.experts.coded_rows import cut_coded, ran
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
@@ -16,12 +16,13 @@ from vbmodels.experts.additive.blocks import (
     USUAL,
     BlockFit,
     Layout,
+    climbed,
     fit_curves,
 )
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.newton import DesignSummary, FitRequest, evaluate_fit
+from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.pairs import VARIANCES, log_odds, pair_tables
 from vbmodels.experts.additive.screen import Residuals, Screen, refined
 
@@ -32,24 +33,6 @@ def spiked(n, seed):
     x = rng.standard_normal((n, 3))
     band = 4.0 * ((x[:, 0] > 0.3) & (x[:, 0] < 0.42)) + x[:, 1]
     return x, np.where(rng.random(n) < expit(band - 0.5), 1.0, -1.0)
-
-
-def ran(algorithm, batches):
-    """Run an algorithm of requests on some partitions; return what it returns."""
-    model, answer = AdditiveExperts(1), None
-    while True:
-        try:
-            request = algorithm.send(answer)
-        except StopIteration as end:
-            return end.value
-        name = type(request).__name__
-        if name == "Save":
-            answer = request.value
-        elif name == "Phase":
-            answer = ran(request.algorithm, batches)
-        else:
-            stats = [model.suff_stats(request.q, batch, None) for batch in batches]
-            answer = sum(stats[1:], stats[0])
 
 
 def test_functions_have_the_covariance_of_the_walk():
@@ -93,12 +76,7 @@ def test_variances_end_where_the_evidence_has_its_fixed_point():
     x, t = spiked(2000, 1)
     (batch,) = cut_coded(x, t)
     observed = DesignSummary.of(batch)
-    found = BlockFit.first(observed, -1)
-    while not found.done:
-        evaluation, _ = evaluate_fit(
-            FitRequest(found.trial, -1, True, terms=found.terms), batch, batch.t, None
-        )
-        found = found.take(evaluation, observed, 1e-9)
+    found = ran(climbed(BlockFit.first(observed, -1), observed, 1e-9), [batch])
     layout = Layout.of(observed, found.terms)
     precision = layout.precision(found.variances)
     assert_allclose(found.evaluation.slope, precision * found.coefficients, atol=2e-3)
@@ -140,8 +118,7 @@ def test_a_band_is_refined_and_noise_is_not():
     start = BlockFit.first(observed, -1)
     screen = Screen(start.coefficients, start.terms, -1)
     (together,) = cut_coded(*spiked(4000, 2))
-    whole = Residuals.of(screen, together, together.t, None)
-    parts = [Residuals.of(screen, b, b.t, None) for b in batches]
+    whole, parts = screen.sums(together), [screen.sums(b) for b in batches]
     assert_allclose((parts[0] + parts[1] + parts[2]).second, whole.second, rtol=1e-12)
     rng = np.random.default_rng(0)
     noise = Residuals(rng.standard_normal(195), np.ones(195))

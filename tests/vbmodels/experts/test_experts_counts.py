@@ -9,8 +9,9 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive.blocks import Layout
-from vbmodels.experts.additive.counts import CountAdditive, CountChoice, CountErrors, CountRows
+from vbmodels.experts.additive.counts import CountAdditive, CountChoice, CountErrors
 from vbmodels.experts.additive.likelihoods import Gaussian, Logistic, Poisson, poisson_deviance
+from vbmodels.experts.additive.step_rows import CountRows
 
 LABELS = {
     "logistic": (Logistic(), np.array([1.0, -1.0, 1.0])),

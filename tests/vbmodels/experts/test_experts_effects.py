@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
-from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
+from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.effects import (
     QUANTILES,
     correlated,

@@ -17,10 +17,9 @@ from vbmodels.experts.additive.gaussian import (
     GaussianChoice,
     GaussianFit,
     Moments,
-    MomentSums,
-    TargetRows,
 )
 from vbmodels.experts.additive.newton import DesignSummary
+from vbmodels.experts.additive.step_rows import TargetRows
 
 
 def surface(rng, n):
@@ -46,7 +45,7 @@ def test_the_evidence_is_that_of_the_dense_gaussian():
     (batch,) = target_rows(x, standard(f + rng.standard_normal(90)))
     observed = DesignSummary.of(batch.rows)
     at = Moments(Terms.none(), -1)
-    sums = MomentSums.of(at, batch)
+    sums = at.sums(batch)
     layout = Layout.of(observed, at.terms)
     found = GaussianFit.at(at, sums, layout, np.full(layout.kind.size, 0.1), 0.5)
     columns = np.stack([

@@ -8,12 +8,13 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from scipy.stats import chi2_contingency
 
-from tests.vbmodels.experts.coded_rows import cut_coded
+from tests.vbmodels.experts.coded_rows import cut_coded, ran
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive.interactions import LEVELS, SCALES, InteractionGP, relevance
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.newton import LINES_TAU, DesignSummary, NewtonRidge, evaluate_fit
+from vbmodels.experts.additive.newton import LINES_TAU, DesignSummary, evaluate_fit
+from vbmodels.experts.additive.ridge import RidgeFit, newton
 from vbmodels.experts.additive.stacking import WEIGHTS
 from vbmodels.experts.rows import FOLDS, HELD, never_held
 
@@ -33,11 +34,8 @@ def without_curves(batch):
 def climbed(parts, tau):
     observed = sum((DesignSummary.of(b) for b in parts[1:]), DesignSummary.of(parts[0]))
     size = observed.sums.size + observed.interaction.size
-    climb = NewtonRidge.at(tau, np.zeros(size), 1e-13, True)
-    while not climb.done:
-        found = [evaluate_fit(climb.request, b, b.t, None)[0] for b in parts]
-        climb = climb.take(sum(found[1:], found[0]), observed)
-    return climb, observed
+    start = RidgeFit.at(tau, np.zeros(size), joint=True)
+    return ran(newton(start, observed, 1e-13), parts), observed
 
 
 def test_columns_have_the_kernel_as_their_product():

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +44,10 @@ from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack import primary
-from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of
+from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of, folds_of
 from vbmodels.bags.stack.modalities import observed as united_observed
-from vbmodels.bags.stack.primary import Fits, Trials
-from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.stack.primary import Trials
+from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
 from vbmodels.core.algorithm import Algorithm, Phase, Show, within
 from vbmodels.core.cavi import evaluate
@@ -164,7 +163,7 @@ class Auto(State, kind="bags/stack.Auto"):
         The posterior of vMMIC; None where it is left out or was given up.
     vmmic_folds
         The same without the bags of each fold, while members are weighed.
-    fits
+    vmmic_start
         Where those begin; None where vMMIC is left out, and once it is weighed.
     """
 
@@ -178,7 +177,7 @@ class Auto(State, kind="bags/stack.Auto"):
     shares: tuple[float, float] = (1.0, 1.0)
     untried: Search | None = None
     vmmic: Posterior | None = None
-    fits: Fits | None = None
+    vmmic_start: Collapsed | None = None
     vmmic_folds: tuple[Posterior, ...] = ()
 
 
@@ -254,10 +253,12 @@ class AutoModel:
             witness = None
         base = (int(counts[1]) + 0.5) / (n + 1.0)
         weights = np.zeros(len(MEMBERS))
-        fits = None
+        vmmic_start = None
         if self.witness_memory:
-            fits = primary.start(self.vmmic, observed.pools, int(rng.integers(2**62)))
-        return Auto(witness, None, embedding, weights, base, needed, n, shares, fits=fits)
+            vmmic_start = primary.start(self.vmmic, observed.pools, int(rng.integers(2**62)))
+        return Auto(
+            witness, None, embedding, weights, base, needed, n, shares, vmmic_start=vmmic_start
+        )
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
         """Start with an earlier fit's kernel value and its neighbours, at its blocks' variances.
@@ -293,7 +294,7 @@ class AutoModel:
         own = self.embedding.remembered(q.embedding, batch)
         own_shares = np.array(q.shares)[(batch.label == 1).astype(np.int64)]
         share = float(own_shares.sum()) / max(batch.n_bags, 1)
-        if q.fits is not None:
+        if q.vmmic_start is not None:
             own += sum(m.features.nbytes for m in batch.modalities)
         return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
 
@@ -339,8 +340,7 @@ class AutoModel:
         if isinstance(q, Embedding):
             return self.embedding.suff_stats(q, batch, local)
         if isinstance(q, Trials):
-            fold_of = partial(self._fold_of, q.maps)
-            return primary.evaluate(q, primary.parts_of(batch, fold_of))
+            return q.sums(batch)
         if local is None:
             raise ValueError("expected the embedding to be fitted before it is weighed")
         known = batch.labelled()
@@ -365,24 +365,27 @@ class AutoModel:
         embedding = yield Phase(fitting, "the embedding was being fitted")
         weighing = self._weigh(replace(q, embedding=embedding))
         q, value = yield Phase(weighing, "the members were being weighed")
-        if q.fits is None:
+        if q.vmmic_start is None:
             return q
-        return (yield Phase(self._with_vmmic(replace(q, fits=None), q.fits, value)))
+        without = replace(q, vmmic_start=None)
+        return (yield Phase(self._with_vmmic(without, q.vmmic_start, value)))
 
-    def _with_vmmic(self, q: Auto, fits: Fits, value: float) -> Algorithm:
+    def _with_vmmic(self, q: Auto, start: Collapsed, value: float) -> Algorithm:
         """Fit vMMIC and weigh it; give it up where it does not pay.
 
         That is where the modes without some folds have little weight, or the objective of the
         weights is below ``value``, that of the others.
         """
         maps, doing = q.embedding.map.modalities, "vMMIC was being fitted"
-        fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, True), doing)
-        some = primary.posteriors(self.vmmic, fits)
-        trial = replace(q, vmmic=some[-1], vmmic_folds=some[: primary.SCREENED])
+        fitting = primary.find_modes(self.vmmic, start, maps)
+        modes = yield replace(fitting, doing=doing)
+        some = tuple(map(self.vmmic.posterior, modes))
+        trial = replace(q, vmmic=some[0], vmmic_folds=some)
         trial, _ = yield Phase(self._weigh(trial, shown=False), doing)
         if trial.weights[MEMBERS.index(PRIMARY)] >= LEAST:
-            fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, False), doing)
-            *folds, whole = primary.posteriors(self.vmmic, fits)
+            fitting = primary.fit_all(self.vmmic, start, modes, maps)
+            fits = yield replace(fitting, doing=doing)
+            *folds, whole = map(self.vmmic.posterior, fits)
             trial = replace(q, vmmic=whole, vmmic_folds=tuple(folds))
             trial, found = yield Phase(self._weigh(trial), doing)
             if found > value:
@@ -458,12 +461,6 @@ class AutoModel:
             found.features.at_values(found.kernel), found.points[k, 0], found.precision[0]
         )
 
-    def _fold_of(self, maps: tuple[ModalityMap, ...], known: Bags) -> IntArray:
-        """Return the fold of each bag, [B]."""
-        if known.group.size:
-            return fold_of_groups(known.group)
-        return fold_of(as_witnessed(maps, known))
-
     def _left_out(self, q: Auto, batch: Bags, local: Sites | LeftOut) -> LeftOut:
         """Return what the members say of the labels of a partition without each bag."""
         if not isinstance(local, LeftOut):
@@ -473,7 +470,7 @@ class AutoModel:
         if not q.vmmic_folds:
             return local
         known = batch.labelled()
-        fold = self._fold_of(q.embedding.map.modalities, known)
+        fold = folds_of(q.embedding.map.modalities, known)
         chance = np.clip(primary.left_out(q.vmmic_folds, known, fold), SURE, 1.0 - SURE)
         return replace(local, vmmic=np.log(np.where(known.label == 1, chance, 1.0 - chance)))
 

@@ -8,7 +8,7 @@ end there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +18,14 @@ from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import FOLDS, Spread
+from vbmodels.bags.stack.modalities import folds_of
 from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
-from vbmodels.bags.vmmic.likelihood import Likelihood
-from vbmodels.bags.vmmic.model import CollapsedVMMIC, Search
-from vbmodels.bags.vmmic.posterior import ModeSearch, Posterior, Sums, predict
-from vbmodels.core.algorithm import Algorithm, Save, Show, Sweep
-from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
+from vbmodels.bags.vmmic.mode import Points, Sums
+from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import Posterior, predict
+from vbmodels.core.algorithm import Algorithm, Phase
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.together import together
 
 MOST_FEATURES = 300
 """Most features of an instance, all modalities together: time goes with their square."""
@@ -37,27 +39,29 @@ DRAWS = 64
 
 @dataclass(frozen=True)
 class Trials(State, kind="bags/stack.Trials"):
-    """Points at which fits are to be evaluated.
+    """What several fits evaluate.
 
     Attributes
     ----------
-    scaling
-        Of the features.
     fits
         Numbers of the fits: that without fold f is f, that of all bags is the last.
     points
-        Of each of these, [C, M, dim].
-    wants_gradient
-        Whether each needs more than values.
+        Of each of these.
     maps
         By which several modalities are united, to assign folds.
     """
 
-    scaling: Scaling
     fits: tuple[int, ...]
-    points: tuple[FloatArray, ...]
-    wants_gradient: tuple[bool, ...]
+    points: tuple[Points, ...]
     maps: tuple[ModalityMap, ...]
+
+    def sums(self, batch: Bags) -> TrialSums:
+        """Evaluate the fits at their points, each on the bags that it may see."""
+        parts, found = parts_of(batch, self.maps), []
+        for fit, points in zip(self.fits, self.points, strict=True):
+            seen = [points.sums(part) for f, part in enumerate(parts) if f != fit]
+            found.append(sum(seen[1:], start=seen[0]))
+        return TrialSums(tuple(found))
 
 
 @dataclass(frozen=True)
@@ -67,29 +71,21 @@ class TrialSums(Stats, kind="bags/stack.TrialSums"):
     fits: tuple[Sums, ...]
 
 
-@dataclass(frozen=True)
-class Fits(State, kind="bags/stack.Fits"):
-    """The fits without each fold and, last, of all bags; and which have ended."""
-
-    searches: tuple[Search, ...]
-    ended: tuple[bool, ...]
-
-
 PARTS: Memory[tuple[Bags, ...]] = Memory()
 
 
-def parts_of(data: Bags, fold_of: Callable[[Bags], IntArray]) -> tuple[Bags, ...]:
+def parts_of(data: Bags, maps: tuple[ModalityMap, ...]) -> tuple[Bags, ...]:
     """Return the labelled bags of each fold, from memory where they are."""
 
     def cut() -> tuple[Bags, ...]:
         known = data.labelled()
-        fold = fold_of(known)
+        fold = folds_of(maps, known)
         return tuple(known.take(np.flatnonzero(fold == f)) for f in range(FOLDS))
 
     return PARTS.of(data, b"", cut)
 
 
-def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Fits | None:
+def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Collapsed | None:
     """Start at t = 0; None where there are few bags, many features, words, or one label alone."""
     count = sum(pool.rows.mean.size for pool in pools.modalities)
     texts = any(pool.text for pool in pools.modalities)
@@ -99,8 +95,7 @@ def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Fits | None:
     means, scales = zip(*(_scale(pool.rows) for pool in pools.modalities), strict=True)
     scaling = Scaling(means, scales, *_scale(pools.own))
     both = pools.n_bags < model.both_starts_below * scaling.layout.dim
-    search = ModeSearch.start(scaling, model.priors, seed, both)
-    return Fits((search,) * (FOLDS + 1), (False,) * (FOLDS + 1))
+    return Collapsed(scaling, seed, both)
 
 
 def _scale(of: Spread) -> tuple[FloatArray, FloatArray]:
@@ -110,50 +105,27 @@ def _scale(of: Spread) -> tuple[FloatArray, FloatArray]:
     return of.mean, np.sqrt(np.where(constant, 1.0, variance))
 
 
-def evaluate(q: Trials, parts: tuple[Bags, ...]) -> TrialSums:
-    """Evaluate the fits at their points, each on the bags that it may see."""
-    likelihood = Likelihood(q.scaling)
-    found = []
-    for fit, points, wanted in zip(q.fits, q.points, q.wants_gradient, strict=True):
-        seen = [part for f, part in enumerate(parts) if f != fit]
-        total = Sums.at(points, likelihood, seen[0], wanted)
-        for part in seen[1:]:
-            total = total + Sums.at(points, likelihood, part, wanted)
-        found.append(total)
-    return TrialSums(tuple(found))
+def find_modes(model: CollapsedVMMIC, begins: Collapsed, maps: tuple[ModalityMap, ...]) -> Phase:
+    """Return the phase that finds the modes without each of the first folds."""
+    return _together([model.mode(begins) for _ in range(SCREENED)], maps)
 
 
-def algorithm(
-    model: CollapsedVMMIC, fits: Fits, maps: tuple[ModalityMap, ...], screened: bool
-) -> Algorithm:
-    """Go on with the fits side by side: those without the first folds to their modes, or all."""
-    while True:
-        fits = yield Save(fits)
-        active = [i for i, ended in enumerate(fits.ended) if not ended]
-        if screened:
-            active = [i for i in range(SCREENED) if isinstance(fits.searches[i], ModeSearch)]
-        if not active:
-            return fits
-        own = [fits.searches[i] for i in active]
-        trials = Trials(
-            own[0].scaling,
-            tuple(active),
-            tuple(search.points for search in own),
-            tuple(isinstance(search, ModeSearch) or search.wants_gradient for search in own),
-            maps,
-        )
-        sums = yield Sweep(aligned(trials))
-        searches, ended = list(fits.searches), list(fits.ended)
-        for i, search, found in zip(active, own, sums.fits, strict=True):
-            searches[i], ended[i] = model.advanced(search, found)
-        fits = aligned(Fits(tuple(searches), tuple(ended)))
-        value = sum(float(found.value.mean()) for found in sums.fits)
-        yield Show(trials, value, by_trace=False, if_last=True)
+def fit_all(
+    model: CollapsedVMMIC,
+    begins: Collapsed,
+    modes: Sequence[Collapsed],
+    maps: tuple[ModalityMap, ...],
+) -> Phase:
+    """Return the phase of the fits without each fold, the first from their modes, and of all."""
+    rest = [model.algorithm(begins) for _ in range(FOLDS + 1 - len(modes))]
+    return _together([*map(model.gaussians, modes), *rest], maps)
 
 
-def posteriors(model: CollapsedVMMIC, fits: Fits) -> tuple[Posterior, ...]:
-    """Return the posterior of every fit: without each fold, and of all bags."""
-    return tuple(model.posterior(search) for search in fits.searches)
+def _together(algorithms: Sequence[Algorithm], maps: tuple[ModalityMap, ...]) -> Phase:
+    def join(asked: dict[int, Points]) -> Trials:
+        return Trials(tuple(asked), tuple(asked.values()), maps)
+
+    return together(algorithms, join, lambda sums: sums.fits)
 
 
 def left_out(folds: tuple[Posterior, ...], data: Bags, fold: IntArray) -> FloatArray:

@@ -31,7 +31,7 @@ from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Observed, Scaling
 from vbmodels.bags.vmmic.local import log_odds
 from vbmodels.bags.vmmic.mean_field import FIXED
-from vbmodels.bags.vmmic.posterior import refuse_hopeless
+from vbmodels.bags.vmmic.mode import refuse_hopeless
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw

@@ -30,20 +30,12 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
-from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
-from vbmodels.bags.vmmic.posterior import (
-    Gaussian,
-    ModeSearch,
-    Posterior,
-    Sums,
-    log_posterior,
-    mode_step,
-    refuse_hopeless,
-)
+from vbmodels.bags.vmmic.mode import Points, Sums, find_mode, refuse_hopeless
+from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
-from vbmodels.core.cavi import evaluate, squarem
+from vbmodels.core.cavi import squarem
 from vbmodels.core.state import FloatArray, State
 
 FIXED = Priors(learn=False)
@@ -61,8 +53,8 @@ class MeanField(State, kind="bags/vmmic.MeanField"):
         Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
     grams
         sum (1, x)(1, x)' over the scaled instances of each modality.
-    search
-        The search of the start, until its mode is found; then None.
+    started
+        Whether the means are those to start at; else the mode is sought first.
     """
 
     scaling: Scaling
@@ -71,7 +63,7 @@ class MeanField(State, kind="bags/vmmic.MeanField"):
     gate_means: tuple[FloatArray, ...]
     gate_covariances: tuple[FloatArray, ...]
     grams: tuple[FloatArray, ...]
-    search: ModeSearch | None
+    started: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,15 +102,12 @@ class MeanFieldVMMIC:
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
         refuse_hopeless(observed.positive, observed.bags, layout)
-        search = None
-        if self.start == "mode":
-            search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
         t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
         return replace(
             self._at(scaling, observed.grams(scaling), t),
             # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
             covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
-            search=search,
+            started=self.start != "mode",
         )
 
     def restart(self, observed: Observed, before: MeanField, rng: np.random.Generator) -> MeanField:
@@ -132,26 +121,27 @@ class MeanFieldVMMIC:
         return replace(
             self._moved(fresh, change @ self.to_vector(before)),
             covariance=theta @ before.covariance @ theta.T,
-            search=None,
+            started=True,
         )
 
-    def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
+    def local_step(self, q: MeanField | Points, batch: Bags, local: Local | None) -> Local | None:
         """Update the local factors once, instance by instance."""
-        return sweep(self._rows(q, batch), globals_of(q), local) if q.search is None else None
+        if isinstance(q, Points):
+            return None
+        return sweep(self._rows(q, batch), globals_of(q), local)
 
-    def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
+    def suff_stats(
+        self, q: MeanField | Points, batch: Bags, local: Local | None
+    ) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""
-        if q.search is not None:
-            likelihood = Likelihood(q.scaling)
-            return Sums.at(q.search.points, likelihood, batch, True)
+        if isinstance(q, Points):
+            return q.sums(batch)
         if local is None:
             raise ValueError("the sums of a sweep need the partition's local factors")
         return sums(self._rows(q, batch), local)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
         """Update q(theta) (B.1.1 to B.1.3) and every q(a_k, b_k) (B.1.4 to B.1.7), as blocks."""
-        if q.search is not None:
-            return self._search_step(q, stats)
         layout = q.scaling.layout
         prior = self.priors.precision(layout)
         theta = slice(0, layout.n_theta)
@@ -168,12 +158,7 @@ class MeanFieldVMMIC:
         )
 
     def elbo(self, q: MeanField, stats: Any) -> float:
-        """Return the bound at ``q`` and the local factors behind ``stats`` (section 2.2.2).
-
-        While the start is sought: the log posterior of the trial.
-        """
-        if q.search is not None:
-            return log_posterior(q.search, q.search.tau, stats, self._search_priors())
+        """Return the bound at ``q`` and the local factors behind ``stats`` (section 2.2.2)."""
         layout = q.scaling.layout
         theta = slice(0, layout.n_theta)
         m, v = q.mean, q.covariance
@@ -212,29 +197,17 @@ class MeanFieldVMMIC:
 
     def algorithm(self, q: MeanField) -> Algorithm:
         """Find the start, then climb from it."""
-        q = yield Phase(self._start(q), "the start was being sought")
+        if not q.started:
+            q = yield Phase(self._start(q), "the start was being sought")
         yield Phase(squarem(self, q))
 
     def _start(self, q: MeanField) -> Algorithm:
-        while q.search is not None:
-            q, stats, _ = yield from evaluate(self, q)
-            q = self.global_step(q, stats)
-        return q
-
-    def _search_priors(self) -> Priors:
-        return replace(self.priors, learn=True)
-
-    def _search_step(self, q: MeanField, stats: Sums) -> MeanField:
-        if q.search is None:
-            raise ValueError("there is no search to go on with")
-        search = mode_step(q.search, stats, self._search_priors())
-        if not search.found:
-            return replace(q, search=search)
-        layout = q.scaling.layout
-        found = search.posterior(self._search_priors()).components[0]
+        """Start at the mode of the collapsed posterior."""
+        layout, priors = q.scaling.layout, replace(self.priors, learn=True)
+        mode, _ = yield from find_mode(q.scaling, priors)
         theta = slice(0, layout.n_theta)
-        covariance = inverse(found.precision[theta, theta])
-        return replace(self._moved(q, found.mean), covariance=covariance, search=None)
+        precision = mode.gaussian(priors, layout).precision[theta, theta]
+        return replace(self._moved(q, mode.mean), covariance=inverse(precision), started=True)
 
     def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
         layout = q.scaling.layout
@@ -247,7 +220,7 @@ class MeanFieldVMMIC:
         covariances = tuple(
             inverse(gram + np.diag(prior[layout.gate(k)])) for k, gram in enumerate(grams)
         )
-        q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams, None)
+        q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams)
         return self._moved(q, t)
 
     def _rows(self, q: MeanField, batch: Bags) -> Rows:

@@ -18,26 +18,17 @@ Fisher information at the points that it is sent, and carries no state of its ow
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
-from vbmodels.bags.vmmic.likelihood import Likelihood
-from vbmodels.bags.vmmic.posterior import (
-    Gaussian,
-    ModeSearch,
-    Posterior,
-    Sums,
-    log_posterior,
-    mode_step,
-    normal_points,
-    refuse_hopeless,
-)
+from vbmodels.bags.vmmic.mode import Component, Points, Sums, find_mode, refuse_hopeless
+from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.algorithm import Algorithm, Save, Show
-from vbmodels.core.cavi import evaluate
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Summing, Sweep
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 
@@ -49,40 +40,45 @@ PATIENCE = 3
 
 
 @dataclass(frozen=True)
-class Component(State, kind="bags/vmmic.Component"):
-    """One Gaussian on its way: the present iterate, sums over its epoch, the last average."""
+class Collapsed(State, kind="bags/vmmic.Collapsed"):
+    """Where a fit is.
 
-    mean: FloatArray
-    information: FloatArray
-    tau: FloatArray
-    sum_mean: FloatArray
-    sum_information: FloatArray
-    sum_tau: FloatArray
-    average: Gaussian
-
-
-@dataclass(frozen=True)
-class GaussianSearch(State, kind="bags/vmmic.GaussianSearch"):
-    """The state of the Gaussian fit, and the points to evaluate.
-
-    ``wants_gradient`` is False where the points evaluate an epoch; ``last`` is the objective
-    of the epoch before, ``best`` the highest so far (-inf at first), ``chosen`` the components
-    that it was found at (none at first), and ``stale`` the epochs since it rose.
+    Attributes
+    ----------
+    scaling
+        Of the features.
+    seed
+        Of the draws.
+    both
+        Whether a second Gaussian is fitted, from t = 0.
+    iterates
+        Where the Gaussians go on from; none before the mode is found.
+    gaussians
+        An epoch's averages; at first those of the iterates.
     """
 
     scaling: Scaling
     seed: int
-    iteration: int
-    last: float
-    best: float
-    stale: int
-    components: tuple[Component, ...]
-    chosen: tuple[Component, ...]
-    points: FloatArray
-    wants_gradient: bool
+    both: bool
+    iterates: tuple[Component, ...] = ()
+    gaussians: tuple[Gaussian, ...] = ()
 
+    def sums(self, batch: Bags) -> Sums:
+        """Evaluate the likelihood of a partition at the Gaussians' fixed points, or at t = 0."""
+        if self.gaussians:
+            return self.fixed_points().sums(batch)
+        return Points(self.scaling, np.zeros((1, 1, self.scaling.layout.dim))).sums(batch)
 
-Search = ModeSearch | GaussianSearch
+    def fixed_points(self) -> Points:
+        """Return fixed points of every epoch's average, to be evaluated."""
+        fixed = normal_points(self.scaling.layout.dim, CHECK_PAIRS)
+        # With so few points in so many dimensions their length must be right, at least.
+        fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
+        points = []
+        for gaussian in self.gaussians:
+            spread = gaussian.spread(fixed)
+            points.append(np.concatenate([gaussian.mean + spread, gaussian.mean - spread]))
+        return Points(self.scaling, np.array(points), gradient=False)
 
 
 @dataclass(frozen=True)
@@ -119,194 +115,137 @@ class CollapsedVMMIC:
         """Return what the scaling of the features needs."""
         return Observed.of(batch)
 
-    def init(self, observed: Observed, rng: np.random.Generator) -> ModeSearch:
-        """Start the search of the mode at t = 0; the generator gives the seed of the draws."""
+    def init(self, observed: Observed, rng: np.random.Generator) -> Collapsed:
+        """Start at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
         refuse_hopeless(observed.positive, observed.bags, scaling.layout)
         scaling = observed.turned(scaling, self.kept_variance, self.turned_from)
-        layout = scaling.layout
-        both = observed.bags < self.both_starts_below * layout.dim
-        return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)
+        both = observed.bags < self.both_starts_below * scaling.layout.dim
+        return Collapsed(scaling, int(rng.integers(2**62)), both)
 
-    def restart(
-        self, observed: Observed, before: Search, rng: np.random.Generator
-    ) -> ModeSearch | GaussianSearch:
-        """Go on from the Gaussian of an earlier fit, on the new data's scale.
+    def restart(self, observed: Observed, before: Collapsed, rng: np.random.Generator) -> Collapsed:
+        """Go on from the Gaussians of an earlier fit, on the new data's scale.
 
-        Its last average is evaluated first. The epochs that follow start there and move as far
-        as a fit's second one does: the steps of a late one are so short that the fit would stop
-        on its way to what the new bags say.
+        They are evaluated first. The epochs that follow start there and move as far as a fit's
+        second one does: the steps of a late one are so short that the fit would stop on its way to
+        what the new bags say.
         """
         fresh = self.init(observed, rng)
         old, new = before.scaling, fresh.scaling
-        if isinstance(before, ModeSearch) or old.turns or old.layout != new.layout:
+        if not before.gaussians or old.turns or old.layout != new.layout:
             return fresh
-        change = before.scaling.change(fresh.scaling)
+        change = old.change(new)
         back = np.linalg.inv(change)
-        components = tuple(
-            Component(
-                mean=change @ c.average.mean,
-                information=back.T @ c.information @ back,
-                tau=c.tau,
-                sum_mean=np.zeros_like(c.mean),
-                sum_information=np.zeros_like(c.information),
-                sum_tau=np.zeros_like(c.tau),
-                average=Gaussian(change @ c.average.mean, back.T @ c.average.precision @ back),
-            )
-            for c in before.components
-        )
-        return self._at_fixed_points(
-            replace(
-                before,
-                scaling=fresh.scaling,
-                iteration=EPOCH,
-                components=components,
-                last=-np.inf,
-                best=-np.inf,
-                chosen=(),
-                stale=0,
-            )
-        )
+        iterates, gaussians = [], []
+        for c, gaussian in zip(before.iterates, before.gaussians, strict=True):
+            mean = change @ gaussian.mean
+            iterates.append(Component(mean, back.T @ c.information @ back, c.tau))
+            gaussians.append(Gaussian(mean, back.T @ gaussian.precision @ back))
+        return replace(before, scaling=new, iterates=tuple(iterates), gaussians=tuple(gaussians))
 
-    def local_step(self, q: Search, batch: Bags, local: None) -> None:
+    def local_step(self, q: Summing, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: Search, batch: Bags, local: None) -> Sums:
-        """Evaluate the likelihood of the labelled bags at the points of ``q``."""
-        wanted = isinstance(q, ModeSearch) or q.wants_gradient
-        return Sums.at(q.points, self.likelihood(q), batch, wanted)
+    def suff_stats(self, q: Summing, batch: Bags, local: None) -> Any:
+        """Evaluate the likelihood of the labelled bags."""
+        return q.sums(batch)
 
-    def likelihood(self, q: Search) -> Likelihood:
-        """Return the likelihood on the features' present scale."""
-        return Likelihood(q.scaling)
-
-    def global_step(self, q: Search, stats: Sums) -> Search:
-        """Take in what was evaluated at ``q`` and say which points come next."""
-        if isinstance(q, ModeSearch):
-            after = mode_step(q, stats, self.priors)
-            return self._begin(after) if after.found else after
-        if q.wants_gradient:
-            return self._gaussian_step(q, stats)
-        value = self.elbo(q, stats)
-        risen = value > q.best + self._least(q)
-        if value > q.best:
-            q = replace(q, best=value, chosen=q.components)
-        q = replace(q, stale=0 if risen else q.stale + 1)
-        return self._drawn(replace(q, last=value, wants_gradient=True))
-
-    def elbo(self, q: Search, stats: Sums) -> float:
-        """Return the objective at ``q``, of the two-moment likelihood.
-
-        While the mode is sought: the log posterior of the trial. Where an epoch is evaluated:
-        E_q[log p(y | t)] by the fixed points, less the divergence of q(t, tau) from its
-        prior; for two components the mean of theirs, below that of the mixture. On the way
-        the mean likelihood of the random points alone, which decides nothing.
-        """
-        if isinstance(q, ModeSearch):
-            return log_posterior(q, q.tau, stats, self.priors)
-        if q.wants_gradient:
-            return float(stats.value.mean())
-        bounds = [
-            float(value.mean()) - self._divergence(q.scaling.layout, c.average)
-            for value, c in zip(stats.value, q.components, strict=True)
-        ]
-        return sum(bounds) / len(bounds)
-
-    def posterior(self, q: Search) -> Posterior:
+    def posterior(self, q: Collapsed) -> Posterior:
         """Return q(t): an epoch's averages (at the mode, before there are any)."""
-        if isinstance(q, ModeSearch):
-            return q.posterior(self.priors)
-        tau = np.array([c.tau for c in q.components])
-        return Posterior(q.scaling, tuple(c.average for c in q.components), tau)
+        return Posterior(q.scaling, q.gaussians, np.array([c.tau for c in q.iterates]))
 
-    def algorithm(self, q: Search) -> Algorithm:
+    def algorithm(self, q: Collapsed) -> Algorithm:
         """Find the mode, then move the Gaussians; show the best average after each epoch."""
+        if q.gaussians:
+            return (yield Phase(self.gaussians(q, restarted=True)))
+        q = yield Phase(self.mode(q))
+        return (yield Phase(self.gaussians(q)))
+
+    def mode(self, q: Collapsed) -> Algorithm:
+        """Return the Gaussian at the mode and, where there are to be two, that at t = 0.
+
+        On the way the log posterior of the trial is shown.
+        """
+
+        def show(best: Component, value: float) -> Show:
+            return Show(self._begun(q, (best,)), value, by_trace=False, if_last=True)
+
+        mode, first = yield from find_mode(q.scaling, self.priors, show)
+        if not q.both:
+            return self._begun(q, (mode,))
+        return self._begun(q, (mode, Component.at_zero(q.scaling.layout, self.priors, first)))
+
+    def _begun(self, q: Collapsed, iterates: tuple[Component, ...]) -> Collapsed:
+        layout = q.scaling.layout
+        gaussians = tuple(c.gaussian(self.priors, layout) for c in iterates)
+        return replace(q, iterates=iterates, gaussians=gaussians)
+
+    def gaussians(self, q: Collapsed, restarted: bool = False) -> Algorithm:
+        """Move the Gaussians until an epoch's averages rise no more; return the best.
+
+        On the way the mean likelihood of the random points is shown, which decides nothing.
+        """
+        layout = q.scaling.layout
+        least = self.tolerance * layout.plain.dim
+        iteration = EPOCH if restarted else 0
+        totals: tuple[Component, ...] = ()  # of an epoch's iterates so far
+        ended = restarted  # whether it has ended, and is to be evaluated
+        best, highest, last, stale = q, -np.inf, -np.inf, 0
         while True:
-            q = yield Save(q)
-            q, stats, elbo = yield from evaluate(self, q)
-            if isinstance(q, GaussianSearch) and not q.wants_gradient:
-                value = q.best if elbo < q.best else elbo  # which hides no NaN
-                yield Show(self._best(q, elbo), value, by_trace=False)
-            else:
-                yield Show(q, elbo, by_trace=False, if_last=True)
-            q, ended = self.advanced(q, stats)
+            q, iteration, totals, ended, best, highest, last, stale = yield Save(
+                (q, iteration, totals, ended, best, highest, last, stale)
+            )
             if ended:
-                return q
-
-    def advanced(self, q: Search, stats: Sums) -> tuple[Search, bool]:
-        """Return where the fit goes from ``q``, and whether it has ended: there, at its best."""
-        if isinstance(q, GaussianSearch) and not q.wants_gradient:
-            elbo = self.elbo(q, stats)
-            least = self._least(q)
-            stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
-            if stale or abs(elbo - q.last) <= least:
-                return self._best(q, elbo), True
-        return self.global_step(q, stats), False
-
-    def _best(self, q: GaussianSearch, elbo: float) -> GaussianSearch:
-        """Return the best average so far, of an epoch whose objective is ``elbo``."""
-        return self._at_fixed_points(replace(q, components=q.chosen)) if elbo < q.best else q
-
-    def _least(self, q: GaussianSearch) -> float:
-        return self.tolerance * q.scaling.layout.plain.dim
-
-    def _precision(self, layout: Layout, tau: FloatArray) -> FloatArray:
-        return self.priors.precision(layout, tau)
-
-    def _begin(self, q: ModeSearch) -> GaussianSearch:
-        layout = q.scaling.layout
-        starts = [(q.at, q.information, q.tau)]
-        if q.first.size:
-            starts.append((np.zeros(layout.dim), q.first, self.priors.fixed(layout)))
-        components = []
-        for mean, information, tau in starts:
-            precision = information + np.diag(self._precision(layout, tau))
-            zeros = np.zeros_like(mean), np.zeros_like(information), np.zeros_like(tau)
-            components.append(Component(mean, information, tau, *zeros, Gaussian(mean, precision)))
-        return self._drawn(
-            GaussianSearch(
-                scaling=q.scaling,
-                seed=q.seed,
-                iteration=0,
-                last=-np.inf,
-                best=-np.inf,
-                stale=0,
-                components=tuple(components),
-                chosen=(),
-                points=np.empty((0, 0, 0)),
-                wants_gradient=True,
+                sums = yield Sweep(q.fixed_points())
+                elbo, totals, ended = self.elbo(q, sums), (), False
+                left = best if elbo < highest else q
+                yield Show(left, highest if elbo < highest else elbo, by_trace=False)
+                stale = 0 if elbo > highest + least else stale + 1
+                if stale >= PATIENCE or abs(elbo - last) <= least:
+                    return left
+                if elbo > highest:
+                    best, highest = q, elbo
+                last = elbo
+                continue
+            sums = yield Sweep(self._drawn_points(q, iteration))
+            yield Show(q, float(sums.value.mean()), by_trace=False, if_last=True)
+            moves = zip(q.iterates, sums.gradient / 2.0, sums.information, strict=True)
+            iterates = tuple(
+                self._moved(layout, iteration, c, gradient, unpack(information) / 2.0)
+                for c, gradient, information in moves
             )
-        )
+            q, iteration = replace(q, iterates=iterates), iteration + 1
+            if totals:
+                totals = tuple(a + b for a, b in zip(totals, iterates, strict=True))
+            else:
+                totals = iterates
+            if iteration % EPOCH == 0:
+                means = (c.divided(EPOCH) for c in totals)
+                gaussians = tuple(c.gaussian(self.priors, layout) for c in means)
+                q, ended = replace(q, gaussians=gaussians), True
 
-    def _drawn(self, q: GaussianSearch) -> GaussianSearch:
+    def _drawn_points(self, q: Collapsed, iteration: int) -> Points:
         """Draw the next pair of points of every component, m + d and m - d."""
-        layout = q.scaling.layout
-        points = []
-        for i, c in enumerate(q.components):
-            rng = np.random.default_rng([q.seed, i, q.iteration])
-            precision = c.information + np.diag(self._precision(layout, c.tau))
-            d = Gaussian(c.mean, precision).spread(rng.standard_normal((1, layout.dim)))[0]
+        layout, points = q.scaling.layout, []
+        for i, c in enumerate(q.iterates):
+            rng = np.random.default_rng([q.seed, i, iteration])
+            drawn = rng.standard_normal((1, layout.dim))
+            d = c.gaussian(self.priors, layout).spread(drawn)[0]
             points.append([c.mean + d, c.mean - d])
-        return replace(q, points=np.array(points), wants_gradient=True)
-
-    def _gaussian_step(self, q: GaussianSearch, stats: Sums) -> GaussianSearch:
-        moved = tuple(
-            self._moved(q, c, gradient / 2.0, unpack(information) / 2.0)
-            for c, gradient, information in zip(
-                q.components, stats.gradient, stats.information, strict=True
-            )
-        )
-        q = replace(q, components=moved, iteration=q.iteration + 1)
-        return self._end_epoch(q) if q.iteration % EPOCH == 0 else self._drawn(q)
+        return Points(q.scaling, np.array(points))
 
     def _moved(
-        self, q: GaussianSearch, c: Component, gradient: FloatArray, information: FloatArray
+        self,
+        layout: Layout,
+        iteration: int,
+        c: Component,
+        gradient: FloatArray,
+        information: FloatArray,
     ) -> Component:
         """Move one component by its averaged gradient and information."""
-        layout = q.scaling.layout
-        rho = 0.5 / np.sqrt(1.0 + q.iteration / 10.0)
+        rho = 0.5 / np.sqrt(1.0 + iteration / 10.0)
         information = (1.0 - rho) * c.information + rho * information
-        prior = self._precision(layout, c.tau)
+        prior = self.priors.precision(layout, c.tau)
         slope = gradient - prior * c.mean
         step = rho * cho_solve(cho_factor(information + np.diag(prior)), slope)
         mean = c.mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
@@ -314,48 +253,22 @@ class CollapsedVMMIC:
         if self.priors.learn:
             variance = Gaussian(mean, information + np.diag(prior)).variance
             tau = self.priors.tau(layout, mean, variance, c.tau)
-        return replace(
-            c,
-            mean=mean,
-            information=information,
-            tau=tau,
-            sum_mean=c.sum_mean + mean,
-            sum_information=c.sum_information + information,
-            sum_tau=c.sum_tau + tau,
-        )
+        return Component(mean, information, tau)
 
-    def _end_epoch(self, q: GaussianSearch) -> GaussianSearch:
-        """End an epoch: average its iterates, to be evaluated at fixed points."""
+    def elbo(self, q: Collapsed, sums: Sums) -> float:
+        """Return E_q[log p(y | t)] by fixed points, less the divergence of q(t, tau) from p.
+
+        Of two components it is the mean of theirs, below that of the mixture.
+        """
         layout = q.scaling.layout
-        components = []
-        for c in q.components:
-            tau = c.sum_tau / EPOCH
-            precision = c.sum_information / EPOCH + np.diag(self._precision(layout, tau))
-            components.append(
-                replace(
-                    c,
-                    average=Gaussian(c.sum_mean / EPOCH, precision),
-                    sum_mean=np.zeros_like(c.sum_mean),
-                    sum_information=np.zeros_like(c.sum_information),
-                    sum_tau=np.zeros_like(c.sum_tau),
-                )
-            )
-        return self._at_fixed_points(replace(q, components=tuple(components)))
-
-    def _at_fixed_points(self, q: GaussianSearch) -> GaussianSearch:
-        """Return the search at fixed points of every component's average."""
-        fixed = normal_points(q.scaling.layout.dim, CHECK_PAIRS)
-        # With so few points in so many dimensions their length must be right, at least.
-        fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
-        points = []
-        for c in q.components:
-            spread = c.average.spread(fixed)
-            points.append(np.concatenate([c.average.mean + spread, c.average.mean - spread]))
-        return replace(q, points=np.array(points), wants_gradient=False)
+        bounds = [
+            float(value.mean()) - self._divergence(layout, gaussian)
+            for value, gaussian in zip(sums.value, q.gaussians, strict=True)
+        ]
+        return sum(bounds) / len(bounds)
 
     def _divergence(self, layout: Layout, q: Gaussian) -> float:
         """Return E_q[log q(t) q(tau) - log p(t | tau) p(tau)]."""
         entropy = 0.5 * layout.dim * (1.0 + np.log(2.0 * np.pi))
         entropy -= float(np.log(np.diag(q.factor)).sum())
-        variance = q.variance
-        return -float(entropy) - self.priors.expected_log(layout, q.mean, variance)
+        return -float(entropy) - self.priors.expected_log(layout, q.mean, q.variance)

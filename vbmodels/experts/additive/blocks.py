@@ -28,11 +28,11 @@ from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
-from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest
-from vbmodels.experts.additive.pairs import missing_pairs, most_pairs, pair_tables
+from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, Fits, FitSums
+from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.posterior import Part
-from vbmodels.experts.additive.screen import Screen, refined
-from vbmodels.experts.additive.states import AdditiveState, Fits, FitSums
+from vbmodels.experts.additive.screen import add_pairs, refine_curves
+from vbmodels.experts.additive.states import AdditiveState
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 
 LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
@@ -132,7 +132,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class BlockFit(State, kind="experts/additive.BlockFit"):
-    """The state of a fit.
+    """A fit, at its end or on its way.
 
     Attributes
     ----------
@@ -145,13 +145,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     variances
         v; [G].
     coefficients, evaluation
-        The best so far, and the log-likelihood and its moments there; None before the first.
-    trial
-        What is evaluated next; [P].
-    taken, halvings
-        Newton's steps so far, and how often the last was shortened.
-    settled, done
-        Whether the variances stay; whether the fit has ended.
+        [P], and the log-likelihood and its moments there; None before they are known.
     """
 
     terms: Terms | None
@@ -159,12 +153,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     likelihood: Likelihood
     variances: FloatArray
     coefficients: FloatArray
-    evaluation: Evaluation | None
-    trial: FloatArray
-    taken: int = 0
-    halvings: int = 0
-    settled: bool = False
-    done: bool = False
+    evaluation: Evaluation | None = None
 
     @classmethod
     def first(
@@ -184,60 +173,20 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         else:
             start[-1] = intercept
         of = Logistic() if likelihood is None else likelihood
-        return cls(terms, fold, of, FIRST[layout.kind], start, None, start)
+        return cls(terms, fold, of, FIRST[layout.kind], start)
 
     def with_terms(self, terms: Terms, variances: FloatArray, observed: DesignSummary) -> BlockFit:
         """Go on with more blocks, which come last, and their variances."""
-        size = Layout.of(observed, terms).block.size
-        at = np.zeros(size)
+        at = np.zeros(Layout.of(observed, terms).block.size)
         at[: self.coefficients.size - 1] = self.coefficients[:-1]
         at[-1] = self.coefficients[-1]
         variances = np.append(self.variances, variances)
-        return BlockFit(terms, self.fold, self.likelihood, variances, at, None, at)
+        return BlockFit(terms, self.fold, self.likelihood, variances, at)
 
-    def take(self, evaluation: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
-        """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
-        layout = Layout.of(observed, self.terms)
-        if self.evaluation is not None:
-            precision = layout.precision(self.variances)
-            before = self.evaluation.value - 0.5 * precision @ self.coefficients**2
-            after = evaluation.value - 0.5 * precision @ self.trial**2
-            if not after >= before - 1e-12 * abs(before):
-                if self.halvings >= HALVINGS:
-                    return replace(self, done=True)
-                shorter = self.coefficients + SHORTER * (self.trial - self.coefficients)
-                return replace(self, trial=shorter, halvings=self.halvings + 1)
-        moved = replace(self, coefficients=self.trial, evaluation=evaluation, halvings=0)
-        return moved._aimed(layout, tolerance)
-
-    def _aimed(self, layout: Layout, tolerance: float) -> BlockFit:
-        """Move the variances, then aim at Newton's next point, or end."""
-        assert self.evaluation is not None
-        second = unpack(self.evaluation.second)
-        right = self.evaluation.slope + second @ self.coefficients
-        v, change, learning = self.variances, 0.0, not self.settled and self.taken < LEARNING
-        for _ in range(MOVES if right.size <= MANY else 1) if learning else ():
-            factor = _factor(second, layout.precision(v))
-            v, move = layout.moved(v, solve(factor, right), np.diag(inverse(factor)))
-            change = max(change, move)
-        precision = layout.precision(v)
-        trial = solve(_factor(second, precision), right)
-        step = trial - self.coefficients
-        rise = 0.5 * float(step @ (self.evaluation.slope - precision * self.coefficients))
-        settled = self.settled or (learning and self.taken >= 2 and change < SETTLED)
-        done = not learning and rise < tolerance
-        return replace(
-            self, variances=v, trial=trial, taken=self.taken + 1, settled=settled, done=done
-        )
-
-    def hessian(self, observed: DesignSummary) -> FloatArray:
-        """Return the penalised second moments; [P, P]."""
-        assert self.evaluation is not None
-        found = unpack(self.evaluation.second)
-        found[np.diag_indices(len(found))] += Layout.of(observed, self.terms).precision(
-            self.variances
-        )
-        return found
+    def request(self, at: FloatArray) -> Fits:
+        """Request the log-likelihood and its moments at coefficients."""
+        of = self.likelihood
+        return Fits((FitRequest(at, self.fold, True, terms=self.terms, likelihood=of),))
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
         """Request what leaving each row out gives at the fit's end."""
@@ -246,16 +195,73 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
             self.coefficients, -1, False, packed, terms=self.terms, likelihood=self.likelihood
         )
 
+    def hessian(self, observed: DesignSummary) -> FloatArray:
+        """Return the penalised second moments; [P, P]."""
+        assert self.evaluation is not None
+        precision = Layout.of(observed, self.terms).precision(self.variances)
+        found = unpack(self.evaluation.second)
+        found[np.diag_indices(len(found))] += precision
+        return found
 
-def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorithm:
-    """Go on with a fit to its end."""
+    def part(self, observed: DesignSummary) -> Part:
+        """Return what the fit found, with the covariance where it has seen all rows."""
+        if self.fold < 0:
+            return self.uncertain_part(observed)
+        return Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
+
+    def uncertain_part(self, observed: DesignSummary) -> Part:
+        """Return the same with the covariance."""
+        part = Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
+        return part.with_covariance(self.hessian(observed))
+
+
+def climbed(
+    fit: BlockFit, observed: DesignSummary, tolerance: float, settled: bool = False
+) -> Algorithm:
+    """Climb, a step at least, until less than ``tolerance`` nats are promised.
+
+    ``settled``: the variances stay.
+    """
+    layout = Layout.of(observed, fit.terms)
+    taken = 0
     while True:
-        fit = yield Save(fit)
-        if fit.done:
+        fit, taken, settled = yield Save((fit, taken, settled))
+        c, now, learning = fit.coefficients, fit.evaluation, not settled and taken < LEARNING
+        if now is None:
+            sums = yield Evaluate(fit.request(c))
+            now = sums.evaluations[0]
+        second = unpack(now.second)
+        right, v = now.slope + second @ c, fit.variances
+        if learning:
+            v, change = _moved_variances(layout, v, second, right)
+            settled = taken >= 2 and change < SETTLED
+        fit, precision = replace(fit, evaluation=now, variances=v), layout.precision(v)
+        trial = solve(_factor(second, precision), right)
+        rise = 0.5 * float((trial - c) @ (now.slope - precision * c))
+        if taken > 0 and not learning and rise < tolerance:
             return fit
-        request = FitRequest(fit.trial, fit.fold, True, terms=fit.terms, likelihood=fit.likelihood)
-        sums = yield Evaluate(Fits((request,)))
-        fit = fit.take(sums.evaluations[0], observed, tolerance)
+        before = now.value - 0.5 * precision @ c**2
+        for _ in range(1 + HALVINGS):
+            sums = yield Evaluate(fit.request(trial))
+            after = sums.evaluations[0].value - 0.5 * precision @ trial**2
+            if after >= before - 1e-12 * abs(before):
+                break
+            trial = c + SHORTER * (trial - c)
+        else:
+            return fit
+        fit, taken = replace(fit, coefficients=trial, evaluation=sums.evaluations[0]), taken + 1
+
+
+def _moved_variances(
+    layout: Layout, v: FloatArray, second: FloatArray, right: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return variances nearer their fixed point, and the largest of their moves."""
+    largest = 0.0
+    for _ in range(MOVES if right.size <= MANY else 1):
+        factor = _factor(second, layout.precision(v))
+        v, move = layout.moved(v, solve(factor, right), np.diag(inverse(factor)))
+        largest = max(largest, move)
+    return v, largest
 
 
 def _factor(second: FloatArray, precision: FloatArray) -> FloatArray:
@@ -271,49 +277,37 @@ def fit_curves(observed: DesignSummary, first: BlockFit, tolerance: float) -> Al
 
     ``tolerance`` is the rise to come, in nats, that ends it.
     """
-    assert observed.curves is not None
-    if not observed.curves.curved.size:
+    curves = observed.curves
+    assert curves is not None
+    if not curves.curved.size:
         return (yield Phase(climbed(first, observed, tolerance)))
-    rough = ROUGH * observed.rows
-    fit = yield Phase(climbed(first, observed, rough))
-    assert fit.terms is not None
-    residuals = yield Evaluate(
-        Screen(fit.coefficients, fit.terms, fit.fold, likelihood=fit.likelihood)
-    )
-    columns, variances = refined(observed.curves, residuals)
-    if columns.size:
-        fit = fit.with_terms(Terms(columns), variances, observed)
-    else:
-        fit = replace(fit, settled=True, done=False)
-    return (yield Phase(climbed(fit, observed, tolerance)))
+    fit = yield Phase(climbed(first, observed, ROUGH * observed.rows))
+
+    def grown(fit: BlockFit, terms: Terms, variances: FloatArray) -> Phase:
+        return Phase(climbed(fit.with_terms(terms, variances, observed), observed, tolerance))
+
+    refined = yield from refine_curves(curves, fit, grown)
+    if refined is not fit:
+        return refined
+    return (yield Phase(climbed(fit, observed, tolerance, settled=True)))
 
 
 def fit_pairs(observed: DesignSummary, fit: BlockFit, tolerance: float) -> Algorithm:
     """Return a fit of lines and curves with the pairs that its residuals say it lacks.
 
-    Half of the pairs that there may be join it first; it is fitted, and screened again for the
-    rest. ``tolerance`` is the rise to come, in nats, that ends it.
+    ``tolerance`` is the rise to come, in nats, that ends it.
     """
-    curves = observed.curves
-    assert curves is not None
+    assert observed.curves is not None
+
+    def grown(fit: BlockFit, terms: Terms, variances: FloatArray) -> Phase:
+        more = fit.with_terms(terms, variances, observed)
+        return Phase(climbed(more, observed, ROUGH * observed.rows))
+
+    fit = yield from add_pairs(observed.curves, fit, grown)
     assert fit.terms is not None
-    rough, most, terms = ROUGH * observed.rows, most_pairs(curves), fit.terms
-    for last in (False, True):
-        left = most - len(terms.pairs)
-        room = left if last else (left + 1) // 2
-        if room <= 0:
-            continue
-        screen = Screen(fit.coefficients, terms, fit.fold, True, fit.likelihood)
-        sums = yield Evaluate(screen)
-        pairs, variances = missing_pairs(curves, terms, sums.first, sums.second, room)
-        if not len(pairs):
-            break
-        terms = replace(terms, pairs=np.concatenate([terms.pairs, pairs]))
-        fit = fit.with_terms(terms, variances, observed)
-        fit = yield Phase(climbed(fit, observed, rough))
-    if not len(terms.pairs):
+    if not len(fit.terms.pairs):
         return fit
-    return (yield Phase(climbed(replace(fit, settled=True, done=False), observed, tolerance)))
+    return (yield Phase(climbed(fit, observed, tolerance, settled=True)))
 
 
 def shown(algorithm: Algorithm, q: AdditiveState) -> Algorithm:
@@ -329,9 +323,3 @@ def shown(algorithm: Algorithm, q: AdditiveState) -> Algorithm:
         answer = yield request
         if isinstance(answer, FitSums):
             yield Show(q, answer.mean, by_trace=False)
-
-
-def part_of(fit: BlockFit, observed: DesignSummary) -> Part:
-    """Return what a fit found."""
-    part = Part(fit.coefficients, 0.0, fit.fold, None, terms=fit.terms)
-    return part.with_covariance(fit.hessian(observed)) if fit.fold < 0 else part

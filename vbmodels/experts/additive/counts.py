@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, Summing
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
@@ -31,35 +31,30 @@ from vbmodels.experts.additive.blocks import (
     climbed,
     fit_curves,
     fit_pairs,
-    part_of,
 )
-from vbmodels.experts.additive.gaussian import (
+from vbmodels.experts.additive.held_out import (
+    CHOOSING,
     FORMS,
+    TINY,
     WORTH,
     FormChoice,
-    HeldOutSpread,
-    SpreadSums,
-    TargetRows,
+    best_form,
+    fit_and_choose,
+    refuse_no_levels,
 )
 from vbmodels.experts.additive.likelihoods import Poisson, poisson_deviance
-from vbmodels.experts.additive.newton import DesignSummary, FitRequest
+from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import Part
-from vbmodels.experts.additive.screen import Residuals, Screen
-from vbmodels.experts.additive.states import FIT, Fits, FitSums, answer_fits, held_parts
-from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.additive.states import FIT
+from vbmodels.experts.additive.step_rows import CodedRows, CountRows
 from vbmodels.experts.rows import FOLDS
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 """Weights that pairs may have."""
 LEAST = 0.5
 """Smallest phi of predictions, as a share of Pearson's chi^2 of a held-out row."""
-_HIGHEST, _TINY = 100.0, 1e-300
-
-
-@dataclass(frozen=True)
-class CountRows(TargetRows, kind="experts/additive.CountRows"):
-    """Rows with a count each: ``y`` [N] as it is; t of a row without one is 0."""
+_HIGHEST = 100.0
 
 
 @dataclass(frozen=True)
@@ -72,18 +67,7 @@ class CountSummary(Stats, kind="experts/additive.CountSummary"):
     @property
     def intercept(self) -> float:
         """Logarithm of the mean count."""
-        return log(max(self.total, 0.5) / max(float(self.design.weight.sum()), _TINY))
-
-
-@dataclass(frozen=True)
-class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
-    """Lines, curves and pairs, each fitted without the same part of the rows; [F][3].
-
-    A part of -1 stands for all rows, which are then not held out. ``intercept`` is b alone.
-    """
-
-    fits: tuple[tuple[BlockFit, ...], ...]
-    intercept: float
+        return log(max(self.total, 0.5) / max(float(self.design.weight.sum()), TINY))
 
 
 @dataclass(frozen=True)
@@ -97,15 +81,25 @@ class CountErrors(Stats, kind="experts/additive.CountErrors"):
     pearson: FloatArray
     weight: float
 
-    @classmethod
-    def of(cls, q: HeldOutFits, batch: CountRows) -> CountErrors:
+
+@dataclass(frozen=True)
+class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
+    """Lines, curves and pairs, each fitted without the same part of the rows; [F][3].
+
+    A part of -1 stands for all rows, which are then not held out. ``intercept`` is b alone.
+    """
+
+    fits: tuple[tuple[BlockFit, ...], ...]
+    intercept: float
+
+    def sums(self, batch: CountRows) -> CountErrors:
         """Sum up a partition."""
         fold = batch.rows.rows.fold(FOLDS)
         sums, total = np.zeros((2, 3, WEIGHTS.size)), 0.0
-        for lines, curves, pairs in q.fits:
+        for lines, curves, pairs in self.fits:
             part = lines.fold
             weight = batch.used if part < 0 else batch.used * (fold == part)
-            at, f = {}, [np.full(batch.size, q.intercept)]
+            at, f = {}, [np.full(batch.size, self.intercept)]
             for fit in (lines, curves, pairs):
                 key = fit.coefficients.tobytes()
                 if key not in at:
@@ -117,7 +111,7 @@ class CountErrors(Stats, kind="experts/additive.CountErrors"):
                     sums[0, i, j] += weight @ poisson_deviance(batch.y, mean)
                     sums[1, i, j] += weight @ ((batch.y - mean) ** 2 / mean)
             total += float(weight.sum())
-        return cls(sums[0], sums[1], total)
+        return CountErrors(sums[0], sums[1], total)
 
 
 def mean_of(f: FloatArray) -> FloatArray:
@@ -148,15 +142,21 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
     @classmethod
     def of(cls, sums: CountErrors, phi: float) -> CountChoice:
         """Choose the form and the weight of pairs; ``phi`` is what the fits had."""
-        best = int(np.argmin(sums.deviance[:, 0]))
+        form = best_form(-sums.deviance[:, 0])
+        best = FORMS.index(form)
         along = sums.deviance[best]
         at = int(np.argmin(along))
         if 0.5 * (along[0] - along[at]) / phi < WORTH:
             at = 0
-        rows = max(sums.weight, _TINY)
+        rows = max(sums.weight, TINY)
         found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
         dispersion = float(sums.pearson[best, at]) / rows
-        return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
+        return cls(form, float(WEIGHTS[at]), found, dispersion)
+
+    def less(self, spread: float) -> CountChoice:
+        """Return the choice without the coefficients' uncertainty in phi."""
+        left = max(self.dispersion - spread, LEAST * self.dispersion)
+        return replace(self, dispersion=left)
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,27 @@ class CountState(State, kind="experts/additive.CountState"):
     likelihood: Poisson = field(default_factory=Poisson)
     fits: tuple[BlockFit, ...] = ()
     chosen: CountChoice | None = None
+
+    @property
+    def design(self) -> DesignSummary:
+        """What is known of the columns."""
+        return self.observed.design
+
+    @property
+    def value(self) -> float:
+        """The log-likelihood over phi of the last fit, but for a constant."""
+        evaluation = self.fits[-1].evaluation
+        return float("-inf") if evaluation is None else evaluation.value
+
+    def sums(self, batch: CountRows) -> FitSums:
+        """Sum up a partition for the last fit."""
+        last = self.fits[-1] if self.fits else self.first(-1)
+        return last.request(last.coefficients).sums(batch)
+
+    def first(self, fold: int, lines: bool = False) -> BlockFit:
+        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
+        intercept = self.observed.intercept
+        return BlockFit.first(self.design, fold, self.likelihood, intercept, lines)
 
 
 @dataclass(frozen=True)
@@ -198,39 +219,15 @@ class CountAdditive:
 
     def init(self, observed: CountSummary, rng: np.random.Generator) -> CountState:
         """Return what is known before the first sweep."""
-        if observed.design.curves is None:
-            raise ValueError("expected rows with levels of columns (basis_of with bare=True)")
+        refuse_no_levels(observed.design)
         return CountState(observed)
 
     def local_step(self, q: CountState, batch: CountRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(
-        self,
-        q: CountState | Fits | Screen | HeldOutFits | HeldOutSpread,
-        batch: CountRows,
-        local: None,
-    ) -> FitSums | Residuals | CountErrors | SpreadSums:
+    def suff_stats(self, q: Summing, batch: CountRows, local: None) -> Any:
         """Return what a fit, a screen or a choice needs."""
-        if isinstance(q, Screen):
-            fold = batch.rows.rows.fold(FOLDS) if q.fold >= 0 else None
-            return Residuals.of(q, batch.rows, batch.y, fold)
-        if isinstance(q, HeldOutFits):
-            return CountErrors.of(q, batch)
-        if isinstance(q, HeldOutSpread):
-            return SpreadSums.of(q, batch, mean_of)
-        if isinstance(q, CountState):
-            fit = _last(q)
-            how = fit.coefficients, -1, True
-            q = Fits((FitRequest(*how, terms=fit.terms, likelihood=fit.likelihood),))
-        return answer_fits(q, batch.rows, batch.y)
-
-    def global_step(self, q: CountState, stats: FitSums) -> CountState:
-        """Return the last fit a step of Newton further; `algorithm` goes on to its end."""
-        fit = _last(q)
-        fit = replace(fit, trial=fit.coefficients, evaluation=None)
-        fit = fit.take(stats.evaluations[0], q.observed.design, 0.0)
-        return replace(q, fits=(*q.fits[:-1], replace(fit, coefficients=fit.trial)))
+        return q.sums(batch)
 
     def elbo(self, q: CountState, stats: FitSums) -> float:
         """Return the log-likelihood over phi of the last fit, but for a constant."""
@@ -242,78 +239,52 @@ class CountAdditive:
             raise ValueError("the form is still being chosen: there is no posterior yet")
         fit = q.fits[q.chosen.place]
         c = q.chosen.coefficients(q.fits, q.observed.intercept)
-        part = part_of(fit, q.observed.design)
-        hessian = pack(fit.hessian(q.observed.design))
-        return CountPosterior(replace(part, coefficients=c), q.chosen.dispersion, hessian)
+        part = replace(fit.part(q.design), coefficients=c)
+        return CountPosterior(part, q.chosen.dispersion, pack(fit.hessian(q.design)))
 
     def baseline(self, q: CountState) -> Part:
         """Return Poisson regression on lines, each with a variance of its own."""
-        return part_of(q.fits[0], q.observed.design)
+        return q.fits[0].part(q.design)
 
     def algorithm(self, q: CountState) -> Algorithm:
-        """Fit all rows, then those without each held-out part, and choose."""
-        doing = "the form was being chosen"
+        """Find phi; fit all rows, then those without each held-out part, and choose."""
         for lines in (True, False):
-            fit = yield Phase(self._fit_form(q, -1, lines), doing)
-            phi = yield Phase(self._dispersion(q, fit), doing)
+            fit = yield Phase(_fit_form(q, -1, lines), CHOOSING)
+            phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
-        every = []
-        for fold in (-1, *held_parts(q.observed.design)):
-            every.append((yield Phase(self._fit(q, fold), doing)))
-            q = replace(q, fits=every[0])
-            yield Show(q, _log_likelihood(q), by_trace=False)
-        sums = yield Evaluate(HeldOutFits(tuple(every[1:]), q.observed.intercept))
-        chosen = CountChoice.of(sums, q.likelihood.dispersion)
-        design, place = q.observed.design, chosen.place
-        taken = (fits[place] for fits in every[1:])
-        parts = (part_of(fit, design).with_covariance(fit.hessian(design)) for fit in taken)
-        spread = yield Evaluate(HeldOutSpread(tuple(parts)))
-        phi = chosen.dispersion - spread.total / max(spread.weight, _TINY)
-        q = replace(q, chosen=replace(chosen, dispersion=max(phi, LEAST * chosen.dispersion)))
-        yield Show(q, _log_likelihood(q), by_trace=False)
-        return q
+        return (yield from fit_and_choose(q, self._fit_forms, _chosen, Poisson()))
 
-    def _fit(self, q: CountState, fold: int) -> Algorithm:
+    def _fit_forms(self, q: CountState, fold: int) -> Algorithm:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""
-        lines = yield Phase(self._fit_form(q, fold, True))
-        if fold < 0:
-            q = replace(q, fits=(lines,))
-            yield Show(q, _log_likelihood(q), by_trace=False)
-        curves = yield Phase(self._fit_form(q, fold, False))
-        if fold < 0:
-            q = replace(q, fits=(lines, curves))
-            yield Show(q, _log_likelihood(q), by_trace=False)
-        pairs = curves
-        design = q.observed.design
-        if self.pairs and looked_for(design.curves):
-            pairs = yield Phase(fit_pairs(design, curves, ROUGH * design.rows))
-        return lines, curves, pairs
-
-    def _fit_form(self, q: CountState, fold: int, lines: bool) -> Algorithm:
-        """Return the fit of lines, or of lines and curves."""
-        design = q.observed.design
-        first = BlockFit.first(design, fold, q.likelihood, q.observed.intercept, lines)
-        rough = ROUGH * design.rows
-        if lines:
-            return (yield Phase(climbed(first, design, rough)))
-        return (yield Phase(fit_curves(design, first, rough)))
-
-    def _dispersion(self, q: CountState, fit: BlockFit) -> Algorithm:
-        """Return Pearson's chi^2 of a fit over its degrees of freedom, at least 1."""
-        sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.observed.intercept))
-        design = q.observed.design
-        precision = Layout.of(design, fit.terms).precision(fit.variances)
-        covariance = inverse(cholesky(fit.hessian(design), "the second moments"))
-        free = float(precision.size - precision @ np.diag(covariance))
-        return max(float(sums.pearson[1, 0]) / max(sums.weight - free, 1.0), 1.0)
+        fits: tuple[BlockFit, ...] = ()
+        for lines in (True, False):
+            fits = (*fits, (yield Phase(_fit_form(q, fold, lines))))
+            if fold < 0:
+                so_far = replace(q, fits=fits)
+                yield Show(so_far, so_far.value, by_trace=False)
+        pairs = fits[-1]
+        if self.pairs and looked_for(q.design.curves):
+            pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
+        return *fits, pairs
 
 
-def _last(q: CountState) -> BlockFit:
-    if q.fits:
-        return q.fits[-1]
-    return BlockFit.first(q.observed.design, -1, q.likelihood, q.observed.intercept)
+def _fit_form(q: CountState, fold: int, lines: bool) -> Algorithm:
+    """Return the fit of lines, or of lines and curves."""
+    first, rough = q.first(fold, lines), ROUGH * q.design.rows
+    if lines:
+        return (yield Phase(climbed(first, q.design, rough)))
+    return (yield Phase(fit_curves(q.design, first, rough)))
 
 
-def _log_likelihood(q: CountState) -> float:
-    evaluation = _last(q).evaluation
-    return float("-inf") if evaluation is None else evaluation.value
+def _dispersion(q: CountState, fit: BlockFit) -> Algorithm:
+    """Return Pearson's chi^2 of a fit over its degrees of freedom, at least 1."""
+    sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.observed.intercept))
+    precision = Layout.of(q.design, fit.terms).precision(fit.variances)
+    covariance = inverse(cholesky(fit.hessian(q.design), "the second moments"))
+    free = float(precision.size - precision @ np.diag(covariance))
+    return max(float(sums.pearson[1, 0]) / max(sums.weight - free, 1.0), 1.0)
+
+
+def _chosen(q: CountState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+    sums = yield Evaluate(HeldOutFits(fits, q.observed.intercept))
+    return CountChoice.of(sums, q.likelihood.dispersion)

@@ -28,11 +28,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, part_of, shown
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Summing
+from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, shown
 from vbmodels.experts.additive.candidate import (
     Candidate,
     Point,
@@ -42,30 +43,27 @@ from vbmodels.experts.additive.candidate import (
     take_trials,
     trials,
 )
-from vbmodels.experts.additive.newton import (
-    PROCESS_TAUS,
-    TAUS,
-    DesignSummary,
-    FitRequest,
-    LeftOut,
-    NewtonRidge,
-    RegularisationPath,
-)
+from vbmodels.experts.additive.held_out import best_form
+from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
 from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
-from vbmodels.experts.additive.screen import Residuals, Screen
-from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
+from vbmodels.experts.additive.ridge import (
+    PROCESS_PAST,
+    PROCESS_TAUS,
+    TAUS,
+    RidgeFit,
+    newton,
+    path,
+)
+from vbmodels.experts.additive.stacking import Members, weighted
 from vbmodels.experts.additive.states import (
     FIT,
     MANY_ROWS,
     Additive,
     AdditiveState,
-    Fits,
-    FitSums,
     Mixtures,
     alone,
-    answer_fits,
     held_parts,
     objectives,
     of_mixture,
@@ -145,26 +143,9 @@ class AdditiveExperts:
     def local_step(self, q: AdditiveState, batch: CodedRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(
-        self, q: AdditiveState | Fits | Screen | Mixtures, batch: CodedRows, local: None
-    ) -> FitSums | Residuals | Sums | HeldOut:
+    def suff_stats(self, q: Summing, batch: CodedRows, local: None) -> Any:
         """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
-        if isinstance(q, AdditiveState):
-            q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
-        if isinstance(q, Fits):
-            return answer_fits(q, batch, batch.t)
-        if isinstance(q, Screen):
-            fold = batch.rows.fold(FOLDS) if q.fold >= 0 else None
-            return Residuals.of(q, batch, batch.t, fold)
-        if q.processes or q.paired:
-            return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
-        parts = {p.candidate.fold for p in q.points}
-        offsets = {
-            part.fold: batch.offset(part.coefficients, part.terms)
-            for part in q.bases
-            if part.fold in parts
-        }
-        return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
+        return q.sums(batch)
 
     def global_step(self, q: AdditiveState, stats: Sums) -> AdditiveState:
         """Return the points one step up their gradients; `algorithm` remembers more."""
@@ -219,9 +200,9 @@ class AdditiveExperts:
     def algorithm(self, q: AdditiveState) -> Algorithm:
         """Choose the additive form and the mixtures, then find these mixtures' modes."""
         doing = "the form was being chosen"
-        additive, climbs, curves = yield Phase(self._choose_form(q), doing)
+        additive, ridges, curves = yield Phase(self._choose_form(q), doing)
         q = replace(q, additive=additive)
-        q = yield Phase(self._fit_parts(q, climbs, curves), doing)
+        q = yield Phase(self._fit_parts(q, ridges, curves), doing)
         found: tuple[Point, ...] = ()
         choice = None
         candidates = self.candidates()
@@ -245,91 +226,40 @@ class AdditiveExperts:
 
     def _choose_form(self, q: AdditiveState) -> Algorithm:
         """Fit lines along their paths, and curves; return the form, and what to go on with."""
-        paths = yield Phase(self._follow(q))
+        observed, rows = q.observed, float(q.observed.weight.sum())
+        lines, *processes = yield self._phase(q, self._paths(observed))
         curves: tuple[BlockFit, ...] = ()
-        if q.observed.curves is not None:
-            first = BlockFit.first(q.observed, -1)
-            fine = FINE * q.observed.rows
-            curves = ((yield self._phase(q, fit_curves(q.observed, first, fine))),)
-        best = next(path.best for path in paths if not path.climb.joint)
-        requests = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
+        if observed.curves is not None:
+            first = BlockFit.first(observed, -1)
+            fitting = fit_curves(observed, first, FINE * observed.rows)
+            curves = ((yield self._phase(q, Phase(fitting))),)
+        requests = (lines.best.left_out(observed), *(fit.left_out(observed) for fit in curves))
         sums = yield Evaluate(Fits(requests))
-        found, climbs = self._form(q, paths, sums.left_out)
-        return found, climbs, curves
-
-    def _follow(self, q: AdditiveState) -> Algorithm:
-        """Follow the paths of lines, and of lines and the process, to their ends."""
-        paths = self._paths(q.observed)
-        while True:
-            paths = yield Save(paths)
-            going = [path for path in paths if not path.done]
-            if not going:
-                return paths
-            sums = yield Evaluate(Fits(tuple(path.request(q.observed) for path in going)))
-            if not self.always:
-                yield Show(q, sums.mean, by_trace=False)
-            evaluations, without = iter(sums.evaluations), iter(sums.left_out.value)
-            paths = tuple(
-                path
-                if path.done
-                else path.take(
-                    next(evaluations), float(next(without)) if path.converged else None, q.observed
-                )
-                for path in paths
-            )
-
-    def _paths(self, observed: DesignSummary) -> tuple[RegularisationPath, ...]:
-        """Return the beginnings of all paths."""
-        taus = TAUS if self.tau is None else (self.tau,)
-        tolerance = ROUGH * observed.rows
-        paths = [RegularisationPath.first(taus, observed, tolerance)]
-        if not self.always and self.n_experts > 1 and observed.interaction.size > 0:
-            paths.append(RegularisationPath.first(PROCESS_TAUS, observed, tolerance, joint=True))
-        return tuple(paths)
-
-    def _form(
-        self, q: AdditiveState, paths: Sequence[RegularisationPath], without: LeftOut
-    ) -> tuple[Additive, tuple[NewtonRidge, ...]]:
-        """Choose the additive form, and go on with its fits on all rows and without each part."""
-        rows = float(q.observed.weight.sum())
-        plain = next(path for path in paths if not path.climb.joint)
-        process = next((path for path in paths if path.climb.joint), None)
-        value, products = without.value / rows, without.products / rows
-        gain = error = 0.0
-        curves = None
-        form = "lines"
-        if len(value) > 1:
-            curves = float(value[1])
-            gain = curves - float(value[0])
+        value, products = sums.left_out.value / rows, sums.left_out.products / rows
+        alone, gain, error = observed.without_columns / rows, 0.0, 0.0
+        if curves:
+            gain = float(value[1]) - float(value[0])
             square = products[1, 1] - 2.0 * products[0, 1] + products[0, 0]
             error = float(np.sqrt(max(square - gain**2, 0.0) / rows))
-            if gain > 0.0:
-                form = "curves"
-        alone = q.observed.without_columns / rows
-        if self.tau is None and alone >= max(value):
-            form = "intercept"
         found = Additive(
-            *plain.tried(rows),
+            lines.taus,
+            lines.left_out / rows,
             alone,
-            curves,
+            float(value[1]) if curves else None,
             gain,
             error,
-            form,
-            () if process is None else process.tried(rows),
+            best_form([alone if self.tau is None else -np.inf, *value]),
+            tuple(one for path in processes for one in (path.taus, path.left_out / rows)),
         )
-        tolerance = FINE * q.observed.rows
-        assert plain.best is not None
-        climbs = [plain.best.finer(tolerance, q.observed)]
-        if self._holds_out and form != "curves":
-            plain_fit = climbs[0]
-            climbs += [
-                plain_fit.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)
-            ]
-        if process is not None and process.best is not None:
-            joint = process.best.finer(tolerance, q.observed)
-            climbs.append(joint)
-            climbs += [joint.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
-        return found, tuple(climbs)
+        return found, tuple(path.best for path in (lines, *processes)), curves
+
+    def _paths(self, observed: DesignSummary) -> Phase:
+        """Return the phase that follows the paths of lines, and of lines and the process."""
+        tolerance = ROUGH * observed.rows
+        paths = [path(observed, tolerance, TAUS if self.tau is None else (self.tau,))]
+        if self._holds_out and observed.interaction.size > 0:
+            paths.append(path(observed, tolerance, PROCESS_TAUS, PROCESS_PAST, joint=True))
+        return fits_together(paths)
 
     @property
     def _holds_out(self) -> bool:
@@ -337,57 +267,48 @@ class AdditiveExperts:
         return self.n_experts > 1 and not self.always
 
     def _fit_parts(
-        self, q: AdditiveState, climbs: tuple[NewtonRidge, ...], curves: tuple[BlockFit, ...]
+        self, q: AdditiveState, ridges: tuple[RidgeFit, ...], curves: tuple[BlockFit, ...]
     ) -> Algorithm:
         """Go on with the fits to their ends; return ``q`` with what they found."""
-        climbs = yield Phase(self._finish(q, climbs))
-        plain, *folds = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
-        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
-        first, own = plain, q.form == "curves"
+        observed, own = q.observed, q.form == "curves"
+        held = held_parts(observed) if self._holds_out else ()
+        starts = []
+        for ridge in ridges:
+            folds = held if ridge.joint or not own else ()
+            starts += [ridge, *(ridge.without(fold, 1.0 - 1.0 / FOLDS) for fold in folds)]
+        fine = FINE * observed.rows
+        fits = yield self._phase(q, fits_together([newton(one, observed, fine) for one in starts]))
+        plain, *rest = [fit.part(observed) for fit in fits if not fit.joint]
+        processes = tuple(fit.part(observed) for fit in fits if fit.joint)
+        first = curves[0].part(observed) if own else plain
         paired: list[Part] = []
-        if own:
-            first = part_of(curves[0], q.observed)
         if curves and self._holds_out:
             pairs = yield Phase(self._fit_pairs(q, curves[0]))
-            for fold in held_parts(q.observed) if own or pairs else ():
-                begins = BlockFit.first(q.observed, fold)
-                curved = fit_curves(q.observed, begins, ROUGH * q.observed.rows)
-                fit = yield self._phase(q, curved)
-                folds += [part_of(fit, q.observed)] if own else []
+            for fold in held if own or pairs else ():
+                curved = fit_curves(observed, BlockFit.first(observed, fold), ROUGH * observed.rows)
+                fit = yield self._phase(q, Phase(curved))
+                rest += [fit.part(observed)] if own else []
                 if pairs:
                     (fit,) = yield Phase(self._fit_pairs(q, fit))
-                    paired.append(part_of(fit, q.observed))
-            paired = [*(part_of(fit, q.observed) for fit in pairs), *paired]
+                    paired.append(fit.part(observed))
+            paired = [*(fit.part(observed) for fit in pairs), *paired]
         if q.form == "intercept":
-            first, *folds = [part.emptied(q.observed.rate) for part in (first, *folds)]
-        return replace(q, parts=(first, plain, *folds), processes=processes, paired=tuple(paired))
+            first, *rest = [part.emptied(observed.rate) for part in (first, *rest)]
+        return replace(q, parts=(first, plain, *rest), processes=processes, paired=tuple(paired))
 
-    def _phase(self, q: AdditiveState, algorithm: Algorithm) -> Phase:
-        """Return a phase that shows its fits, where any are shown."""
-        return Phase(algorithm if self.always else shown(algorithm, q))
+    def _phase(self, q: AdditiveState, fitting: Phase) -> Phase:
+        """Return a phase of fits that shows them, where any are shown."""
+        if self.always:
+            return fitting
+        return replace(fitting, algorithm=shown(fitting.algorithm, q))
 
     def _fit_pairs(self, q: AdditiveState, fit: BlockFit) -> Algorithm:
         """Return the fit with pairs in a tuple; of all rows an empty one, where there are none."""
         if not looked_for(q.observed.curves):
             return ()
-        found = yield self._phase(q, fit_pairs(q.observed, fit, ROUGH * q.observed.rows))
+        fitting = fit_pairs(q.observed, fit, ROUGH * q.observed.rows)
+        found = yield self._phase(q, Phase(fitting))
         return (found,) if fit.fold >= 0 or len(found.terms.pairs) else ()
-
-    def _finish(self, q: AdditiveState, climbs: tuple[NewtonRidge, ...]) -> Algorithm:
-        """Go on with fits of lines to their ends."""
-        while True:
-            climbs = yield Save(climbs)
-            going = [climb for climb in climbs if not climb.done]
-            if not going:
-                return climbs
-            sums = yield Evaluate(Fits(tuple(climb.request for climb in going)))
-            if not self.always:
-                yield Show(q, sums.mean, by_trace=False)
-            evaluations = iter(sums.evaluations)
-            climbs = tuple(
-                climb if climb.done else climb.take(next(evaluations), q.observed)
-                for climb in climbs
-            )
 
     def _choose_mixtures(self, q: AdditiveState) -> Algorithm:
         """Halve the candidates by the rows held out; return the choice, and its points so far."""
@@ -422,13 +343,13 @@ class AdditiveExperts:
 
     def _weigh_members(self, q: AdditiveState, points: tuple[Point, ...]) -> Algorithm:
         """Weigh pairs and the Gaussian process by the rows held out."""
-        sums = yield Evaluate(Mixtures.of(q, points, members=True))
+        sums = yield Evaluate(Members(Mixtures.of(q, points), q.processes, q.paired))
         return weighted(q, sums.log_p)
 
     def _evaluate_part(self, q: AdditiveState) -> Algorithm:
         """End with the additive part alone."""
         q = replace(q, points=())
-        sums = yield Evaluate(_part_alone(q))
+        sums = yield Evaluate(q.part_alone())
         yield Show(q, sums.mean, by_trace=False)
         return q
 
@@ -479,9 +400,3 @@ class AdditiveExperts:
         rng = np.random.default_rng(seed)
         columns = q.observed.mixing.size
         return Point.random(candidate, columns, rng).narrowed(of_mixture(q.observed))
-
-
-def _part_alone(q: AdditiveState) -> Fits:
-    """Return what evaluates the additive part."""
-    part = q.parts[0]
-    return Fits((FitRequest(part.coefficients, -1, False, terms=part.terms),))

@@ -1,14 +1,10 @@
-"""Ridge logistic regression on lines, and its leave-one-out log-likelihood.
+"""What a step of Newton needs of rows: log-likelihood, slope, second moments; and leaving rows out.
 
-With f = X w and t = 2 y - 1 a fit climbs sum_n v_n log sigma(t_n f_n) - tau/2 sum_j s_j^2 w_j^2,
-s_j^2 the variance of column j (so tau is that of columns of unit variance) plus ten rows' worth,
-which keeps rare levels small; the intercept is N(0, 10). Steps are Newton's, with second moments
-that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + diag(tau s^2)).
+With f = X w a fit climbs sum_n v_n log p(t_n | f_n) less a penalty, with the Hessian
+H = sum v c xx' + diag(precision), c the curve of a row (p (1 - p) of labels).
 
 Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
 f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
-The other form is lines and a Gaussian process (`interactions`): its columns have precision tau,
-which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
 Where the whole table repeats m times, rows weigh v_n / m and all m copies of a row are
 left out: v_n stays in this formula, and v_n / m in the sums.
 """
@@ -16,24 +12,24 @@ left out: v_n stays in this formula, and v_n / m in the sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.algorithm import Algorithm, Phase
+from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.together import together
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
-from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.additive.step_rows import CodedRows, FittedRows
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
+from vbmodels.experts.rows import FOLDS
 
 RARE = 10.0
 """Rows' worth that is added to a column's variance."""
 LINES_TAU = 100.0
 """Precision of the lines of a Gaussian process, which takes over what they leave."""
-TRIALS = 8
-"""Steps taken with the same second moments."""
-_SHORTEST = 1e-9
 _LEAST = 1e-3
 
 
@@ -160,7 +156,10 @@ class Evaluation(Stats, kind="experts/additive.Evaluation"):
 
 @dataclass(frozen=True)
 class LeftOut(Stats, kind="experts/additive.LeftOut"):
-    """Leave-one-out log-likelihoods: their sums [A], and sums of products of two [A, A]."""
+    """Log-likelihoods without each row: sums [A], and sums of products of two [A, A].
+
+    They are 0 of a fit that does not want them.
+    """
 
     value: FloatArray
     products: FloatArray
@@ -189,242 +188,59 @@ def evaluate_fit(
     return evaluation, request.likelihood.slopes(without, label).value
 
 
-def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
+def left_out(rows: Sequence[FloatArray | None], batch: CodedRows) -> LeftOut:
     """Sum up what `evaluate_fit` returned for several fits."""
-    if not rows:
-        return LeftOut(np.zeros(0), np.zeros((0, 0)))
-    root = np.sqrt(batch.rows.used)
-    each = root * np.array(rows)
-    return LeftOut(np.einsum("an,n->a", each, root), each @ each.T)
+    value, products = np.zeros(len(rows)), np.zeros((len(rows), len(rows)))
+    known = [one for one in rows if one is not None]
+    if known:
+        wanted = np.flatnonzero([one is not None for one in rows])
+        root = np.sqrt(batch.rows.used)
+        each = root * np.array(known)
+        value[wanted] = np.einsum("an,n->a", each, root)
+        products[np.ix_(wanted, wanted)] = each @ each.T
+    return LeftOut(value, products)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A factor of H with what it was made of; no part of a fit's state."""
+class FitSums(Stats, kind="experts/additive.FitSums"):
+    """Answers to fits, and what leaving rows out gives."""
 
-    second: FloatArray | None
-    tau: float
-    factor: FloatArray
-
-
-@dataclass(frozen=True)
-class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
-    """The state of one fit.
-
-    Attributes
-    ----------
-    tau, fold, joint
-        What is fitted: see `FitRequest`.
-    coefficients
-        The best so far; [P + 1].
-    value, slope
-        Log-likelihood and its slope there.
-    second
-        Second moments, packed; None where they are wanted next.
-    fresh
-        Whether they were made at ``coefficients``.
-    trial
-        What is evaluated next.
-    step, taken
-        How far along Newton's direction it is; steps since the second moments were made.
-    tolerance
-        The fit ends when the rise to come is less, in nats.
-    done
-        Whether it has ended.
-    """
-
-    tau: float
-    fold: int
-    coefficients: FloatArray
-    value: float
-    slope: FloatArray
-    second: FloatArray | None
-    fresh: bool
-    trial: FloatArray
-    step: float
-    taken: int
-    tolerance: float
-    done: bool = False
-    joint: bool = False
-
-    @classmethod
-    def at(
-        cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False
-    ) -> NewtonRidge:
-        """Begin at coefficients."""
-        nothing = np.zeros_like(start)
-        return cls(
-            tau,
-            -1,
-            start,
-            -np.inf,
-            nothing,
-            None,
-            False,
-            start,
-            1.0,
-            0,
-            tolerance,
-            joint=joint,
-        )
+    evaluations: tuple[Evaluation, ...]
+    left_out: LeftOut
 
     @property
-    def request(self) -> FitRequest:
-        """What it needs next."""
-        second = self.second is None
-        return FitRequest(self.trial, self.fold, second, joint=self.joint)
+    def mean(self) -> float:
+        """Mean of the fits' log-likelihoods."""
+        return float(np.mean([one.value for one in self.evaluations]))
 
-    def left_out(self, observed: DesignSummary) -> FitRequest:
-        """Request what leaving each row out gives at the fit's end."""
-        packed = self._packed(observed)
-        return FitRequest(self.coefficients, self.fold, False, packed, self.joint)
-
-    def _packed(self, observed: DesignSummary) -> FloatArray:
-        """Return H, packed, from the second moments at hand."""
-        h = np.array(self.second)
-        size = self.coefficients.size
-        at = np.arange(1, size + 1)
-        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, self.joint)
-        return h
-
-    def factor(self, observed: DesignSummary) -> FloatArray:
-        """Return the lower Cholesky factor of H; it is made once for second moments and a tau."""
-        kept: _Kept | None = vars(self).get("_kept")
-        if kept is None or kept.second is not self.second or kept.tau != self.tau:
-            factor = cholesky(unpack(self._packed(observed)), "the second moments")
-            kept = _Kept(self.second, self.tau, factor)
-            vars(self)["_kept"] = kept
-        return kept.factor
-
-    def _handing(self, after: NewtonRidge) -> NewtonRidge:
-        """Return a fit that begins at this one, with the factor of H at hand."""
-        if "_kept" in vars(self):
-            vars(after)["_kept"] = vars(self)["_kept"]
-        return after
-
-    def covariance(self, observed: DesignSummary) -> FloatArray:
-        """Return H^-1, packed."""
-        return pack(inverse(self.factor(observed)))
-
-    def take(self, evaluation: Evaluation, observed: DesignSummary) -> NewtonRidge:
-        """Take the trial, or shorten the step."""
-        precision = observed.precision(self.tau, self.joint)
-        before = self.value - 0.5 * precision @ self.coefficients**2
-        after = evaluation.value - 0.5 * precision @ self.trial**2
-        renewed = self.second is None
-        if renewed or after >= before - 1e-12 * abs(before):
-            moved = replace(
-                self,
-                coefficients=self.trial,
-                value=evaluation.value,
-                slope=evaluation.slope,
-                second=evaluation.second if renewed else self.second,
-                fresh=renewed,
-                taken=0 if renewed else self.taken + 1,
-            )
-            return self._handing(moved).aimed(observed)
-        if not self.fresh:
-            return replace(self, second=None, trial=self.coefficients)
-        step = 0.5 * self.step
-        if step < _SHORTEST:
-            return self._handing(replace(self, done=True))
-        ahead = self.coefficients + 0.5 * (self.trial - self.coefficients)
-        return self._handing(replace(self, trial=ahead, step=step))
-
-    def aimed(self, observed: DesignSummary) -> NewtonRidge:
-        """Return the fit with its next trial, or done."""
-        precision = observed.precision(self.tau, self.joint)
-        uphill = self.slope - precision * self.coefficients
-        move = solve(self.factor(observed), uphill)
-        if 0.5 * uphill @ move <= self.tolerance:
-            if self.fresh or self.fold >= 0:
-                return self._handing(replace(self, done=True))
-            return replace(self, second=None, trial=self.coefficients)
-        if self.taken >= TRIALS:
-            return replace(self, second=None, trial=self.coefficients)
-        return self._handing(replace(self, trial=self.coefficients + move, step=1.0))
-
-    def without(self, fold: int, share: float) -> NewtonRidge:
-        """Return a fit that begins here and leaves a part of the rows out."""
-        second = share * np.asarray(self.second)
-        return replace(
-            self,
-            fold=fold,
-            value=-np.inf,
-            second=second,
-            fresh=False,
-            taken=0,
-            trial=self.coefficients,
-            done=False,
-        )
-
-    def finer(self, tolerance: float, observed: DesignSummary) -> NewtonRidge:
-        """Return the fit with a smaller tolerance."""
-        return self._handing(replace(self, tolerance=tolerance, done=False)).aimed(observed)
-
-
-PROCESS_TAUS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
-TAUS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-PAST, PROCESS_PAST = 2, 1
-"""Values of tau that are tried after the best one so far; a process's are near one another."""
+    def parts(self) -> list[FitSums]:
+        """Return the answer to each fit."""
+        value, products = self.left_out.value, self.left_out.products
+        return [
+            FitSums((one,), LeftOut(value[[i]], products[[i]][:, [i]]))
+            for i, one in enumerate(self.evaluations)
+        ]
 
 
 @dataclass(frozen=True)
-class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
-    """Fits with ever smaller tau, each begun at the last, and what leaving rows out says of them.
+class Fits(State, kind="experts/additive.Fits"):
+    """Fits to evaluate."""
 
-    Attributes
-    ----------
-    climb
-        The fit at work.
-    taus
-        Values to try, from the largest.
-    left_out
-        The leave-one-out log-likelihood of those tried.
-    best
-        The best fit so far.
-    converged
-        Whether the fit at work is at its end, and leaving rows out is wanted.
-    done
-        Whether the path has ended.
-    """
+    requests: tuple[FitRequest, ...]
 
-    climb: NewtonRidge
-    taus: tuple[float, ...]
-    left_out: tuple[float, ...] = ()
-    best: NewtonRidge | None = None
-    converged: bool = False
-    done: bool = False
+    def sums(self, batch: FittedRows) -> FitSums:
+        """Answer on one partition."""
+        held_out = any(one.fold >= 0 for one in self.requests)
+        fold = batch.coded.rows.fold(FOLDS) if held_out else None
+        found = [evaluate_fit(one, batch.coded, batch.target, fold) for one in self.requests]
+        without = left_out([rows for _, rows in found], batch.coded)
+        return FitSums(tuple(evaluation for evaluation, _ in found), without)
 
-    @classmethod
-    def first(
-        cls, taus: tuple[float, ...], observed: DesignSummary, tolerance: float, joint: bool = False
-    ) -> RegularisationPath:
-        """Begin with the largest tau, at the intercept alone."""
-        start = observed.start(observed.precision(1.0, joint).size)
-        return cls(NewtonRidge.at(taus[0], start, tolerance, joint), taus)
 
-    def tried(self, rows: float) -> tuple[FloatArray, FloatArray]:
-        """Return the values of tau that were tried, and what each leaves out gives a row."""
-        return np.array(self.taus[: len(self.left_out)]), np.array(self.left_out) / rows
+def fits_together(algorithms: Sequence[Algorithm]) -> Phase:
+    """Return the phase of fits in step; each yields `Fits` alone."""
 
-    def request(self, observed: DesignSummary) -> FitRequest:
-        """What it needs next."""
-        return self.climb.left_out(observed) if self.converged else self.climb.request
+    def join(asked: dict[int, Fits]) -> Fits:
+        return Fits(tuple(request for q in asked.values() for request in q.requests))
 
-    def take(
-        self, evaluation: Evaluation, left_out: float | None, observed: DesignSummary
-    ) -> RegularisationPath:
-        """Go on from the answer."""
-        if not self.converged:
-            climb = self.climb.take(evaluation, observed)
-            return replace(self, climb=climb, converged=climb.done)
-        assert left_out is not None
-        found = (*self.left_out, left_out)
-        best = self.climb if left_out >= max(found) else self.best
-        past = len(found) - 1 - int(np.argmax(found))
-        enough = PROCESS_PAST if self.climb.joint else PAST
-        if len(found) == len(self.taus) or past >= enough:
-            return replace(self, left_out=found, best=best, converged=False, done=True)
-        climb = replace(self.climb, tau=self.taus[len(found)], taken=0, done=False).aimed(observed)
-        return RegularisationPath(climb, self.taus, found, best, climb.done)
+    return together(algorithms, join, FitSums.parts)

@@ -24,18 +24,18 @@ All searches go on side by side: a pass over the rows answers for every class th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.driver import Frame, Frames
+from vbmodels.core.algorithm import Algorithm, Show
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.core.together import together
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.states import AdditiveState, Fits, Mixtures
+from vbmodels.experts.additive.newton import Fits
+from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 
@@ -172,62 +172,19 @@ class OneVersusRest:
 
     def algorithm(self, q: OneVersusRestState) -> Algorithm:
         """Run every class's fit; a sweep answers all that have not ended."""
-        fits: list[_Fit] = []
 
-        def doing() -> str:
-            return next((found for fit in fits if (found := fit.frames.doing)), "")
+        def join(asked: dict[int, Fits | Mixtures]) -> Requests:
+            return Requests(tuple(asked.get(k) for k in range(len(q.parts))))
 
-        return (yield Phase(self._side_by_side(q, fits), doing))
+        def parts(sums: SeveralSums) -> list[Any]:
+            return [part for part in sums.parts if part is not None]
 
-    def _side_by_side(self, q: OneVersusRestState, fits: list[_Fit]) -> Algorithm:
-        """Run the fits, which are put into ``fits``; show a point that all of them show."""
+        def show(shown: list[Show]) -> Show:
+            elbo = float(sum(one.elbo for one in shown))
+            return Show(OneVersusRestState(tuple(one.q for one in shown)), elbo, by_trace=False)
 
-        def records() -> tuple[Any, ...]:
-            return tuple(fit.record() for fit in fits)
-
-        fits[:] = [_Fit(self.model.algorithm(part)) for part in q.parts]
-        while True:
-            known = yield Save(records)
-            if known is not records:
-                pairs = zip(q.parts, known, strict=True)
-                fits[:] = [_Fit(self.model.algorithm(part), *record) for part, record in pairs]
-            shown = [fit.shown for fit in fits if fit.shown is not None]
-            if len(shown) == len(fits):
-                elbo = float(sum(one.elbo for one in shown))
-                yield Show(OneVersusRestState(tuple(one.q for one in shown)), elbo, by_trace=False)
-            if all(fit.request is None for fit in fits):
-                return OneVersusRestState(tuple(fit.frames.result for fit in fits))
-            parts = (None if fit.request is None else fit.request.q for fit in fits)
-            stats = yield Evaluate(Requests(tuple(parts)))
-            for fit, part in zip(fits, stats.parts, strict=True):
-                if fit.request is not None:
-                    fit.go_on(fit.frames.note(fit.request, part))
-
-
-class _Fit:
-    """One class's fit, as far as it was answered: its next request, and what it shows before it."""
-
-    def __init__(
-        self, algorithm: Algorithm, known: Sequence[Frame] = (), shown: tuple[Any, ...] = ()
-    ) -> None:
-        self.frames = Frames(algorithm, known)
-        self.shown: Show | None = None
-        self.request: Any = None
-        self.go_on(None)
-        if shown:
-            self.shown = Show(*shown)
-
-    def record(self) -> tuple[tuple[Frame, ...], tuple[Any, ...]]:
-        """Return what a resume needs."""
-        shown = () if self.shown is None else (self.shown.q, self.shown.elbo)
-        return self.frames.record(), shown
-
-    def go_on(self, answer: Any) -> None:
-        """Take an answer; at the end there is no request."""
-        self.shown, request = None, self.frames.next(answer)
-        while isinstance(request, Show):
-            self.shown, request = request, self.frames.next(None)
-        self.request = request
+        fits = yield together([self.model.algorithm(one) for one in q.parts], join, parts, show)
+        return OneVersusRestState(fits)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from scipy.special import expit, log_expit, logsumexp
 from vbmodels.core.linalg import cholesky, inverse, pack
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.newton import DesignSummary, NewtonRidge
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import (
     Component,
@@ -51,12 +50,6 @@ class Part(State, kind="experts/additive.Part"):
     covariance: FloatArray | None
     joint: bool = False
     terms: Terms | None = None
-
-    @classmethod
-    def of(cls, climb: NewtonRidge, observed: DesignSummary) -> Part:
-        """Keep what a fit found."""
-        covariance = climb.covariance(observed) if climb.fold < 0 else None
-        return cls(climb.coefficients, climb.tau, climb.fold, covariance, climb.joint)
 
     def with_covariance(self, hessian: FloatArray) -> Part:
         """Return the part with the inverse of H [P, P], packed."""

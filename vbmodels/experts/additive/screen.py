@@ -1,19 +1,23 @@
-"""Sums of a fit's residuals over levels, in one pass, and which curves they say to refine."""
+"""Sums of a fit's residuals over levels, in one pass, and what they say that the fit lacks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from math import log
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
-from vbmodels.experts.additive.pairs import coarse_levels
-from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.additive.pairs import coarse_levels, missing_pairs, most_pairs
+from vbmodels.experts.additive.step_rows import FittedRows
+from vbmodels.experts.rows import FOLDS
 
 FINE_VARIANCES = np.geomspace(0.003, 30.0, 12)
 """Variances that what refines a curve may have."""
@@ -22,6 +26,15 @@ FINE_BUDGET = 300
 FEWEST = 3
 """Functions from which on they may be worth a block."""
 _CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class Residuals(Stats, kind="experts/additive.Residuals"):
+    """Sums of r and of r^2: for every level of one curve after another, [L], or of pairs, for
+    every two coarse levels, [B, B]."""
+
+    first: FloatArray
+    second: FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,37 +59,25 @@ class Screen(State, kind="experts/additive.Screen"):
     pairs: bool = False
     likelihood: Likelihood = field(default_factory=Logistic)
 
-
-@dataclass(frozen=True)
-class Residuals(Stats, kind="experts/additive.Residuals"):
-    """Sums of r and of r^2: for every level of one curve after another, [L], or of pairs, for
-    every two coarse levels, [B, B]."""
-
-    first: FloatArray
-    second: FloatArray
-
-    @classmethod
-    def of(
-        cls, screen: Screen, batch: CodedRows, label: FloatArray, fold: IntArray | None
-    ) -> Residuals:
-        """Sum up a partition's slopes r; ``label`` [N] is t, or the number."""
-        curves = batch.basis.curves
+    def sums(self, batch: FittedRows) -> Residuals:
+        """Sum up a partition's slopes r."""
+        coded, curves = batch.coded, batch.coded.basis.curves
         assert curves is not None
-        at = batch.project(screen.coefficients, terms=screen.terms)
-        slope = screen.likelihood.slopes(at, label).first
-        weight = batch.rows.used
-        if fold is not None and screen.fold >= 0:
-            weight = weight * (fold != screen.fold)
+        at = coded.project(self.coefficients, terms=self.terms)
+        slope = self.likelihood.slopes(at, batch.target).first
+        weight = coded.rows.used
+        if self.fold >= 0:
+            weight = weight * (coded.rows.fold(FOLDS) != self.fold)
         weights = weight * slope, weight * slope**2
-        if screen.pairs:
-            return cls(*_crossed(curves, batch.levels, weights))
+        if self.pairs:
+            return Residuals(*_crossed(curves, coded.levels, weights))
         sums = [
             np.concatenate(
-                [np.bincount(batch.levels[:, s], w, curves.sizes[s]) for s in curves.curved]
+                [np.bincount(coded.levels[:, s], w, curves.sizes[s]) for s in curves.curved]
             ).astype(np.float64)
             for w in weights
         ]
-        return cls(*sums)
+        return Residuals(*sums)
 
 
 def _crossed(
@@ -123,3 +124,40 @@ def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
             columns.append(s)
             variances.append(variance)
     return np.array(columns, np.int64), np.array(variances, np.float64)
+
+
+Grown = Callable[[Any, Terms, FloatArray], Phase]
+"""From a fit, all its blocks and the variances of those that join it to the phase that fits it."""
+
+
+def refine_curves(curves: Curves, fit: Any, grown: Grown) -> Algorithm:
+    """Return the fit with those curves refined that its residuals say; itself where none are."""
+    columns, variances = refined(curves, (yield Evaluate(_screen(fit))))
+    if columns.size:
+        fit = yield grown(fit, Terms(columns), variances)
+    return fit
+
+
+def add_pairs(curves: Curves, fit: Any, grown: Grown) -> Algorithm:
+    """Return the fit with the pairs that its residuals say it lacks.
+
+    Half of the pairs that there may be join it first; it is fitted, and screened again for the
+    rest.
+    """
+    for last in (False, True):
+        terms = fit.terms
+        left = most_pairs(curves) - len(terms.pairs)
+        room = left if last else (left + 1) // 2
+        if room <= 0:
+            continue
+        sums = yield Evaluate(_screen(fit, pairs=True))
+        pairs, variances = missing_pairs(curves, terms, sums.first, sums.second, room)
+        if not len(pairs):
+            break
+        terms = replace(terms, pairs=np.concatenate([terms.pairs, pairs]))
+        fit = yield grown(fit, terms, variances)
+    return fit
+
+
+def _screen(fit: Any, pairs: bool = False) -> Screen:
+    return Screen(fit.coefficients, fit.terms, fit.fold, pairs, fit.likelihood)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from vbmodels.core.state import FloatArray, IntArray, Stats
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
@@ -33,39 +34,46 @@ _CHUNK = 2048
 _LEAST = 1e-300
 
 
-def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
-    """Return the log-likelihood of a partition's held-out rows at each of `WEIGHTS`.
+@dataclass(frozen=True)
+class HeldOut(Stats, kind="experts/additive.HeldOut"):
+    """Log-likelihoods of held-out rows at each of `WEIGHTS`, [W]."""
 
-    Parameters
-    ----------
-    q
-        With the points of the chosen mixtures, if any, and all parts.
-    batch
-        The partition.
-    fold
-        The part of every row; [N].
-    """
-    total = np.zeros(len(WEIGHTS))
-    processes = {part.fold: part for part in q.processes}
-    paired = {part.fold: part for part in q.paired}
-    for base in q.bases:
-        if base.fold < 0 or (paired and base.fold not in paired):
-            continue
-        held = batch.rows.used * (fold == base.fold)
-        offset = batch.offset(base.coefficients, base.terms)
-        points = [p for p in q.points if p.candidate.fold == base.fold]
-        if points:
-            found = [p.likelihood(batch.mixing, fold, q.draws, offset)[0] for p in points]
-            own = np.asarray(logsumexp(found, axis=0) - np.log(len(found)))
-        else:
-            own = np.asarray(log_expit(batch.t * offset))
-        # A member that there is not predicts as the first does, and so is worth nothing.
-        others = (
-            log_expit(batch.t * part.project(batch)) if part is not None else own
-            for part in (paired.get(base.fold), processes.get(base.fold))
-        )
-        total += _log_scores(np.stack([own, *others]), held)
-    return total
+    log_p: FloatArray
+
+
+@dataclass(frozen=True)
+class Members(State, kind="experts/additive.Members"):
+    """The members to weigh: mixtures that were chosen, if any, and parts; see `AdditiveState`."""
+
+    mixtures: Mixtures
+    processes: tuple[Part, ...]
+    paired: tuple[Part, ...]
+
+    def sums(self, batch: CodedRows) -> HeldOut:
+        """Return the log-likelihood of a partition's held-out rows at each of `WEIGHTS`."""
+        fold = batch.rows.fold(FOLDS)
+        total = np.zeros(len(WEIGHTS))
+        processes = {part.fold: part for part in self.processes}
+        paired = {part.fold: part for part in self.paired}
+        for base in self.mixtures.bases:
+            if base.fold < 0 or (paired and base.fold not in paired):
+                continue
+            held = batch.rows.used * (fold == base.fold)
+            offset = batch.offset(base.coefficients, base.terms)
+            points = [p for p in self.mixtures.points if p.candidate.fold == base.fold]
+            if points:
+                draws = self.mixtures.draws
+                found = [p.likelihood(batch.mixing, fold, draws, offset)[0] for p in points]
+                own = np.asarray(logsumexp(found, axis=0) - np.log(len(found)))
+            else:
+                own = np.asarray(log_expit(batch.t * offset))
+            # A member that there is not predicts as the first does, and so is worth nothing.
+            others = (
+                log_expit(batch.t * part.project(batch)) if part is not None else own
+                for part in (paired.get(base.fold), processes.get(base.fold))
+            )
+            total += _log_scores(np.stack([own, *others]), held)
+        return HeldOut(total)
 
 
 def _log_scores(log_p: FloatArray, held: FloatArray) -> FloatArray:
@@ -78,13 +86,6 @@ def _log_scores(log_p: FloatArray, held: FloatArray) -> FloatArray:
         mixed = WEIGHTS @ np.exp(log_p[:, some] - top)
         total += (np.log(np.maximum(mixed, _LEAST)) + top) @ held[some]
     return total
-
-
-@dataclass(frozen=True)
-class HeldOut(Stats, kind="experts/additive.HeldOut"):
-    """Log-likelihoods of held-out rows at each of `WEIGHTS`, [W]."""
-
-    log_p: FloatArray
 
 
 def weighted(q: AdditiveState, sums: FloatArray) -> AdditiveState:

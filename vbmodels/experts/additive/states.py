@@ -7,16 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
-from vbmodels.experts.additive.newton import (
-    DesignSummary,
-    Evaluation,
-    FitRequest,
-    LeftOut,
-    evaluate_fit,
-    left_out,
-)
+from vbmodels.experts.additive.newton import DesignSummary, FitRequest, Fits, FitSums
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -104,41 +97,20 @@ class AdditiveState(State, kind="experts/additive.AdditiveState"):
         """The additive form that was chosen; empty before."""
         return "" if self.additive is None else self.additive.form
 
+    def sums(self, batch: CodedRows) -> Sums | FitSums:
+        """Evaluate the mixtures on a partition, or the additive part that is used alone."""
+        if self.points:
+            return Mixtures.of(self, self.points).sums(batch)
+        return self.part_alone().sums(batch)
 
-@dataclass(frozen=True)
-class Fits(State, kind="experts/additive.Fits"):
-    """Fits to evaluate."""
-
-    requests: tuple[FitRequest, ...]
+    def part_alone(self) -> Fits:
+        """Return what evaluates the additive part."""
+        part = self.parts[0]
+        return Fits((FitRequest(part.coefficients, -1, False, terms=part.terms),))
 
 
 FIT = "log likelihood of the fit"
 """What a fit of lines, curves or pairs climbs, up to its penalty."""
-
-
-@dataclass(frozen=True)
-class FitSums(Stats, kind="experts/additive.FitSums"):
-    """Answers to fits, and what leaving rows out gives."""
-
-    evaluations: tuple[Evaluation, ...]
-    left_out: LeftOut
-
-    @property
-    def mean(self) -> float:
-        """Mean of the fits' log-likelihoods."""
-        return float(np.mean([one.value for one in self.evaluations]))
-
-
-def answer_fits(q: Fits, batch: CodedRows, label: FloatArray) -> FitSums:
-    """Answer on one partition; ``label`` [N] is t, or the number."""
-    fold = batch.rows.fold(FOLDS) if any(one.fold >= 0 for one in q.requests) else None
-    evaluations, without = [], []
-    for request in q.requests:
-        answer, rows = evaluate_fit(request, batch, label, fold)
-        evaluations.append(answer)
-        if rows is not None:
-            without.append(rows)
-    return FitSums(tuple(evaluations), left_out(without, batch))
 
 
 @dataclass(frozen=True)
@@ -153,26 +125,28 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
         The additive parts that they are added to.
     draws
         Of each row, where a point has widths.
-    processes, paired
-        Where members are weighed: those of `AdditiveState`; see `stacking`.
     """
 
     points: tuple[Point, ...]
     bases: tuple[Part, ...]
     draws: int
     held: bool = False
-    processes: tuple[Part, ...] = ()
-    paired: tuple[Part, ...] = ()
 
     @classmethod
-    def of(
-        cls, q: AdditiveState, points: tuple[Point, ...], held: bool = False, members: bool = False
-    ) -> Mixtures:
+    def of(cls, q: AdditiveState, points: tuple[Point, ...], held: bool = False) -> Mixtures:
         """Return points to evaluate at the parts of ``q``."""
         draws = DRAWS if q.observed.rows < MANY_ROWS else 2
-        bases = (q.parts[0], *q.parts[2:])
-        more = (q.processes, q.paired) if members else ()
-        return cls(points, bases, draws, held, *more)
+        return cls(points, (q.parts[0], *q.parts[2:]), draws, held)
+
+    def sums(self, batch: CodedRows) -> Sums:
+        """Evaluate the mixtures on a partition."""
+        folds = {p.candidate.fold for p in self.points}
+        offsets = {
+            part.fold: batch.offset(part.coefficients, part.terms)
+            for part in self.bases
+            if part.fold in folds
+        }
+        return Sums.at(self.points, batch.mixing, FOLDS, self.draws, offsets, held=self.held)
 
 
 def held_parts(observed: DesignSummary) -> range:

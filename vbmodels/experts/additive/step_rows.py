@@ -74,6 +74,16 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         return self.rows.t
 
     @property
+    def coded(self) -> CodedRows:
+        """The rows themselves; see `FittedRows`."""
+        return self
+
+    @property
+    def target(self) -> FloatArray:
+        """The labels, `t`."""
+        return self.rows.t
+
+    @property
     def weight(self) -> FloatArray:
         """Weight of each row in the likelihood; [N]."""
         return self.rows.weight
@@ -215,6 +225,51 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         u = unscaled(own.lines(everything), self.codes, self.basis.steps)
         u = (u - self.basis.centre) / self.basis.scale
         return Rows.of(u, own.t, own.key, own.weight, False, own.group)
+
+
+@dataclass(frozen=True)
+class TargetRows(State, kind="experts/additive.TargetRows"):
+    """Rows with a number each, [N]; t of a row without one is 0.
+
+    Of a number ``y`` has mean 0 and variance 1.
+    """
+
+    rows: CodedRows
+    y: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.rows.size
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weight of each row in the likelihood; [N]."""
+        return self.rows.weight
+
+    @property
+    def used(self) -> FloatArray:
+        """The same, 0 for rows without a number; [N]."""
+        return self.rows.rows.used
+
+    @property
+    def coded(self) -> CodedRows:
+        """The rows without their numbers."""
+        return self.rows
+
+    @property
+    def target(self) -> FloatArray:
+        """The numbers, `y`."""
+        return self.y
+
+
+@dataclass(frozen=True)
+class CountRows(TargetRows, kind="experts/additive.CountRows"):
+    """Rows with a count each: ``y`` [N] as it is; t of a row without one is 0."""
+
+
+FittedRows = CodedRows | TargetRows
+"""Rows (``coded``), and what is fitted to them: the label or the number of each (``target``)."""
 
 
 def steps_of(steps: IntArray) -> tuple[IntArray, IntArray]:

@@ -1,0 +1,135 @@
+"""Additive models of numbers and of counts: of lines, curves and pairs what predicts held-out rows.
+
+1. Lines, curves, and curves with pairs are fitted to all rows, and without each held-out part of
+   them, selection included.
+2. On held-out rows the additive form that predicts best is taken (intercept, lines, curves), and
+   pairs with a weight u, where that is worth `WORTH` nats. Both are sums of the same functions, so
+   what is returned is one additive fit.
+3. What a held-out row is off by is noise and what the coefficients of a fit without it are off, of
+   which the mean is taken off the noise (`HeldOutSpread`): each new row has its own of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive.likelihoods import Likelihood
+from vbmodels.experts.additive.newton import DesignSummary
+from vbmodels.experts.additive.posterior import Part, blended
+from vbmodels.experts.additive.states import held_parts
+from vbmodels.experts.additive.step_rows import TargetRows
+from vbmodels.experts.rows import FOLDS
+
+WORTH = 2.0
+"""Nats that pairs must bring over all held-out rows: they were chosen of many."""
+FORMS = ("intercept", "lines", "curves")
+TINY = 1e-300
+CHOOSING = "the form was being chosen"
+
+
+@dataclass(frozen=True)
+class HeldOutSpread(State, kind="experts/additive.HeldOutSpread"):
+    """The form that was taken without each held-out part, with covariances; [F]."""
+
+    parts: tuple[Part, ...]
+    likelihood: Likelihood
+
+    def sums(self, batch: TargetRows) -> SpreadSums:
+        """Sum up a partition."""
+        fold, total, rows = batch.rows.rows.fold(FOLDS), 0.0, 0.0
+        for part in self.parts:
+            assert part.covariance is not None
+            weight = batch.used * (fold == part.fold)
+            curve = self.likelihood.slopes(part.project(batch.rows), batch.y).curve
+            gram = batch.rows.gram(weight * curve, terms=part.terms)
+            total += float(np.sum(unpack(part.covariance) * unpack(gram)))
+            rows += float(weight.sum())
+        return SpreadSums(total, rows)
+
+
+@dataclass(frozen=True)
+class SpreadSums(Stats, kind="experts/additive.SpreadSums"):
+    """Sum over held-out rows of c x' H^-1 x, c the curve of the likelihood, and their weight."""
+
+    total: float
+    weight: float
+
+
+def best_form(scores: Sequence[float] | FloatArray) -> str:
+    """Return the form with the highest score, of two alike the simpler one.
+
+    >>> best_form([-2.0, -1.0, -1.0])
+    'lines'
+    """
+    return FORMS[int(np.argmax(scores))]
+
+
+@dataclass(frozen=True)
+class FormChoice(State, kind="experts/additive.FormChoice"):
+    """Which form held-out rows chose, and the weight of pairs."""
+
+    form: str
+    pairs_weight: float
+
+    @property
+    def place(self) -> int:
+        """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
+        if self.pairs_weight > 0.0:
+            return 2
+        return 0 if self.form == "lines" else 1
+
+    def coefficients(self, fits: Sequence[Any], alone: float) -> FloatArray:
+        """Return those of the form among the fits to all rows; ``alone`` is its intercept."""
+        c: FloatArray = fits[self.place].coefficients
+        if self.form == "intercept":
+            return blended(np.array([alone]), c, self.pairs_weight)
+        if 0.0 < self.pairs_weight < 1.0:
+            return blended(fits[self.form == "curves"].coefficients, c, self.pairs_weight)
+        return c
+
+
+def fit_and_choose(
+    q: Any,
+    fit_forms: Callable[[Any, int], Algorithm],
+    choose: Callable[[Any, tuple[tuple[Any, ...], ...]], Algorithm],
+    likelihood: Likelihood,
+) -> Algorithm:
+    """Fit all rows, then those without each held-out part, and choose.
+
+    Parameters
+    ----------
+    q
+        Parameters with ``design`` (a `DesignSummary`), ``fits`` to all rows (lines, curves, and
+        pairs), ``chosen`` (a `FormChoice`, None before), and ``value``, which is shown.
+    fit_forms
+        From parameters and a part of the rows to ``fits`` without it.
+    choose
+        From parameters and the fits without each part to what held-out rows choose.
+    likelihood
+        Whose curve says what a coefficient's uncertainty adds to a row's.
+    """
+    every = []
+    for fold in (-1, *held_parts(q.design)):
+        every.append((yield Phase(fit_forms(q, fold), CHOOSING)))
+        q = replace(q, fits=every[0])
+        yield Show(q, q.value, by_trace=False)  # not of other rows
+    chosen = yield from choose(q, tuple(every[1:]))
+    taken = (fits[chosen.place] for fits in every[1:])
+    parts = tuple(fit.uncertain_part(q.design) for fit in taken)
+    spread = yield Evaluate(HeldOutSpread(parts, likelihood))
+    q = replace(q, chosen=chosen.less(spread.total / max(spread.weight, TINY)))
+    yield Show(q, q.value, by_trace=False)
+    return q
+
+
+def refuse_no_levels(design: DesignSummary) -> None:
+    """Refuse rows that curves and pairs cannot be made of."""
+    if design.curves is None:
+        raise ValueError("expected rows with levels of columns (basis_of with bare=True)")
